@@ -160,7 +160,6 @@ class DataPlane {
     BulkBytes bytes;
     StatusReply reply;
   };
-
   absl::StatusOr<std::shared_ptr<const Upload>> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
   Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
   void Append(Arrived* place) ATOLL_EXCLUDES(mutex_);
@@ -172,9 +171,10 @@ class DataPlane {
   // What the arrived bytes said by themselves, for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
-  // prepare.cc. Each step ends by posting the next. Runs `work` on the compute executor behind every snapshot that was
-  // asked for before: it is written, and what it makes superfluous is gone.
+  // prepare.cc. Runs `work` on the compute executor behind every snapshot that was asked for before: it is written, and
+  // what it makes superfluous is gone.
   void BehindSnapshots(std::function<void()> work);
+  // Each step ends by posting the next.
   void LoadSnapshots(std::shared_ptr<Preparation> p);
   void MakeVersionZero(std::shared_ptr<Preparation> p);
   void ReadRounds(std::shared_ptr<Preparation> p);

@@ -83,11 +83,6 @@ absl::Status WhyDeviceLost(Device& device, const absl::Status& why) {
                                              why.message(), ". See 'dmesg' for what its driver says"));
 }
 
-absl::Status WhyStepFailed(Device& device, const absl::Status& why) {
-  const absl::Status lost = WhyDeviceLost(device, why);
-  return lost.ok() ? why : lost;
-}
-
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores) {
   constexpr unsigned kAtRest = 16, kBeside = 8;  // more find no more memory bandwidth
   const unsigned own = options.threads > 0 ? options.threads : std::max(1U, cores / options.island.ranks_here);

@@ -35,8 +35,6 @@ inline constexpr char kSayTheDevice[] = "say --device gpu where it is to train o
 // OK where the device is no GPU, or one that answers. Unavailable, with both reasons, where it answers nothing any
 // more, as after an error of its memory or driver, which `why` told first.
 absl::Status WhyDeviceLost(Device& device, const absl::Status& why);
-// What a step's error means: that the device is lost, or else the error as it is.
-absl::Status WhyStepFailed(Device& device, const absl::Status& why);
 
 // On a machine of so many cores (0: unknown). Beside training on a CPU there is none to spare: training has them all.
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores);

@@ -23,13 +23,12 @@ namespace {
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             Device& hardware, std::unique_ptr<HostFeed> feed, std::unique_ptr<Trainer> trainer,
-             std::unique_ptr<IslandShares> shares, OptimizerShelf shelf, JobData& data, JobTasks tasks, Log& log)
+             std::unique_ptr<HostFeed> feed, std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares,
+             OptimizerShelf shelf, JobData& data, JobTasks tasks, Log& log)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
-        hardware_(hardware),
         feed_(std::move(feed)),
         trainer_(std::move(trainer)),
         shares_(std::move(shares)),
@@ -59,7 +58,7 @@ class TorchModel final : public TrainingModel {
     const absl::StatusOr<StepReport> report = shares_ != nullptr
                                                   ? shares_->Step(batch, learning_rate, *trainer_)
                                                   : trainer_->Step({batch.tokens, batch.samples}, learning_rate);
-    if (!report.ok()) return shares_ != nullptr ? report.status() : WhyStepFailed(hardware_, report.status());
+    if (!report.ok()) return report.status();
     TellChoices();
     return StepOutcome{report->applied, report->loss, report->grad_norm, report->tokens};
   }
@@ -120,7 +119,6 @@ class TorchModel final : public TrainingModel {
   const ModelLayout layout_;
   const ModelOptions model_options_;
   const TensorDevice device_;
-  Device& hardware_;
   std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<IslandShares> shares_;  // null: a worker of one process
@@ -204,9 +202,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   OptimizerShelf shelf(
       {options_.cache_dir, options_.worker.value, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps},
       job, parts->layout.digest, files_, clock_, log_);
-  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, *parts->device,
-                                              std::move(feed), std::move(trainer), std::move(shares), std::move(shelf),
-                                              *data, std::move(tasks), log_);
+  parts->model =
+      std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(feed), std::move(trainer),
+                                   std::move(shares), std::move(shelf), *data, std::move(tasks), log_);
   parts->samples = std::move(data);
   return parts;
 }

@@ -74,7 +74,7 @@ class TrainingModel {
   virtual void* compute_stream() = 0;
   // The session has changed this fragment of parameters().
   virtual void ParametersChanged(FragmentIndex /*fragment*/) {}
-  // One inner step. ResourceExhausted when memory ran out, Unavailable when a device of this worker is lost: it leaves,
+  // One inner step. ResourceExhausted when memory ran out, Unavailable when a rank of this worker is lost: it leaves,
   // with that reason. On any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
   // Zero moments and steps, or those that this machine kept of the job when it was at or before about the step of `at`,

@@ -149,27 +149,25 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   errors_.Begin();
   ContributionSums sums(outer_.size(), options_.upload_error_memory);
   std::vector<FormedBlock> blocks(BlockCount(outer_.size()));
-  std::atomic<bool> broken = false;  // a block was not finite
-  std::optional<size_t> first_broken;
+  constexpr size_t kNone = SIZE_MAX;
+  std::atomic<size_t> broken = kNone;  // the first block that is not finite, behind which nothing is done
   const auto encode = [&](size_t chunk) {
     const Chunk part(chunk, outer_.size());
-    for (size_t block = part.first_block; block < part.last_block && !broken; ++block) {
+    for (size_t block = part.first_block; block < part.last_block && broken == kNone; ++block) {
       const size_t at = block * kBlock, count = std::min(kBlock, outer_.size() - at);
       blocks[block] = EncodeBlock(local, at, encoding_of(at, count), sums.AsksForLoss(block));
     }
   };
   const auto add = [&](size_t chunk) {
     const Chunk part(chunk, outer_.size());
-    for (size_t block = part.first_block; block < part.last_block && !broken; ++block) {
+    for (size_t block = part.first_block; block < part.last_block && broken == kNone; ++block) {
       sums.Add(blocks[block]);
-      if (sums.finite()) continue;
-      first_broken = block;
-      broken = true;
+      if (!sums.finite()) broken = block;
     }
-    if (!broken) digest.Update(encoding_of(part.begin, part.count));
+    if (broken == kNone) digest.Update(encoding_of(part.begin, part.count));
   };
   SpreadInOrder(ChunkCount(outer_.size()), threads, encode, add);
-  if (first_broken) return NotFinite(*first_broken * kBlock);
+  if (broken != kNone) return NotFinite(broken * kBlock);
   formed.digest = digest.Finish();
   formed.encoded = ShareFrom(options_.buffers, std::move(encoded));
   formed.norm = sums.norm();

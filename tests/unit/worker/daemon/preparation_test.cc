@@ -94,25 +94,22 @@ TEST(Cache, IsTriedAndLeftAsItWas) {
               testing::StartsWith("--cache-dir /proc/self cannot be written, so neither streamed data nor"));
 }
 
-// A step's error is its job's, unless the GPU has nothing more to say.
-TEST(WhyStepFailed, ALostGpuIsNoFaultOfTheJob) {
+// An error is its job's, unless the GPU has nothing more to say.
+TEST(WhyDeviceLost, ALostGpuIsNoFaultOfTheJob) {
   static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
   const absl::Status failed =
       absl::InternalError("LibTorch failed while stepping: CUDA error: an illegal memory access");
   const std::unique_ptr<Device> alive = *OpenGpuDevice(opened.table, 0);
-  EXPECT_EQ(WhyStepFailed(*alive, failed), failed);
+  EXPECT_EQ(WhyDeviceLost(*alive, failed), absl::OkStatus());
   static atoll_gpu_table dead = *opened.table;
   const std::unique_ptr<Device> lost = *OpenGpuDevice(&dead, 0);
   dead.device_memory = [](atoll_gpu_context*, uint64_t*, uint64_t*) -> int32_t { return -1; };
-  const absl::Status why = WhyStepFailed(*lost, failed);
+  const absl::Status why = WhyDeviceLost(*lost, failed);
   EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(why.message()), AllOf(HasSubstr("the GPU is lost: "), HasSubstr("illegal memory access")));
   const absl::Status memory = absl::ResourceExhaustedError("out of memory");
-  EXPECT_EQ(WhyStepFailed(*lost, memory), memory) << "which another micro-batch may mend";
-  EXPECT_EQ(WhyStepFailed(**OpenDevice(opened, "cpu"), failed), failed);
-  EXPECT_EQ(WhyDeviceLost(*lost, failed), why);
-  EXPECT_EQ(WhyDeviceLost(*alive, failed), absl::OkStatus());
-  EXPECT_EQ(WhyDeviceLost(*lost, memory), absl::OkStatus());
+  EXPECT_EQ(WhyDeviceLost(*lost, memory), absl::OkStatus()) << "which another micro-batch may mend";
+  EXPECT_EQ(WhyDeviceLost(**OpenDevice(opened, "cpu"), failed), absl::OkStatus());
 }
 
 TEST(OpenGpuPlugin, LoadsNothingWhereTheDriverIsNotThere) {
