@@ -23,11 +23,12 @@
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/rpc/bulk.h"
-#include "coordinator/aggregate/contribution_screener.h"
 #include "coordinator/core/events.h"
 #include "coordinator/engine/download_rights.h"
 #include "coordinator/engine/job_data.h"
+#include "coordinator/engine/loaded_jobs.h"
 #include "coordinator/engine/served_manifests.h"
+#include "coordinator/engine/uploads.h"
 #include "coordinator/store/blob_store.h"
 #include "coordinator/store/ledger.h"
 #include "coordinator/store/round_log.h"
@@ -35,7 +36,6 @@
 
 namespace atl {
 
-class UploadSink;      // engine.h
 struct JobView;        // core.h
 struct LastSnapshots;  // last_snapshots.h
 
@@ -75,7 +75,7 @@ class DataPlane {
 
   // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again. Returns its
   // number: the preparation before it ends without a word.
-  uint64_t Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
+  uint64_t Expect(const JobId& job) { return jobs_.Expect(job); }
   // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
   // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
@@ -104,29 +104,15 @@ class DataPlane {
   bool Merges() const { return passes_ > 0; }
   void MergeNoMore() { merge_no_more_ = true; }
   // Behind the engine's last turn: writes what the next start would recompute. `done` runs on the compute executor.
-  void SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) ATOLL_EXCLUDES(mutex_);
+  void SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done);
   // How many have their parameters in memory. Thread-safe.
-  size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
+  size_t JobsInMemory() const { return jobs_.size(); }
   // Of the newest closed round of the fragment.
   RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
-  // -> ContributionDurable. Those of a round that come while the disk is busy are flushed together.
-  void FlushAcceptance(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
   // ---- uploads ----
 
-  // Registers an upload. InvalidArgument when its size is not what the fragment takes; Unavailable while the job is
-  // being loaded, FailedPrecondition where it is neither loaded nor expected.
-  absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
-  // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
-  // written for one round beside that at most, or the log would outgrow its bound.
-  // `replaces`: UploadVerdict's.
-  void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
-  // Thread-safe, as are the next two, but for calls of one upload. Screened in the caller's thread, side by side with
-  // other uploads; `reply` runs on the io executor.
-  void AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
-  // All bytes are there: checks the digest -> UploadFinished; an error goes to `failed`.
-  void FinishUpload(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
-  void EndUpload(UploadId upload) ATOLL_EXCLUDES(mutex_);
+  Uploads& uploads() { return uploads_; }
 
   // ---- downloads and blobs; thread-safe ----
 
@@ -139,37 +125,10 @@ class DataPlane {
   Executor& io() { return parts_.io; }
 
  private:
-  struct Upload {
-    RoundKey key;
-    ContributionHeader header;
-    Digest layout;
-    std::shared_ptr<ContributionScreener> screener;  // the caller's of AppendUpload, then the io executor's
-  };
   struct Preparation;  // prepare.cc
 
   void Emit(Event event) ATOLL_EXCLUDES(mutex_);
   void Fail(const JobId& job, const absl::Status& status);
-  std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
-  // Of a job that Find does not find: Unavailable while it is being loaded, else `otherwise`.
-  absl::Status WhyNotLoaded(const JobId& job, absl::Status otherwise) const ATOLL_EXCLUDES(mutex_);
-  // Bytes on their way to the io executor, in a place that the next ones use again: a job of more than two words takes
-  // memory each time.
-  struct Arrived {
-    UploadId upload = 0;
-    uint64_t offset_bytes = 0;
-    BulkBytes bytes;
-    StatusReply reply;
-  };
-  absl::StatusOr<std::shared_ptr<const Upload>> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
-  Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
-  void Append(Arrived* place) ATOLL_EXCLUDES(mutex_);
-  // RoundLog::Open; where it cannot flush what is there the process ends.
-  absl::Status OpenSegment(const RoundKey& key, Digest layout);
-  // io executor
-  void FlushAcceptances(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
-  void Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
-  // What the arrived bytes said by themselves, for the round that will merge them.
-  void KeepScreen(const Upload& upload);
 
   // prepare.cc. Runs `work` on the compute executor behind every snapshot that was asked for before: it is written, and
   // what it makes superfluous is gone.
@@ -184,7 +143,7 @@ class DataPlane {
                  bool owed);
   void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
   // False: released or begun anew since it began.
-  bool IsExpected(const Preparation& p) const ATOLL_EXCLUDES(mutex_);
+  bool IsExpected(const Preparation& p) const;
   void AnnounceReady(const Preparation& p);
 
   // rounds.cc
@@ -213,7 +172,7 @@ class DataPlane {
 
   // downloads.cc. An update that is in memory: the newest committed one of a fragment, and those that are not in the
   // log yet; nothing for any other. Thread-safe.
-  std::optional<DownloadContent> FindInMemory(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);
+  std::optional<DownloadContent> FindInMemory(const DownloadKey& key) const;
   // io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
@@ -227,14 +186,8 @@ class DataPlane {
   DownloadRights rights_;
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
-  std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
-  uint64_t preparations_ ATOLL_GUARDED_BY(mutex_) = 0;          // numbered so far
-  std::map<JobId, uint64_t> loading_ ATOLL_GUARDED_BY(mutex_);  // number of each, until it is ready or released
-  std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
-  std::map<RoundKey, std::vector<std::pair<UploadId, WorkerId>>> to_accept_ ATOLL_GUARDED_BY(mutex_);
-  // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
-  std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);
-  std::vector<Arrived*> free_places_ ATOLL_GUARDED_BY(mutex_);
+  LoadedJobs jobs_;
+  Uploads uploads_;
   // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
   // the rounds after it, until a job is released.
   std::vector<std::vector<std::byte>> inputs_;

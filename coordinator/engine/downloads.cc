@@ -153,8 +153,8 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
-  const std::shared_ptr<JobData> data = Find(key.job);
-  if (data == nullptr) return WhyNotLoaded(key.job, NotRunning(key.job));
+  const std::shared_ptr<JobData> data = jobs_.Find(key.job);
+  if (data == nullptr) return jobs_.WhyNotLoaded(key.job, NotRunning(key.job));
   if (key.reached.version.value == 0)
     return absl::InvalidArgumentError("no update leads to version 0; fetch the fragment");
   {
@@ -179,7 +179,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
 
 std::optional<DownloadContent> DataPlane::FindInMemory(const DownloadKey& key) const {
   const auto* wanted = std::get_if<UpdateKey>(&key);
-  const std::shared_ptr<JobData> data = wanted == nullptr ? nullptr : Find(wanted->job);
+  const std::shared_ptr<JobData> data = wanted == nullptr ? nullptr : jobs_.Find(wanted->job);
   if (data == nullptr) return std::nullopt;
   MutexLock lock(data->mutex);
   const auto is_it = [wanted](const PublishedUpdate& update) { return update.info.reached == wanted->reached; };
@@ -192,8 +192,8 @@ std::optional<DownloadContent> DataPlane::FindInMemory(const DownloadKey& key) c
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, const WorkerId& worker) {
-  const std::shared_ptr<JobData> data = Find(key.job);
-  if (data == nullptr) return WhyNotLoaded(key.job, NotRunning(key.job));
+  const std::shared_ptr<JobData> data = jobs_.Find(key.job);
+  if (data == nullptr) return jobs_.WhyNotLoaded(key.job, NotRunning(key.job));
   const FragmentIndex fragment = key.at.fragment;
   Version committed;
   bool may_go_on = false;
@@ -228,7 +228,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, 
 
 void DataPlane::NoteCatchUp(const DownloadRequest& request) {
   const auto* update = std::get_if<UpdateKey>(&request.key);
-  const std::shared_ptr<JobData> data = update == nullptr ? nullptr : Find(update->job);
+  const std::shared_ptr<JobData> data = update == nullptr ? nullptr : jobs_.Find(update->job);
   if (data == nullptr) return;
   MutexLock lock(data->mutex);
   const auto committed = data->committed.find(update->reached.fragment);

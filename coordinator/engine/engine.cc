@@ -104,7 +104,7 @@ struct Engine::State {
   void Push(Effects effects) {
     parts.data.rights().Apply(effects.records);
     for (const Task& task : effects.tasks) {
-      if (const auto* flush = std::get_if<FlushAcceptance>(&task)) parts.data.FlushAcceptance(flush->upload);
+      if (const auto* flush = std::get_if<FlushAcceptance>(&task)) parts.data.uploads().FlushAcceptance(flush->upload);
       if (const auto* load = std::get_if<PrepareParameters>(&task)) parts.data.Expect(load->job);
       if (const auto* load = std::get_if<RestoreCheckpoint>(&task)) parts.data.Expect(load->job);
     }
@@ -185,12 +185,12 @@ struct Engine::State {
     const auto it = uploads.find(verdict.upload);
     if (it == uploads.end()) return;
     if (verdict.decision == UploadDecision::kGranted) {
-      parts.data.GrantUpload(verdict.upload, it->second.sink, verdict.replaces);
+      parts.data.uploads().Grant(verdict.upload, it->second.sink, verdict.replaces);
       return;
     }
     const OpenUpload upload = std::move(it->second);
     uploads.erase(it);
-    parts.data.EndUpload(verdict.upload);
+    parts.data.uploads().End(verdict.upload);
     if (verdict.decision == UploadDecision::kAccepted) {
       observer.Uploaded(upload.job, upload.worker, upload.bytes);
       upload.sink->Accepted();
@@ -313,7 +313,7 @@ void Engine::ControlClosed(ConnectionId connection) {
 UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink) {
   const UploadId id = state_->next_id++;
   state_->Post([this, id, header = std::move(header), boot, sink = std::move(sink)]() mutable {
-    const absl::Status known = state_->parts.data.BeginUpload(id, header);
+    const absl::Status known = state_->parts.data.uploads().Begin(id, header);
     if (!known.ok()) {
       // What is kept by a job's name is kept of jobs that there are: anybody may make names up.
       state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, header.worker, known);
@@ -330,7 +330,7 @@ void Engine::BreakUpload(UploadId upload, absl::Status why) {
     const auto broken = state_->uploads.extract(upload);
     if (broken.empty()) return;
     if (IsRefusal(why)) state_->observer.Refused(broken.mapped().job, broken.mapped().worker, why);
-    state_->parts.data.EndUpload(upload);
+    state_->parts.data.uploads().End(upload);
     state_->Step(UploadBroken{upload});
   });
 }

@@ -41,18 +41,6 @@ class ControlSink {
   virtual void Close() = 0;
 };
 
-// The sender's side of an upload conversation. Called on any thread, never concurrently for one upload.
-class UploadSink {
- public:
-  virtual ~UploadSink() = default;
-  // Send the bytes from this offset on.
-  virtual void Granted(uint64_t offset_bytes) = 0;
-  // Durable; the conversation ends.
-  virtual void Accepted() = 0;
-  // The conversation ends with this status.
-  virtual void Refused(const absl::Status& status) = 0;
-};
-
 // NotFound, in the words that every call uses.
 absl::Status NoSuchJob(const JobId& job);
 

@@ -299,11 +299,7 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
 
-bool DataPlane::IsExpected(const Preparation& p) const {
-  MutexLock lock(mutex_);
-  const auto expected = loading_.find(p.data->job);
-  return expected != loading_.end() && expected->second == p.number;
-}
+bool DataPlane::IsExpected(const Preparation& p) const { return jobs_.IsExpected(p.data->job, p.number); }
 
 void DataPlane::AnnounceReady(const Preparation& p) {
   std::vector<Digest> hashes;
@@ -314,13 +310,7 @@ void DataPlane::AnnounceReady(const Preparation& p) {
       data.committed[FragmentIndex{i}] = data.aggregator.version(FragmentIndex{i});
   }
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) hashes.push_back(data.aggregator.Hash(FragmentIndex{i}));
-  {
-    MutexLock lock(mutex_);
-    const auto expected = loading_.find(data.job);
-    if (expected == loading_.end() || expected->second != p.number) return;
-    jobs_[data.job] = p.data;
-    loading_.erase(expected);
-  }
+  if (!jobs_.Put(p.data, p.number)) return;
   Emit(ParametersReady{data.job, std::move(hashes), TrafficOf(data)});
   if (data.epoch == 0 || data.spec.checkpoint.keep_contributions) return;
   BehindSnapshots(

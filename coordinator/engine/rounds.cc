@@ -117,15 +117,15 @@ PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vec
 }
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
-  const std::shared_ptr<JobData> data = Find(task.job);
+  const std::shared_ptr<JobData> data = jobs_.Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   // Read where they are merged, so that the contributions of one round alone are in memory at a time.
   ++passes_;
   parts_.compute.Post([this, task, job, boot, data] {
-    if (Find(task.job) == data && !merge_no_more_) {
+    if (jobs_.Find(task.job) == data && !merge_no_more_) {
       ReadAndAggregate(data, task, job, boot);
       parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
-        if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
+        if (jobs_.Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
       });
     }
     --passes_;
@@ -136,7 +136,7 @@ void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const str
                                  const JobRecord& job, BootNumber boot) {
   const RoundKey key{task.job, task.epoch, task.target};
   // After a restart the segment may hold contributions that were accepted by an earlier process.
-  const absl::Status opened = OpenSegment(key, data->layout.digest);
+  const absl::Status opened = OpenSegment(parts_.rounds, key, data->layout.digest, parts_.fatal);
   if (!opened.ok()) return Fail(task.job, opened);
   if (absl::Status read = ReadInputs(key, task.contributions); !read.ok())
     return Fail(task.job, Annotate(read, "an accepted contribution cannot be read back"));
@@ -204,7 +204,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   }
   Remember(record, spec, history);
   // The job has ended, stopped or gone back while this was merged: nobody waits for it, and its segment is closed.
-  if (Find(record.job) != data) return;
+  if (jobs_.Find(record.job) != data) return;
   {
     MutexLock lock(data->mutex);
     data->uncommitted[task.target.fragment] =
@@ -239,7 +239,7 @@ absl::Status DataPlane::LogUpdates(JobData& data, FragmentVersion up_to) {
 }
 
 void DataPlane::Committed(const RoundRecord& record) {
-  const std::shared_ptr<JobData> data = Find(record.job);
+  const std::shared_ptr<JobData> data = jobs_.Find(record.job);
   if (data == nullptr || data->epoch != record.epoch) return;
   const FragmentIndex fragment = record.reached.fragment;
   {
@@ -341,13 +341,9 @@ void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
 
 void DataPlane::SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) {
   last->done = std::move(done);
-  std::vector<std::shared_ptr<JobData>> loaded;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [job, number] : loading_) last->loading.push_back(job);
-    for (const auto& [job, data] : jobs_) loaded.push_back(data);
-  }
-  for (const auto& data : loaded) {
+  LoadedJobs::All jobs = jobs_.Look();
+  last->loading = std::move(jobs.loading);
+  for (const auto& data : jobs.loaded) {
     MutexLock lock(data->mutex);
     for (const auto& [fragment, version] : data->committed) {
       if (data->snapshots[fragment] != version) last->fragments.emplace_back(data, fragment);
@@ -385,7 +381,7 @@ void DataPlane::Warn(const char* what, const JobData& data, FragmentIndex fragme
 }
 
 void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
-  const std::shared_ptr<JobData> data = Find(task.job);
+  const std::shared_ptr<JobData> data = jobs_.Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   const auto outcome = std::make_shared<absl::Status>();
   for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i}, outcome);

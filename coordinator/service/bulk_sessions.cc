@@ -40,14 +40,14 @@ class ContributionSession final : public UploadHandler,
     upload_ = engine_.OfferUpload(std::move(contribution.header), contribution.boot, shared_from_this());
   }
   void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
-    data_.AppendUpload(upload_, offset, std::move(bytes), std::move(reply));
+    data_.uploads().Append(upload_, offset, std::move(bytes), std::move(reply));
   }
   void OnEnd(StatusReply reply) override {
     {
       MutexLock lock(mutex_);
       end_ = std::move(reply);
     }
-    data_.FinishUpload(upload_, [self = shared_from_this()](const absl::Status& status) { self->Finish(status); });
+    data_.uploads().Finish(upload_, [self = shared_from_this()](const absl::Status& status) { self->Finish(status); });
   }
   void OnBroken(absl::Status why) override { engine_.BreakUpload(upload_, std::move(why)); }
 

@@ -32,12 +32,13 @@ class Acceptances : public testing::Test {
   }
   // All bytes of a contribution are in the log.
   void Upload(UploadId upload) {
-    EXPECT_TRUE(c_.data.BeginUpload(upload, HeaderOf(upload)).ok());
-    c_.data.GrantUpload(upload, std::make_shared<Sink>(), {});
+    EXPECT_TRUE(c_.data.uploads().Begin(upload, HeaderOf(upload)).ok());
+    c_.data.uploads().Grant(upload, std::make_shared<Sink>(), {});
     const auto source = MakeMemorySource(encoded_);
     for (uint64_t at = 0; at < encoded_->size(); at += kPiece) {
       const auto bytes = source->Read(at, std::min<size_t>(kPiece, encoded_->size() - at));
-      c_.data.AppendUpload(upload, at, *bytes, [](const absl::Status& stored) { EXPECT_TRUE(stored.ok()) << stored; });
+      c_.data.uploads().Append(upload, at, *bytes,
+                               [](const absl::Status& stored) { EXPECT_TRUE(stored.ok()) << stored; });
     }
     c_.work.RunAll();
   }
@@ -63,14 +64,14 @@ class Acceptances : public testing::Test {
 
 TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
   for (const UploadId upload : {UploadId{1}, UploadId{2}, UploadId{3}}) Upload(upload);
-  c_.data.FlushAcceptance(1);
-  c_.data.FlushAcceptance(2);
+  c_.data.uploads().FlushAcceptance(1);
+  c_.data.uploads().FlushAcceptance(2);
   EXPECT_EQ(c_.work.pending(), 1u);
   EXPECT_TRUE(Durable().empty() && !IsKept(1) && !IsKept(2));
   c_.work.RunAll();
   EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
   EXPECT_TRUE(IsKept(1) && IsKept(2) && !IsKept(3));
-  c_.data.FlushAcceptance(3);
+  c_.data.uploads().FlushAcceptance(3);
   c_.work.RunAll();
   EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2, 3}));
   EXPECT_TRUE(IsKept(3));
@@ -79,12 +80,12 @@ TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
 // Whoever sent it has gone; what was said to be durable is.
 TEST_F(Acceptances, HoldThoughTheUploadEnds) {
   for (const UploadId upload : {UploadId{1}, UploadId{2}}) Upload(upload);
-  for (const UploadId upload : {UploadId{1}, UploadId{2}}) c_.data.FlushAcceptance(upload);
-  c_.data.EndUpload(1);
+  for (const UploadId upload : {UploadId{1}, UploadId{2}}) c_.data.uploads().FlushAcceptance(upload);
+  c_.data.uploads().End(1);
   c_.work.RunAll();
   EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
   EXPECT_TRUE(IsKept(1) && IsKept(2));
-  c_.data.FlushAcceptance(1);  // of none that is known
+  c_.data.uploads().FlushAcceptance(1);  // of none that is known
   EXPECT_EQ(c_.work.pending(), 0u);
 }
 

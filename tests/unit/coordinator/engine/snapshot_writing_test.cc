@@ -47,9 +47,9 @@ class SnapshotWriting : public testing::Test {
     header.target = {FragmentIndex{0}, Version{version}};
     header.codec = spec_.sync.upload_codec;
     header.encoded_bytes = EncodedSize(header.codec, layout_.fragments[0].elements);
-    EXPECT_TRUE(c_.data.BeginUpload(version, header).ok());
+    EXPECT_TRUE(c_.data.uploads().Begin(version, header).ok());
     const auto sink = std::make_shared<Sink>();
-    c_.data.GrantUpload(version, sink, {});
+    c_.data.uploads().Grant(version, sink, {});
     c_.work.RunAll();
     return sink;
   }
@@ -99,7 +99,7 @@ TEST_F(SnapshotWriting, ARoundIsLoggedMeanwhileAndTheOneBehindItWaitsForTheDisk)
 
 TEST_F(SnapshotWriting, AnUploadThatEndedMeanwhileIsToldSo) {
   const auto behind = AskToUploadBehindAWrite();
-  c_.data.EndUpload(2);
+  c_.data.uploads().End(2);
   c_.RunWork();
   EXPECT_FALSE(behind->granted);
   EXPECT_TRUE(absl::IsCancelled(behind->refused)) << behind->refused;
