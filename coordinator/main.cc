@@ -51,6 +51,7 @@
 #include "coordinator/service/call_guard.h"
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/service/enroll_service.h"
+#include "coordinator/service/executors.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/own_trust.h"
 #include "coordinator/service/ports.h"
@@ -73,7 +74,6 @@ constexpr int kExitStart = 1;     // could not start: port in use, state directo
 constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
-constexpr size_t kReadThreads = 4;  // they wait for the disk most of the time
 constexpr Duration kShutdownLimit = Seconds(2);
 constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
 constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request
@@ -177,8 +177,8 @@ class Coordinator {
   std::unique_ptr<OwnTrust> own_trust_;     // with --trust
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
-  // Executors end before what their jobs use, so they are declared after it.
-  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, reads_, snapshot_io_, compute_, calls_, logs_executor_;
+  // They end before what their jobs use, so they are declared after it.
+  std::unique_ptr<Executors> executors_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread flushes_thread_, engine_thread_, disk_thread_, vitals_thread_;
@@ -228,7 +228,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   if (options_.insecure) return ServerSecurity::PlaintextLoopback();
   ATOLL_ASSIGN_OR_RETURN(own_trust_, OwnTrust::Open({options_.trust_dir, OwnIdentityPath()}, clock_, log_));
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
-      [this] { return own_trust_->authority(); }, *ledger_, *ledger_executor_, clock_, trail_, guard_,
+      [this] { return own_trust_->authority(); }, *ledger_, executors_->ledger, clock_, trail_, guard_,
       [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
   return MutualTls(OwnIdentityPath(), clock_,
@@ -262,10 +262,10 @@ absl::Status Coordinator::OpenPorts() {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
   // The command line moves files over the port it knows; workers keep bulk on a connection of its own.
-  services_.push_back(MakeBulkService(*bulk_, *reads_, clock_, {.reads_at_once = kReadThreads}));
+  services_.push_back(MakeBulkService(*bulk_, executors_->reads, clock_, {.reads_at_once = Executors::kReadThreads}));
   std::vector<grpc::Service*> control_services;
   for (const auto& service : services_) control_services.push_back(service.get());
-  services_.push_back(MakeBulkService(*bulk_, *reads_, clock_, {.reads_at_once = kReadThreads}));
+  services_.push_back(MakeBulkService(*bulk_, executors_->reads, clock_, {.reads_at_once = Executors::kReadThreads}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
   Opened("control", *control_server_);
@@ -312,30 +312,26 @@ absl::Status Coordinator::Start() {
         absl::StrCat("--data-root ", options_.data_root, " is no directory that can be read; name one"));
   }
   ATOLL_RETURN_IF_ERROR(OpenState());
-  ledger_executor_ = std::make_unique<ThreadExecutor>(1);
-  io_ = std::make_unique<ThreadExecutor>(1);
-  reads_ = std::make_unique<ThreadExecutor>(kReadThreads);
-  snapshot_io_ = std::make_unique<ThreadExecutor>(1);
-  compute_ = std::make_unique<ThreadExecutor>(1);
-  calls_ = std::make_unique<ThreadExecutor>(1);
-  logs_executor_ = std::make_unique<ThreadExecutor>(1);
+  executors_ = std::make_unique<Executors>();
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<AuditLog> kept, AuditLog::Open(*files_, directory_));
-  trail_.KeepIn(std::move(kept), *logs_executor_);
-  events_ = std::make_unique<QueuedEventLog>(std::move(events_), *logs_executor_, log_);
+  trail_.KeepIn(std::move(kept), executors_->logs);
+  events_ = std::make_unique<QueuedEventLog>(std::move(events_), executors_->logs, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : UsableCores();
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{
-      *files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_, *ledger_, *rounds_, *snapshots_, *blobs_,
-      directory_, log_, options_.data_root, threads, fatal, FilesOfDownloads(OpenFilesLimit())});
+  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io,
+                                                     executors_->snapshot_io, executors_->compute, *ledger_, *rounds_,
+                                                     *snapshots_, *blobs_, directory_, log_, options_.data_root,
+                                                     threads, fatal, FilesOfDownloads(OpenFilesLimit())});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,
                              .membership_timeout = options_.membership_timeout,
                              .boot_nonce = SystemRandomBits()}},
-      EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
+      EngineParts{clock_, executors_->ledger, *ledger_, *data_, *events_, metrics_, log_, fatal},
+      std::move(recovered_));
   api_ = std::make_unique<JobApi>(
       JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }, CorpusCopies()}, *engine_, clock_,
-      log_, *calls_, [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
+      log_, executors_->calls, [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
   controls_ = std::make_unique<ControlSessions>(*engine_, log_);
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
@@ -448,13 +444,8 @@ void Coordinator::SaveAll(const sigset_t& signals) {
 }
 
 void Coordinator::Stop() {
-  // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
-  // goes from one to another and back.
-  for (const auto* executor : {&calls_, &compute_, &reads_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_}) {
-    if (*executor != nullptr) (*executor)->Stop();
-  }
-  for (auto* executor : {&calls_, &compute_, &reads_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_})
-    executor->reset();
+  if (executors_) executors_->Stop();
+  executors_.reset();
   freeing_.Stop();
   if (events_) (void)events_->Sync();
 }
