@@ -1,4 +1,5 @@
 // submit, validate: from a job file to a job.
+#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/ascii.h"
@@ -8,6 +9,7 @@
 #include "cli/stage_files.h"
 #include "common/plan/limits.h"
 #include "common/rpc/rpc_status.h"
+#include "common/text/utf8.h"
 
 namespace atl::cli {
 namespace {
@@ -59,6 +61,22 @@ struct Loaded {
   std::vector<StagedFile> staged;  // what the file names
 };
 
+// Bytes that are no text would come back as others, or not at all.
+std::vector<Fault> FindWrongBytes(const Input& input, const std::vector<std::string>& sets) {
+  const std::string problem = "holds bytes that are not UTF-8; write it in that";
+  std::vector<Fault> faults;
+  if (const size_t at = FirstInvalidUtf8(input.text); at < input.text.size()) {
+    const std::string before = input.text.substr(0, at);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    faults.push_back(
+        {absl::StrCat(input.source, ":", line, ":", at - (before.rfind('\n') + 1) + 1), "", problem});  // npos + 1 is 0
+  }
+  for (const std::string& set : sets) {
+    if (FirstInvalidUtf8(set) < set.size()) faults.push_back({"--set " + Printable(set), "", problem});
+  }
+  return faults;
+}
+
 // The sizes of a model that begins with a directory are those of its config.json; others would be refused beside it.
 void TakeSizes(const v1::JobSpec& staged, v1::JobSpec& written) {
   v1::ModelSpec model = staged.model();
@@ -69,7 +87,11 @@ void TakeSizes(const v1::JobSpec& staged, v1::JobSpec& written) {
 // Read and checked with the files that it names; all faults are printed at once. False after printing.
 bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
           Loaded& out) {
-  std::vector<Fault> faults;
+  std::vector<Fault> faults = FindWrongBytes(input, sets);
+  if (!faults.empty()) {
+    PrintFaults(session, faults);
+    return false;
+  }
   out.file = ParseJobFile(input.source, input.text, sets, faults);
   if (!name.empty()) {
     out.file.name = name;
@@ -78,8 +100,10 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
   CheckBeside(out.file, faults);
   JobFile written = out.file;
   std::vector<std::string> notes;
-  out.staged = StageFiles(session.files, input.directory, out.file, faults, notes);
+  Staged staged = StageFiles(session.files, input.directory, out.file, faults, notes);
+  out.staged = std::move(staged.files);
   if (faults.empty()) faults = CheckJobFile(out.file);  // with what the files have told
+  if (faults.empty()) faults = CheckCorpora(out.file, staged.manifests);
   if (!faults.empty()) PrintFaults(session, faults);
   if (faults.empty()) {
     if (!written.spec.model().init().directory().empty()) TakeSizes(out.file.spec, written.spec);

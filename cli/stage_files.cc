@@ -11,6 +11,7 @@
 #include "common/format/corpus_copy.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
+#include "common/format/job_corpora.h"
 #include "common/plan/limits.h"
 #include "common/rpc/read_at_source.h"
 #include "common/text/huggingface_tokenizer.h"
@@ -66,12 +67,13 @@ class Stager {
         notes_(notes),
         before_(faults.size()) {}
 
-  std::vector<StagedFile> Run() {
+  Staged Run() {
     for (int i = 0; i < job_.spec.data().corpora_size(); ++i) Corpus(i);
     if (faults_.size() == before_) Tokenizer();
     Tasks();
     if (!job_.spec.model().init().directory().empty()) InitialWeights();
-    return std::move(staged_);
+    if (manifests_.size() != static_cast<size_t>(job_.spec.data().corpora_size())) manifests_.clear();
+    return {std::move(staged_), std::move(manifests_)};
   }
 
  private:
@@ -98,6 +100,7 @@ class Stager {
   std::vector<std::string>& notes_;
   const size_t before_;  // faults found by others
   std::vector<StagedFile> staged_;
+  std::vector<CorpusManifest> manifests_;     // of the corpora that are given by a path
   std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
   std::string tokenizer_directory_;
   std::unique_ptr<atl::Tokenizer> made_tokenizer_;
@@ -128,6 +131,7 @@ void Stager::Corpus(int index) {
   corpus.set_manifest_sha256(staged.sha256.Hex());
   corpus.clear_manifest();
   staged_.push_back(std::move(staged));
+  manifests_.push_back(*manifest);
 }
 
 // Whoever has only the manifest here may well submit; a copy that is not whole is a mistake.
@@ -285,9 +289,22 @@ StagedFile StageText(std::string what, std::string bytes) {
   return {.sha256 = sha256, .what = std::move(what), .source = MakeMemorySource(std::move(bytes))};
 }
 
-std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
-                                   std::vector<Fault>& faults, std::vector<std::string>& notes) {
+Staged StageFiles(const Files& files, const std::string& directory, JobFile& file, std::vector<Fault>& faults,
+                  std::vector<std::string>& notes) {
   return Stager(files, directory, file, faults, notes).Run();
+}
+
+std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusManifest>& manifests) {
+  if (manifests.empty()) return {};
+  JobSpec spec;
+  std::vector<Violation> violations = JobSpecFromProto(file.spec, /*before_submit=*/true, spec);
+  if (violations.empty()) violations = CheckTokenizers(spec, manifests);
+  if (violations.empty()) {
+    if (auto counts = CountSamples(spec, manifests); counts.ok()) violations = std::move(counts->violations);
+  }
+  std::vector<Fault> faults;
+  for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
+  return faults;
 }
 
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged) {

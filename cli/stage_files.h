@@ -8,6 +8,7 @@
 
 #include "cli/job/job_file.h"
 #include "cli/session.h"
+#include "common/format/corpus_manifest.h"
 #include "common/rpc/bulk.h"
 
 namespace atl::cli {
@@ -23,12 +24,20 @@ struct StagedFile {
 std::string ResolvePath(const std::string& directory, const std::string& path);
 StagedFile StageText(std::string what, std::string bytes);
 
+struct Staged {
+  std::vector<StagedFile> files;
+  std::vector<CorpusManifest> manifests;  // of data.corpora, in their order; none where one is given by its hash
+};
+
 // Replaces data.corpora[].manifest, evaluation.tasks[].file and model.init.directory, which are relative to
 // `directory`, by hashes; fills corpus names, the tokenizer's files, and from a directory's config.json the sizes of
 // the model that the job file does not give. What cannot be read or does not fit together becomes a fault at its place
 // in the job file; `notes` gets what its writer should know and nothing forbids.
-std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
-                                   std::vector<Fault>& faults, std::vector<std::string>& notes);
+Staged StageFiles(const Files& files, const std::string& directory, JobFile& file, std::vector<Fault>& faults,
+                  std::vector<std::string>& notes);
+
+// What the coordinator will say of a valid job file with these corpora, as far as their manifests tell.
+std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusManifest>& manifests);
 
 // Stores what the coordinator does not have yet, with a progress line. A broken connection is tried again a few times.
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged);

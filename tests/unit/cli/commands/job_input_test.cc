@@ -55,6 +55,46 @@ TEST_F(JobInput, AMissingManifestIsListedBesideEveryOtherFault) {
   EXPECT_TRUE(harness_.fake.submitted.empty());
 }
 
+// What the coordinator would refuse once everything is stored there is said before.
+TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
+  std::ofstream(folder_ + "/text.txt") << std::string(2'000, 'a');
+  const auto prepare = [&](const std::string& out, const std::string& held_out) {
+    const RunResult made = Harness().Run(
+        {"data", "prepare", folder_ + "/text.txt", "--out", folder_ + "/" + out, "--held-out", held_out, "--quiet"});
+    ASSERT_EQ(made.code, 0) << made.talk;
+  };
+  prepare("corpus", "0");
+  std::ofstream(folder_ + "/task.jsonl") << "{\"sentence_good\": \"a cat\", \"sentence_bad\": \"a cats\"}\n";
+  const std::string begin = "{stop: {inner_steps: 400}, data: {corpora: [{manifest: corpus}], sequence_length: ";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"job", "validate"}, std::vector<std::string>{"submit", "--dry-run=client"},
+        std::vector<std::string>{"submit"}}) {
+    RunResult result = Run(command, begin + "16}, model: {vocab_size: 3}}");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.talk, HasSubstr("job.yaml:4:"));
+    EXPECT_THAT(result.talk,
+                HasSubstr("model.vocab_size is 3, but the corpus has tokens up to 256; give at least 257"));
+    result = Run(command, begin + "10000}}");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.talk, HasSubstr("has no shard of at least 10001"));
+    result = Run(command, begin + "16}, evaluation: {tasks: [{file: task.jsonl}]}}");
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.talk, HasSubstr("have no held-out split of a whole sample; prepare them with --held-out"));
+  }
+  EXPECT_TRUE(harness_.fake.submitted.empty());
+  EXPECT_EQ(Run({"job", "validate"}, begin + "16}}").code, 0);
+}
+
+TEST_F(JobInput, WhatIsNoTextIsRefusedAtItsPlace) {
+  RunResult result = Run({"job", "validate"}, "{stop: {inner_steps: 400}, # caf\xff\n}");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:4:39: holds bytes that are not UTF-8"));
+  result = Run({"job", "validate", "--set", "metadata.name=a\xff"}, "{stop: {inner_steps: 400}}");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("--set metadata.name=a"));
+  EXPECT_THAT(result.talk, HasSubstr("holds bytes that are not UTF-8"));
+}
+
 TEST_F(JobInput, AFaultIsToldOnce) {
   const RunResult result = Run({"job", "validate"},
                                "{data: {corpora: [{manifest: nowhere}]}, evaluation: {tasks: [{file: nothing.jsonl, "
