@@ -15,20 +15,6 @@ namespace {
 
 constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are given up";
 
-std::string CheckpointOf(const JobId& job, const std::string& step) {
-  return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
-}
-
-// From which the parameters of a job are still to be made, by name, and that job.
-std::map<std::string, std::string> CheckpointsInUse(const std::map<JobId, Run>& runs) {
-  std::map<std::string, std::string> in_use;
-  for (const auto& [id, run] : runs) {
-    const std::string& source = run.record.spec.init.checkpoint;
-    if (run.record.state == JobState::kPending && !source.empty()) in_use.emplace(source, id.value);
-  }
-  return in_use;
-}
-
 }  // namespace
 
 void Machine::CheckStop(Run& run) {
@@ -74,13 +60,13 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
   if (stop_step == 0) {
-    // So that nothing that was sent before passes for the last contribution of anybody. Send steps are what workers
-    // claim; an honest one is not beyond `most`.
+    // So that nothing that was sent before passes for the last contribution of anybody. Steps are what workers claim;
+    // an honest one is not beyond `most`.
     const uint64_t most = run.ClockStep(UINT64_MAX) + run.inner_steps();
     const auto pass = [&](const ContributionHeader& h) {
       stop_step = std::max(stop_step, std::min(h.send_step, most));
     };
-    stop_step = std::max(ClockOf(run), StepOfHalf(run));
+    stop_step = std::max(ClockOf(run), std::min(StepOfHalf(run), most));
     for (const Round& round : run.rounds) {
       for (const auto& [worker, arrival] : round.accepted) pass(arrival.header);
     }
@@ -233,7 +219,8 @@ void Machine::Retain(Run& run) {
   const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
     const bool stays = run.checkpoints.at(complete[i]).kept == Kept::kForGood || run.rollback_check == complete[i];
-    if (!stays) GiveUp(run, complete[i]);
+    // What a job begins from stays until it has: the next checkpoint asks again.
+    if (!stays && HeirOf(runs_, run.id(), complete[i]) == nullptr) GiveUp(run, complete[i]);
   }
 }
 
@@ -287,9 +274,10 @@ absl::Status Machine::CheckPurge(const Run& run) const {
         absl::StrCat("job ", id, " is ", NameOf(run.record.state),
                      "; only what has ended can be purged: end it with 'atoll job cancel ", id, "' first"));
   }
-  for (const auto& [checkpoint, user] : CheckpointsInUse(runs_)) {
-    if (!absl::StartsWith(checkpoint, CheckpointOf(run.id(), ""))) continue;
-    return absl::FailedPreconditionError(absl::StrCat("job ", user, " begins from a checkpoint of job ", id,
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    const JobId* const heir = HeirOf(runs_, run.id(), step);
+    if (heir == nullptr) continue;
+    return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from a checkpoint of job ", id,
                                                       "; purge it once that job has its parameters"));
   }
   return absl::OkStatus();
@@ -301,11 +289,9 @@ absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
   if (run.rollback_check == step) {
     return absl::UnavailableError(absl::StrCat("job ", id, " is being set back to step ", step, "; try again"));
   }
-  const std::map<std::string, std::string> in_use = CheckpointsInUse(runs_);
-  if (const auto user = in_use.find(CheckpointOf(run.id(), absl::StrCat(step))); user != in_use.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", user->second, " begins from the checkpoint at step ",
-                                                      step, " of job ", id,
-                                                      "; delete it once that job has its parameters"));
+  if (const JobId* const heir = HeirOf(runs_, run.id(), step); heir != nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from the checkpoint at step ", step,
+                                                      " of job ", id, "; delete it once that job has its parameters"));
   }
   const bool newest = std::none_of(run.checkpoints.upper_bound(step), run.checkpoints.end(),
                                    [](const auto& c) { return c.second.complete; });

@@ -35,6 +35,13 @@ absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, u
   const bool busy = !run.uploads.empty() || run.loading ||
                     std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
   if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
+  for (auto later = run.checkpoints.upper_bound(step); later != run.checkpoints.end(); ++later) {
+    const JobId* const heir = HeirOf(runs_, run.id(), later->first);
+    if (heir == nullptr) continue;
+    return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from the checkpoint at step ",
+                                                      later->first, " of job ", id, ", which a rollback to step ", step,
+                                                      " drops; go back once that job has its parameters"));
+  }
   return checkpoint;
 }
 

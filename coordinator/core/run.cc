@@ -206,4 +206,12 @@ const char* NameOf(JobState state) {
   return "UNKNOWN";
 }
 
+const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint) {
+  const std::string name = absl::StrCat("jobs/", job.value, "/checkpoints/", checkpoint);
+  for (const auto& [id, run] : runs) {
+    if (run.record.state == JobState::kPending && run.record.spec.init.checkpoint == name) return &id;
+  }
+  return nullptr;
+}
+
 }  // namespace atl

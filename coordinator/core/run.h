@@ -164,6 +164,8 @@ WriteCheckpoint WriteTaskOf(const CheckpointRecord& record);
 // What brings its parameters into memory, as they stand.
 Task LoadTaskOf(const Run& run);
 std::string NoSuchJobLine(const JobId& job);
+// Whose parameters are still to be made from that checkpoint of `job`; null: nobody's.
+const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint);
 
 }  // namespace atl
 
