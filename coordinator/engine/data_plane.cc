@@ -53,15 +53,19 @@ void DataPlane::Release(const JobId& job) {
   });
 }
 
-absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
+absl::StatusOr<BlobStore::Begun> DataPlane::BeginBlob(const Sha256& sha256, uint64_t bytes) {
+  const uint64_t promised = parts_.blobs.StillToCome(sha256);
+  ATOLL_ASSIGN_OR_RETURN(const BlobStore::Begun begun, parts_.blobs.Begin(sha256, bytes));
   ATOLL_ASSIGN_OR_RETURN(const Files::Space space, parts_.files.SpaceAt(parts_.directory.root()));
-  const uint64_t reserve = space.total_bytes / 10;
-  const uint64_t left = space.free_bytes - std::min(space.free_bytes, reserve);
-  if (bytes <= left) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the file has ", bytes, " bytes that are to be stored, and the coordinator's disk has room for ", left,
-      " before it is almost full; free space on the disk of the state directory, or raise "
-      "--disk-budget where it is given"));
+  const uint64_t taken = space.total_bytes / 10 + promised;
+  const uint64_t left = space.free_bytes - std::min(space.free_bytes, taken);
+  const uint64_t wanted = bytes - begun.length;  // what is there already has its room
+  if (wanted <= left) return begun;
+  parts_.blobs.Suspend(sha256, begun.turn);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the file has ", wanted, " bytes that are to be stored, and the coordinator's disk has room for ",
+                   left, " before it is almost full", promised > 0 ? ", beside other files that are on their way" : "",
+                   "; free space on the disk of the state directory, or raise --disk-budget where it is given"));
 }
 
 }  // namespace atl

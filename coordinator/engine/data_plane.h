@@ -120,8 +120,9 @@ class DataPlane {
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   DownloadRights& rights() { return rights_; }
   BlobStore& blobs() { return parts_.blobs; }
-  // ResourceExhausted when this many bytes more would leave less than a tenth of the disk free. May block.
-  absl::Status CheckRoom(uint64_t bytes) const;
+  // Io executor. BlobStore::Begin; ResourceExhausted, and nothing is begun, where what is to come of it, beside what is
+  // to come of others under way, would leave less than a tenth of the disk free.
+  absl::StatusOr<BlobStore::Begun> BeginBlob(const Sha256& sha256, uint64_t bytes);
   Executor& io() { return parts_.io; }
 
  private:

@@ -102,14 +102,9 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
       BlobStore& blobs = self->data_.blobs();
       if (blobs.Has(self->blob_.sha256))
         return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
-      const absl::StatusOr<BlobStore::Begun> begun = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
+      const absl::StatusOr<BlobStore::Begun> begun = self->data_.BeginBlob(self->blob_.sha256, self->blob_.bytes);
       if (!begun.ok()) return reply(begun.status());
       self->turn_ = begun->turn;
-      // What is there already has its room.
-      if (const absl::Status room = self->data_.CheckRoom(self->blob_.bytes - begun->length); !room.ok()) {
-        blobs.Suspend(self->blob_.sha256, self->turn_);
-        return reply(room);
-      }
       reply(UploadStatus{.resume_offset_bytes = begun->length, .accepted = false});
     });
   }

@@ -62,6 +62,12 @@ std::vector<Sha256> BlobStore::Missing(const std::vector<Sha256>& wanted) const 
   return missing;
 }
 
+uint64_t BlobStore::StillToCome(const Sha256& beside) const {
+  uint64_t bytes = 0;
+  for (const auto& [sha256, part] : parts_) bytes += sha256 == beside ? 0 : part->announced_bytes - part->length;
+  return bytes;
+}
+
 BlobStore::Parts::iterator BlobStore::Find(const Sha256& sha256, uint64_t turn) {
   const auto it = parts_.find(sha256);
   return it == parts_.end() || it->second->turn == turn ? it : parts_.end();

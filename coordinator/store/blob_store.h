@@ -27,6 +27,10 @@ class BlobStore {
   // Those not stored, in their order.
   std::vector<Sha256> Missing(const std::vector<Sha256>& wanted) const;
 
+  // Bytes that uploads of other files than this one, which have begun and are not suspended, have announced and not
+  // brought yet.
+  uint64_t StillToCome(const Sha256& beside) const;
+
   struct Begun {
     uint64_t length = 0;  // that is there; all of it when the blob is stored already
     uint64_t turn = 0;    // of this upload, which the calls below name

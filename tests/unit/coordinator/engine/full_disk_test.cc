@@ -134,10 +134,29 @@ TEST_F(FullDisk, ACheckpointWithoutItsSnapshotWaitsAsWell) {
 TEST_F(FullDisk, FilesOfAJobLeaveATenthOfTheDisk) {
   disk_.files.space = {.free_bytes = 300, .total_bytes = 1000};
   SmallCoordinator c(disk_, clock_);
-  EXPECT_TRUE(c.data.CheckRoom(200).ok());
-  EXPECT_THAT(std::string(c.data.CheckRoom(201).message()), HasSubstr("has room for 200 before it is almost full"));
+  const Sha256 file = Sha256Of(AsBytes(std::string("file")));
+  const auto fits = c.data.BeginBlob(file, 200);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  c.data.blobs().Suspend(file, fits->turn);
+  EXPECT_THAT(std::string(c.data.BeginBlob(file, 201).status().message()),
+              HasSubstr("has room for 200 before it is almost full; free space"));
   disk_.files.space.free_bytes = 50;
-  EXPECT_EQ(c.data.CheckRoom(1).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(c.data.BeginBlob(file, 1).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// Each would fit alone.
+TEST_F(FullDisk, FilesOnTheirWayShareIt) {
+  disk_.files.space = {.free_bytes = 300, .total_bytes = 1000};
+  SmallCoordinator c(disk_, clock_);
+  const Sha256 one = Sha256Of(AsBytes(std::string("one"))), other = Sha256Of(AsBytes(std::string("other")));
+  const auto first = c.data.BeginBlob(one, 150);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(std::string(c.data.BeginBlob(other, 150).status().message()),
+              HasSubstr("has room for 50 before it is almost full, beside other files that are on their way"));
+  const auto again = c.data.BeginBlob(one, 150);
+  EXPECT_TRUE(again.ok()) << "who takes it over takes no more: " << again.status();
+  c.data.blobs().Suspend(one, again->turn);
+  EXPECT_TRUE(c.data.BeginBlob(other, 150).ok());
 }
 
 TEST_F(FullDisk, AFailingDiskStillFailsTheJob) {
