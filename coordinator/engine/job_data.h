@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,7 @@ struct JobData {
   // of them is.
   std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
   std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
+  std::set<FragmentIndex> owed_snapshots ATOLL_GUARDED_BY(mutex);  // one failed, and none was written since
   // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
   struct Logged {
     uint64_t rounds = 0;

@@ -242,8 +242,10 @@ void DataPlane::Committed(const RoundRecord& record) {
   const std::shared_ptr<JobData> data = jobs_.Find(record.job);
   if (data == nullptr || data->epoch != record.epoch) return;
   const FragmentIndex fragment = record.reached.fragment;
+  bool owed = false;
   {
     MutexLock lock(data->mutex);
+    owed = data->owed_snapshots.erase(fragment) > 0;
     const auto update = data->uncommitted.find(fragment);
     if (update != data->uncommitted.end()) {
       data->unlogged.push_back(update->second);
@@ -263,7 +265,7 @@ void DataPlane::Committed(const RoundRecord& record) {
   JobData::Logged& logged = data->since_snapshot[fragment.value];
   logged.Add(record);
   const uint64_t state_bytes = 3 * sizeof(float) * data->layout.fragments[fragment.value].elements;
-  if (logged.bytes < state_bytes || logged.rounds < kRoundsPerSnapshot) return;
+  if (!owed && (logged.bytes < state_bytes || logged.rounds < kRoundsPerSnapshot)) return;
   logged = {};
   TakeSnapshot(data, fragment, nullptr);
 }
@@ -316,12 +318,13 @@ absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, Sta
     MutexLock lock(data.mutex);
     outcomes = std::move(data.being_written.extract(key.at).mapped());
     waiting.swap(data.behind_a_write);
+    if (!done.ok()) data.owed_snapshots.insert(key.at.fragment);
   }
   for (const std::shared_ptr<absl::Status>& outcome : outcomes) {
     if (outcome->ok()) *outcome = done;
   }
   for (std::function<void()>& work : waiting) parts_.io.Post(std::move(work));
-  // The log still holds everything: a later snapshot makes up for this one.
+  // The log still holds everything: one with the next round makes up for it, or the log would outgrow its bound.
   if (!done.ok()) Warn("snapshot not written", data, key.at.fragment, done);
   return done;
 }
@@ -331,6 +334,7 @@ void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
   {
     MutexLock lock(data.mutex);
     data.snapshots[written.fragment] = written.version;
+    data.owed_snapshots.erase(written.fragment);
     kept = data.pins[written.fragment.value].KeptFor(data.committed[written.fragment], parts_.clock.Now());
   }
   DropLog(data, written);

@@ -114,6 +114,25 @@ TEST_F(SnapshotWriting, AFailureOfTheDiskLetsTheRoundGoOn) {
   EXPECT_NE(Find<CheckpointDelayed>(events_), nullptr);
 }
 
+// Or the log would grow by as much again, on a disk that is full.
+TEST_F(SnapshotWriting, OneThatFailedIsOwedWithTheNextRound) {
+  Round(0);
+  c_.RunWork();
+  Round(1);
+  c_.RunWork();
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}}) << "small rounds alone make none due";
+  TakeSnapshot(2);
+  disk_.files.FailAt(0, SimDisk::Fault::kFull);
+  c_.RunWork();
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
+  Round(2);
+  EXPECT_EQ(c_.snapshot_work.pending(), 1u);
+  c_.RunWork();
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{3}});
+  Round(3);
+  EXPECT_EQ(c_.snapshot_work.pending(), 0u) << "it is owed no more";
+}
+
 // As a snapshot that the log has become due for, and a checkpoint at the same commit: one copy of the state is enough.
 TEST_F(SnapshotWriting, OneVersionIsWrittenOnceForAllWhoWantIt) {
   Round(0);
