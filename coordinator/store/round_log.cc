@@ -47,6 +47,7 @@ absl::StatusOr<bool> RoundLog::FindSame(const RoundKey& key, Digest layout) cons
 }
 
 absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
+  MutexLock opening(opening_);
   ATOLL_ASSIGN_OR_RETURN(const bool open, FindSame(key, layout));
   if (open) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key);
@@ -68,6 +69,7 @@ absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
 }
 
 absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
+  MutexLock opening(opening_);
   ATOLL_ASSIGN_OR_RETURN(const bool known, FindSame(key, layout));
   if (known) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key), directory = DirectoryOf(path);

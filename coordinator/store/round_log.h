@@ -56,9 +56,9 @@ class RoundLog {
   // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on
   // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout. IsFailedFlush:
   // what is there may not be durable.
-  absl::Status Open(const RoundKey& key, Digest layout);
+  absl::Status Open(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
   // Of a committed round, to read from: nothing is made, cut off or added. DataLoss also when the file is not there.
-  absl::Status OpenCommitted(const RoundKey& key, Digest layout);
+  absl::Status OpenCommitted(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
 
   // Flushes an open segment, to which a process that was killed may have written what it did not flush. A failure ends
   // the process (I24).
@@ -78,7 +78,8 @@ class RoundLog {
   // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so
   // that the sender begins anew.
   absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
-  // Appends the trailers and flushes once. Implies CheckComplete. Idempotent. Where it fails, none counts yet.
+  // Appends the trailers and flushes once. Implies CheckComplete. Idempotent. Where it fails, for want of room too,
+  // none counts yet, and some may by the next start: the caller ends the process.
   absl::Status Accept(const RoundKey& key, std::span<const WorkerId> workers, int64_t wall_nanos);
   absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
     return Accept(key, std::span(&worker, 1), wall_nanos);
@@ -143,6 +144,8 @@ class RoundLog {
   DataDirectory directory_;
   BootNumber boot_;
   const uint64_t secret_;
+  // Held while a segment is opened, so that two threads do not both begin one; before mutex_ and a segment's.
+  Mutex opening_;
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
   std::map<RoundKey, KnownUpdate> updates_ ATOLL_GUARDED_BY(mutex_);  // as many as update_reader.cc says
