@@ -23,7 +23,7 @@ if(ATOLL_TESTS)
 endif()
 
 # LibTorch: the PyPI wheel, used as plain C++ libraries. find_package(Torch) is not used: it demands nvcc.
-if(DEFINED ENV{XDG_CACHE_HOME})
+if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(_cache $ENV{XDG_CACHE_HOME})
 else()
   set(_cache $ENV{HOME}/.cache)

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -175,13 +176,13 @@ def compile_commands(preset):
         source = pathlib.Path(entry["file"])
         if not source.is_relative_to(ROOT) or source.is_relative_to(ROOT / "build") or source.suffix != ".cc":
             continue
-        words = entry["command"].split()
+        words = shlex.split(entry["command"])
         kept = []
         for i, word in enumerate(words):
             if word == "-isystem":
                 kept += [word, words[i + 1]]
             elif word.startswith(("-I", "-D", "-std=")):
-                kept.append(word.replace('\\"', '"'))
+                kept.append(word)
         result[str(source.relative_to(ROOT))] = [k for k in kept if "FORTIFY" not in k]
     return result
 

@@ -2,6 +2,7 @@
 """Prints the table at the end of scripts/demo: demo_report.py JOB.json MANIFEST.json METRICS.txt
 
 METRICS.txt is the coordinator's /metrics page, taken while the workers are connected: it tells bytes by kind.
+Exit status 3 when the model is no better than the bigram model.
 """
 import array
 import collections
@@ -95,7 +96,8 @@ def main():
     for name, value in rows:
         print(f"  {name:<{width}}  {value}")
     if last["perplexity"] >= bigram:
-        sys.exit("demo_report: the model is no better than the bigram model; the run is too short or broken")
+        print("demo_report: the model is no better than the bigram model; the run is too short or broken", file=sys.stderr)
+        sys.exit(3)
 
 
 main()

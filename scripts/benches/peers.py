@@ -25,7 +25,7 @@ SECONDS = 900  # of one start of a peer
 def environment():
     """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own. Where a package cannot be
     had, what can is installed all the same: the peers that miss it stand in the table with their own last words, and the next run asks for it again."""
-    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "atoll/peers-1"
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "atoll/peers-1"
     python, wanted = folder / "bin/python", REQUIREMENTS.read_text()
     tried, lacking = folder / ".tried", folder / ".lacking"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--no-compile", "--require-hashes"]

@@ -4,7 +4,7 @@ target_compile_options(oracle_logits_writer PRIVATE ${ATOLL_WARNINGS})
 target_include_directories(oracle_logits_writer PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(oracle_logits_writer PRIVATE atoll_worker_model atoll_common_format atoll_common_text)
 
-if(DEFINED ENV{XDG_CACHE_HOME})
+if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(_oracles $ENV{XDG_CACHE_HOME}/atoll/oracles-1)
 else()
   set(_oracles $ENV{HOME}/.cache/atoll/oracles-1)

@@ -1,6 +1,6 @@
 # Our tokenizers against AutoTokenizer on the directories that we export, in the environment of scripts/setup --oracles;
 # skipped by name where it is not there.
-if(DEFINED ENV{XDG_CACHE_HOME})
+if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(_oracles $ENV{XDG_CACHE_HOME}/atoll/oracles-1)
 else()
   set(_oracles $ENV{HOME}/.cache/atoll/oracles-1)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""scripts/simulate prints, for a seed that breaks a law, one command that plays this seed again with all that it was played with.
+"""scripts/simulate prints, for a seed that breaks a law, one command that plays this seed again with all that it was played with; it
+ends well only where a seed was played.
 
     simulate_script.py SCRIPT PROGRAM     PROGRAM is atoll-simulate
 """
@@ -60,6 +61,21 @@ class Replay(unittest.TestCase):
                 ended = self.simulate("--seed", "7", "--simulated", "0.02", *way)
                 self.assertEqual(ended.returncode, 1)
                 self.assertEqual(self.replayed(ended.stdout), ["7", "1", "0.02", "3600", "--tell", *way])
+
+    def test_a_program_without_a_result(self):
+        well = json.dumps(LINE | {"broken": ""})
+        for ends in (["exit 0"], ["exit 1"], [f"echo '{well}'", "exit 1"]):
+            with self.subTest(ends):
+                self.stands_in('for word; do [ "$word" = --tell ] && exit 0; done', *ends)
+                ended = self.simulate("--seed", "7", "--simulated", "0.02")
+                self.assertEqual(ended.returncode, 1)
+                self.assertIn(f"the program ended with status {ends[-1][-1]} and without a result of this seed", ended.stdout)
+                self.replayed(ended.stdout)
+
+    def test_no_seed_is_no_success(self):
+        self.stands_in("exit 0")
+        ended = self.simulate("--hours", "1e-12")
+        self.assertEqual((ended.returncode, ended.stdout, self.heard.exists()), (1, "", False))
 
 
 class Switches(unittest.TestCase):

@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""What scripts/ does where it is interrupted or asked for what cannot be. scripts/setup runs as a copy whose system is a folder."""
+
+import fcntl
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import stages  # noqa: E402
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Programs of the system: packages that are installed are the lines of `installed`, each in the version that is asked for.
+STAND_INS = {
+    "id": "echo 0",
+    "uname": "echo x86_64",
+    "df": "printf 'head\\nfile 1 1 9999999\\n'",
+    "nvcc": "",
+    "systemctl": 'echo "$@" >> "$SYSTEM/systemctl"',
+    "apt-cache": 'echo "$2 | 1.0-1 | here"',
+    "apt-get": '[ "$1" = install ] || exit 0\ncp "$SYSTEM/policy" "$SYSTEM/policy-seen"\ncat "$SYSTEM/wanted" > "$SYSTEM/installed"\n. "$SYSTEM/meanwhile"',
+    "dpkg-query": 'format=$3\nshift 3\nfor name; do\n  grep -qx "$name" "$SYSTEM/installed" || continue\n'
+                  '  case $format in *Package*) printf "%s\\tinstalled\\t1.0-1\\n" "$name" ;; *) printf installed ;; esac\ndone',
+    # pip install --target FOLDER
+    "python": 'while [ "$1" != --target ]; do shift; done\nmkdir -p "$2/nvidia" "$2/some.dist-info"\necho fetched >> "$SYSTEM/fetched"',
+}
+
+
+class Setup(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.system = pathlib.Path(folder.name)
+        self.policy, self.cache = self.system / "policy", self.system / "home/.cache/atoll"
+        (self.system / "bin").mkdir()
+        for name, shell in STAND_INS.items():
+            self.write(f"bin/{name}", f"#!/bin/sh\n{shell}\n").chmod(0o755)
+        text = (ROOT / "scripts/setup").read_text()
+        for path, instead in (("/usr/sbin/policy-rc.d", "policy"), ("/etc/os-release", "os-release"), ("/usr/bin/python3", "bin/python")):
+            self.assertIn(path, text)
+            text = text.replace(path, str(self.system / instead))
+        self.write("setup", text).chmod(0o755)
+        self.write("os-release", "VERSION_CODENAME=bookworm\n")
+        self.write("debian-packages.txt", "cmake=1.0-1\nprometheus=1.0-1\n")
+        self.write("wanted", "cmake\nprometheus\n")
+        self.write("installed", "")
+        self.write("meanwhile", "")  # what happens while apt-get is at work
+        self.complete = self.cache / "libtorch-2.11.0-cu130/.complete-cuda"
+        self.complete.parent.mkdir(parents=True)
+        self.complete.with_name(".complete").touch()
+
+    def write(self, name, text):
+        file = self.system / name
+        file.write_text(text)
+        return file
+
+    def read(self, name):
+        file = self.system / name
+        return file.read_text() if file.exists() else ""
+
+    def start(self, *options, **environment):
+        environment = {"PATH": f"{self.system}/bin:/usr/bin:/bin", "HOME": f"{self.system}/home", "SYSTEM": str(self.system)} | environment
+        environment = {name: value for name, value in environment.items() if value is not None}
+        return subprocess.Popen([self.system / "setup", *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                                preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in SIGNALS])  # nohup and a background ignore some
+
+    def setup(self, *options, status=0, **environment):
+        process = self.start(*options, **environment)
+        said = process.communicate(timeout=60)[0]
+        self.assertEqual(process.returncode, status, said)
+        return said
+
+    def test_no_service_starts_meanwhile_or_is_left_to_start(self):
+        self.setup()
+        self.assertTrue(self.read("policy-seen").startswith("#!/bin/sh\n#") and self.read("policy-seen").endswith("\nexit 101\n"), self.read("policy-seen"))
+        self.assertEqual(self.read("systemctl"), "disable --quiet prometheus\n")
+        self.assertFalse(self.policy.exists())
+
+    def test_a_service_that_was_here_stays_as_it_is(self):
+        self.write("installed", "prometheus\n")
+        self.setup()
+        self.assertIn("exit 101", self.read("policy-seen"))
+        self.assertEqual(self.read("systemctl"), "")
+
+    def test_a_policy_of_somebody_else_stays(self):
+        self.policy.write_text("#!/bin/sh\nexit 101\n")
+        self.setup()
+        self.assertEqual(self.policy.read_text(), "#!/bin/sh\nexit 101\n")
+        self.assertEqual(self.read("systemctl"), "disable --quiet prometheus\n")
+
+    def test_an_interrupted_run_leaves_nothing(self):
+        for number in SIGNALS:
+            with self.subTest(number.name):
+                self.write("installed", "")
+                self.write("systemctl", "")
+                self.write("meanwhile", f"kill -{number.value} 0\n")  # to all, as the terminal does
+                self.setup(status=-number)
+                self.assertIn("exit 101", self.read("policy-seen"))
+                self.assertFalse(self.policy.exists())
+                self.assertEqual(self.read("systemctl"), "disable --quiet prometheus\n")
+                self.assertEqual(list(self.cache.glob(".setup-*")), [])
+
+    def test_a_signal_waits_for_apt_get(self):
+        self.write("meanwhile", 'kill -TERM $PPID\ncp "$SYSTEM/policy" "$SYSTEM/policy-after"\n')
+        self.setup(status=-signal.SIGTERM)
+        self.assertIn("exit 101", self.read("policy-after"))
+        self.assertFalse(self.policy.exists())
+
+    def test_the_next_run_ends_what_a_killed_one_began(self):
+        self.write("meanwhile", "kill -KILL $PPID\n")
+        self.setup(status=-signal.SIGKILL)
+        self.assertTrue(self.policy.exists())
+        self.assertEqual(len(list(self.cache.glob(".setup-*"))), 1)
+        self.assertIn(f"missing: the end of an interrupted run, which left {self.policy}", self.setup("--check", "--no-cuda", status=1))
+        self.setup()
+        self.assertFalse(self.policy.exists())
+        self.assertEqual(self.read("systemctl"), "disable --quiet prometheus\n")
+        self.assertEqual(list(self.cache.glob(".setup-*")), [])
+
+    def test_no_cuda_holds_until_it_is_undone(self):
+        left_out = "libraries for the plugin left out, as --no-cuda asked"
+        self.setup("--no-cuda", "--check", status=1)  # changes nothing
+        self.write("installed", "cmake\nprometheus\n")
+        self.assertIn("missing: CUDA libraries", self.setup("--check", status=1))
+        for options in (["--no-cuda"], [], ["--check"]):
+            self.assertIn(left_out, self.setup(*options))
+        self.assertIn("missing: CUDA libraries", self.setup("--check", "--cuda", status=1))
+        self.assertIn(left_out, self.setup())
+        self.assertEqual(self.read("fetched"), "")
+        self.setup("--cuda")
+        self.complete.unlink()
+        self.assertNotIn(left_out, self.setup())
+        self.assertEqual(self.read("fetched"), "fetched\nfetched\n")
+
+    def test_who_waits_says_so(self):
+        with open(self.cache / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            process = self.start()
+            self.assertEqual(process.stdout.readline(), "setup: another scripts/setup is at work; waiting for it, for half an hour at most\n")
+        self.assertTrue(process.communicate(timeout=60)[0].endswith("setup: ready\n"))
+        self.assertEqual(process.returncode, 0)
+
+    def test_the_cache_is_below_home_or_refused(self):
+        self.assertIn(f"present in {self.cache}", self.setup(XDG_CACHE_HOME=""))
+        for home in ({"HOME": None}, {"HOME": "", "XDG_CACHE_HOME": ""}):
+            self.assertEqual(self.setup(status=1, **home), "setup: error: neither HOME nor XDG_CACHE_HOME is set, and what is fetched lies below one of them; set HOME\n")
+
+
+class Refusals(unittest.TestCase):
+    def test_what_cannot_be_is_refused_before_anything_is_done(self):
+        for words, said in {
+            "study --report": "--report needs the name of a study; scripts/study --list names them",
+            "study --job plain": "--job needs the name of a study",
+            "soak --minutes nan": "--minutes must be finite and above 0",
+            "soak --minutes inf": "--minutes must be finite and above 0",
+            "simulate --hours nan": "--hours and --simulated must be finite and above 0",
+            "simulate --simulated inf": "--hours and --simulated must be finite and above 0",
+            "simulate --bin /nonexist": "--bin: /nonexist is no program; without --bin it is built",
+        }.items():
+            with self.subTest(words):
+                script, *options = words.split()
+                done = subprocess.run([ROOT / "scripts" / script, *options], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"{script}: error: {said}", done.stderr)
+
+
+class Stages(unittest.TestCase):
+    def test_commands_of_a_folder_with_a_space(self):
+        with tempfile.TemporaryDirectory(suffix=" with a space") as folder:
+            build = pathlib.Path(folder, "build/dev")
+            build.mkdir(parents=True)
+            command = f'g++ -DNAME=\\"here\\" -I"{folder}" -isystem "{folder}/torch" -D_FORTIFY_SOURCE=2 -std=c++20 -o a.o -c "{folder}/a.cc"'
+            (build / "compile_commands.json").write_text(json.dumps([{"file": f"{folder}/a.cc", "command": command}]))
+            with mock.patch.object(stages, "ROOT", pathlib.Path(folder)), mock.patch.object(stages, "run"):
+                self.assertEqual(stages.compile_commands("dev"), {"a.cc": ['-DNAME="here"', f"-I{folder}", "-isystem", f"{folder}/torch", "-std=c++20"]})
+
+
+if __name__ == "__main__":
+    unittest.main()
