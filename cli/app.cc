@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/command_tree.h"
@@ -125,6 +126,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
     if (!timeout.ok()) return Usage(environment, absl::StrCat("--timeout ", timeout.status().message()));
     deadline = environment.clock.Now() + *timeout;
   }
+  if (const absl::Status dialled = ParseEndpoint(endpoint).status(); !dialled.ok())
+    return Usage(environment, absl::StrCat("--endpoint ", dialled.message()));
   const std::optional<OutputFormat> format = FormatOf(global.output);
   if (!format.has_value()) {
     return Usage(environment, "-o is '" + global.output + "'; it must be table, wide, json, jsonl, yaml or name");

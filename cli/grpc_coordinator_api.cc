@@ -193,7 +193,9 @@ void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, std::optional<Durat
 
 // gRPC wraps the cause in its own story: "... Failed to connect to remote host: Connection refused".
 std::string CauseOf(const std::string& message) {
-  const std::string marker = "remote host: ";
+  const std::string marker = "remote host: ", lookup = "DNS resolution failed";
+  if (message.rfind(lookup, 0) == 0 && message.rfind(": ") != std::string::npos)  // with all that its library was asked
+    return "its name cannot be looked up: " + message.substr(message.rfind(": ") + 2);
   const size_t at = message.rfind(marker);
   return at == std::string::npos ? message : message.substr(at + marker.size());
 }

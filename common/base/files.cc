@@ -51,6 +51,11 @@ class PosixFile final : public File {
   PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   ~PosixFile() override { ::close(fd_); }
 
+  bool IsDirectory() const {
+    struct stat facts {};
+    return ::fstat(fd_, &facts) == 0 && S_ISDIR(facts.st_mode);
+  }
+
   absl::Status Append(Bytes data) override { return AppendPieces({&data, 1}); }
 
   absl::Status AppendPieces(std::span<const Bytes> pieces) override {
@@ -199,7 +204,9 @@ class PosixFiles final : public Files {
     return FillNew(*to, file, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    return Open(path, O_RDONLY);
+    ATOLL_ASSIGN_OR_RETURN(auto file, Open(path, O_RDONLY));
+    if (file->IsDirectory()) return Error("read", path, EISDIR);  // which opens, and has a size of its own
+    return file;
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) return Error("rename", from, errno);
@@ -294,12 +301,18 @@ absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string&
 absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data) {
   const std::string temporary = absl::StrCat(path, ".tmp");
   ATOLL_RETURN_IF_ERROR(files.Remove(temporary));
-  {
-    ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(temporary));
-    ATOLL_RETURN_IF_ERROR(file->Append(data));
-    ATOLL_RETURN_IF_ERROR(file->Sync());
+  const absl::Status renamed = [&]() -> absl::Status {
+    {
+      ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(temporary));
+      ATOLL_RETURN_IF_ERROR(file->Append(data));
+      ATOLL_RETURN_IF_ERROR(file->Sync());
+    }
+    return files.Rename(temporary, path);
+  }();
+  if (!renamed.ok()) {
+    (void)files.Remove(temporary);
+    return renamed;
   }
-  ATOLL_RETURN_IF_ERROR(files.Rename(temporary, path));
   return files.SyncDirectory(DirectoryOf(path));
 }
 

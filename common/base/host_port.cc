@@ -25,6 +25,17 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
   return out;
 }
 
+absl::StatusOr<HostPort> ParseEndpoint(const std::string& text) {
+  ATOLL_ASSIGN_OR_RETURN(HostPort out, ParseHostPort(text));
+  if (text.find('/') != std::string::npos)
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not HOST:PORT: it must have no scheme and no '/'"));
+  if (text.front() != '[' && out.host.find(':') != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is not HOST:PORT: an IPv6 address goes in brackets, [", out.host, "]:", out.port));
+  }
+  return out;
+}
+
 std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }
 
 std::string WithoutBrackets(const std::string& text) {

@@ -19,6 +19,10 @@ struct HostPort {
 // InvalidArgument, with the text, when it has no host, or no number from 0 to 65535 behind the last colon.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
+// An address that somebody has written to be dialled. Also InvalidArgument, with what to write in its place, where it
+// has a scheme or a path ("http://a:1"), or IPv6 without brackets, of which nobody can tell where the port begins.
+absl::StatusOr<HostPort> ParseEndpoint(const std::string& text);
+
 // What stands before the last colon, as it stands there; all of it where there is none.
 std::string WithoutPort(const std::string& text);
 

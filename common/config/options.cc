@@ -99,17 +99,19 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   return faults;
 }
 
+// Empty: none.
+std::string EndpointFault(const char* option, const std::string& endpoint) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  if (!parsed.ok() || parsed->port == 0) return absl::StrCat(option, " is '", endpoint, "'; it must be HOST:PORT");
+  const absl::Status dialled = ParseEndpoint(endpoint).status();
+  return dialled.ok() ? "" : absl::StrCat(option, " ", dialled.message());
+}
+
 std::vector<std::string> FaultsOf(const WorkerOptions& o) {
-  std::vector<std::string> faults;
-  if (PortOf(o.coordinator) == 0) {
-    faults.push_back(absl::StrCat("--coordinator is '", o.coordinator, "'; it must be HOST:PORT"));
-  }
-  if (!o.coordinator_bulk.empty() && PortOf(o.coordinator_bulk) == 0) {
-    faults.push_back(absl::StrCat("--coordinator-bulk is '", o.coordinator_bulk, "'; it must be HOST:PORT"));
-  }
-  if (!o.coordinator_enroll.empty() && PortOf(o.coordinator_enroll) == 0) {
-    faults.push_back(absl::StrCat("--coordinator-enroll is '", o.coordinator_enroll, "'; it must be HOST:PORT"));
-  }
+  std::vector<std::string> faults = {EndpointFault("--coordinator", o.coordinator)};
+  if (!o.coordinator_bulk.empty()) faults.push_back(EndpointFault("--coordinator-bulk", o.coordinator_bulk));
+  if (!o.coordinator_enroll.empty()) faults.push_back(EndpointFault("--coordinator-enroll", o.coordinator_enroll));
+  std::erase(faults, "");
   if (o.join_token.rfind(kJoinTokenPrefix, 0) == 0) {
     faults.emplace_back(kTokenInPlaceOfItsFile);
   }
@@ -397,7 +399,8 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   table.Text("trust", o.trust_dir, "DIR",
              "authority made by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
   table.Switch("insecure", o.insecure, true, "nothing is encrypted, nobody is asked who he is; loopback only");
-  table.Text("listen", o.listen_address, "HOST", "address of all ports; with --insecure loopback only");
+  table.Text("listen", o.listen_address, "HOST",
+             "address of all ports but the admin port, which stays on loopback; with --insecure loopback only");
   table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
   table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
   table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");

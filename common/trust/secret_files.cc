@@ -54,6 +54,7 @@ bool KeyFits(const IdentityFile& identity) {
 // A file of another kind, given by mistake: nothing in it has to be kept from others.
 bool HoldsNoKey(const std::string& path) {
   const auto text = ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
+  if (absl::IsResourceExhausted(text.status())) return true;  // too large for one
   return text.ok() && text->find("PRIVATE KEY") == std::string::npos;
 }
 
@@ -144,6 +145,7 @@ absl::Status TrySecretFile(const std::string& path) {
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return Error("read", path, errno);
+  if (S_ISDIR(facts.st_mode)) return Error("read", path, EISDIR);
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, " holds a private key and others may read or change it: run 'chmod 600 ", path, "'"));

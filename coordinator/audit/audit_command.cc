@@ -1,6 +1,8 @@
 #include "coordinator/audit/audit_command.h"
 
+#include <filesystem>
 #include <ostream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
@@ -14,12 +16,21 @@ namespace {
 
 absl::Status Audit(const AuditOptions& options, Report& report) {
   const std::unique_ptr<Files> files = MakePosixFiles();
+  using Type = std::filesystem::file_type;
+  std::error_code error;
+  const Type type = std::filesystem::status(options.state_dir, error).type();
+  if (type != Type::directory && type != Type::none && type != Type::unknown) {  // what cannot be looked at may be one
+    return absl::NotFoundError(
+        absl::StrCat("there is no directory ", options.state_dir, "; name a coordinator's --state-dir, or a backup"));
+  }
   ATOLL_RETURN_IF_ERROR(CheckIsFinished(*files, options.state_dir));
   const std::string ledger = LedgerPath(options.state_dir);
   ATOLL_ASSIGN_OR_RETURN(const SharedLock lock, SharedLock::Take(options.state_dir));
   if (!files->Exists(ledger)) {
-    return absl::NotFoundError(absl::StrCat("there is no ", ledger, ": ", options.state_dir,
-                                            " is no state directory, or its ledger is lost; ", kRestoreState));
+    return absl::NotFoundError(
+        absl::StrCat("there is no ", ledger, ": ", options.state_dir,
+                     " is no state directory, or its ledger is lost; name a coordinator's --state-dir or a backup, or ",
+                     kRestoreState));
   }
   const Place place{*files, options.state_dir, ledger, *files};
   return options.replay ? ReplayState(place, report) : VerifyState(place, report);

@@ -48,7 +48,9 @@ void Machine::On(const JobSubmitted& e) {
   }
   if (runs_.size() >= limits::kJobs) {
     return Answer(e.request,
-                  absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs, " jobs, its limit")));
+                  absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs,
+                                                            " jobs, ended ones too, its limit; start "
+                                                            "a coordinator on a new state directory for more")));
   }
   if (e.fragments == 0 || e.fragments > limits::kFragments || e.dataset_samples == 0) {
     return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("the job has ", e.fragments, " fragments and ",

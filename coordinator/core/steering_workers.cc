@@ -27,7 +27,11 @@ void Machine::On(const WorkerSteered& e) {
 
 absl::Status Machine::Drain(Member& member) {
   const std::string& id = member.record.worker.value;
-  if (!member.connection) return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is not connected"));
+  if (!member.connection) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", id, " is not connected, so it cannot be asked to leave; 'atoll worker cordon ", id,
+                     "' gives it no other job, 'atoll worker evict ", id, "' keeps it out"));
+  }
   member.draining = true;
   SendTo(member, DrainRequested{kDrainAsked});
   Note(member.record.job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});

@@ -130,10 +130,11 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     if (!newest.ok()) return Fail(data.job, newest.status());
     if (!newest->has_value()) {
       if (p->heads[i].version.value > 0) {
-        return Fail(data.job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", data.job.value,
-                                                               " has no snapshot at or below its committed version ",
-                                                               p->heads[i].version.value,
-                                                               "; restore the data directory from a backup")));
+        return Fail(data.job, absl::DataLossError(absl::StrCat(
+                                  "fragment ", i, " of job ", data.job.value,
+                                  " has no snapshot at or below its committed version ", p->heads[i].version.value,
+                                  " in ", parts_.directory.SnapshotDirectory(data.job, data.epoch, fragment),
+                                  "; put the file back from a backup, or roll the job back to a checkpoint")));
       }
       p->from_nothing = true;
       return MakeVersionZero(p);
@@ -233,9 +234,11 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
         if (p->heads[i].version.value == 0 && p->heads[i].hash.IsZero()) continue;
         if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
         return Fail(p->data->job,
-                    absl::DataLossError(absl::StrCat(
-                        "fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
-                        " does not have the hash that the ledger holds; restore the data directory from a backup")));
+                    absl::DataLossError(absl::StrCat("fragment ", i, " of job ", p->data->job.value, " at version ",
+                                                     p->heads[i].version.value,
+                                                     " does not have the hash that the ledger holds; start the program "
+                                                     "of the version that wrote it, or roll "
+                                                     "the job back to a checkpoint")));
       }
       AnnounceReady(*p);
     });

@@ -39,6 +39,18 @@ class FilesTest : public testing::Test {
   std::string folder_;
 };
 
+TEST_F(FilesTest, AWriteThatFailsLeavesNothing) {
+  ASSERT_TRUE(files_->MakeDirectory(Path("taken/by")).ok());
+  EXPECT_FALSE(Write(Path("taken"), "text").ok()) << "a directory lies there";
+  EXPECT_FALSE(files_->Exists(Path("taken.tmp")));
+}
+
+TEST_F(FilesTest, ADirectoryIsNoFile) {
+  const absl::Status opened = files_->OpenForRead(folder_).status();
+  EXPECT_EQ(opened.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(std::string(opened.message()), "read " + folder_ + ": Is a directory");
+}
+
 TEST_F(FilesTest, AppendsReadsAndTruncates) {
   const auto file = files_->OpenForAppend(Path("log"));
   ASSERT_TRUE(file.ok());

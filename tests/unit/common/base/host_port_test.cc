@@ -22,6 +22,18 @@ TEST(HostPort, WhatIsNoneIsRefusedWithTheText) {
   }
 }
 
+TEST(Endpoint, IsWhatCanBeDialled) {
+  for (const char* text : {"example.org:7700", "[::1]:7700", "10.0.0.1:1"})
+    EXPECT_TRUE(ParseEndpoint(text).ok()) << text;
+  EXPECT_EQ(ParseEndpoint("[2001:db8::7]:7700")->host, "2001:db8::7");
+  EXPECT_EQ(ParseEndpoint("example.org").status(), ParseHostPort("example.org").status());
+  EXPECT_EQ(
+      ParseEndpoint("http://example.org:7700").status(),
+      absl::InvalidArgumentError("'http://example.org:7700' is not HOST:PORT: it must have no scheme and no '/'"));
+  EXPECT_EQ(ParseEndpoint("::1:7700").status(),
+            absl::InvalidArgumentError("'::1:7700' is not HOST:PORT: an IPv6 address goes in brackets, [::1]:7700"));
+}
+
 TEST(HostPort, WithoutPortStaysAsItIs) {
   EXPECT_EQ(WithoutPort("[::1]:7700"), "[::1]");
   EXPECT_EQ(WithoutPort("ipv4:10.0.0.7:40112"), "ipv4:10.0.0.7");

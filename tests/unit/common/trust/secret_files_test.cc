@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/unit/another_user.h"
 
@@ -76,6 +77,21 @@ TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
   EXPECT_EQ(nowhere.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(std::string(nowhere.message()).find("No such file"), std::string::npos) << nowhere;
   EXPECT_NE(std::string(TrySecretFile(directory_).message()).find("Is a directory"), std::string::npos);
+}
+
+// Nobody is told to change the mode of what holds no key.
+TEST_F(SecretFilesTest, WhatCannotBeAnIdentityIsCalledThat) {
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  for (const absl::Status& read : {ReadSecretFile(directory_).status(), ReadIdentityFile(directory_).status()})
+    EXPECT_NE(std::string(read.message()).find("Is a directory"), std::string::npos) << read;
+  const std::string path = directory_ + "/text";
+  for (const size_t bytes : {size_t{10}, size_t{1} << 20}) {
+    std::ofstream(path) << std::string(bytes, 'x');
+    ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+    const absl::Status read = ReadIdentityFile(path).status();
+    EXPECT_EQ(read.code(), absl::StatusCode::kInvalidArgument) << read;
+    EXPECT_EQ(std::string(read.message()).find("chmod"), std::string::npos) << read;
+  }
 }
 
 TEST_F(SecretFilesTest, AnAuthorityIsMadeOnce) {

@@ -59,6 +59,17 @@ TEST_F(AuditCommandTest, NoStateDirectoryIsOneSentence) {
   EXPECT_EQ(out_.str(), "");
 }
 
+TEST_F(AuditCommandTest, SoIsAPathThatIsNoDirectory) {
+  const std::string state = directory_;
+  for (const std::string& path : {state + "/nowhere", state + "/file"}) {
+    std::ofstream(state + "/file") << "text";
+    directory_ = path;
+    EXPECT_EQ(Run(), kExitNoAudit);
+    EXPECT_THAT(err_.str(), HasSubstr("there is no directory " + path + "; name a coordinator's --state-dir"));
+    directory_ = state;
+  }
+}
+
 TEST_F(AuditCommandTest, AStateInUseIsRefusedWithTheProcess) {
   ASSERT_NO_FATAL_FAILURE(MakeLedger());
   const auto lock = LockDirectory(DataDirectory(directory_));
