@@ -40,6 +40,8 @@ struct ListOptions {
 int ListJobs(Session& session, const ListOptions& options);
 int GetJob(Session& session, const std::string& job);
 int DescribeJob(Session& session, const std::string& job);
+// What the job takes of its coordinator.
+std::string CoordinatorShareText(const v1::Job& job);
 struct MetricsOptions {
   std::string job;
   std::vector<std::string> metrics;  // empty: all

@@ -161,9 +161,7 @@ void PrintSummary(Session& session, const v1::Job& job) {
   table.Add({"Uploaded:", HumanSize(static_cast<double>(job.uploaded_bytes()))});
   table.Add({"Downloaded:", HumanSize(static_cast<double>(job.downloaded_bytes()))});
   table.Add({"Parameters:", absl::StrCat(job.parameters())});
-  table.Add({"Coordinator:",
-             absl::StrCat("at most ", HumanSize(static_cast<double>(job.coordinator_memory_bytes())), " of memory and ",
-                          HumanSize(static_cast<double>(job.coordinator_disk_bytes())), " of disk")});
+  table.Add({"Coordinator:", CoordinatorShareText(job)});
   if (job.labels_size() > 0) table.Add({"Labels:", LabelsText(job)});
   table.Add({"Revision:", absl::StrCat(job.spec_revision())});
   session.out << table.ToString();
@@ -180,6 +178,11 @@ void PrintCurve(Session& session, const v1::MetricCurve& curve, bool csv) {
 }
 
 }  // namespace
+
+std::string CoordinatorShareText(const v1::Job& job) {
+  return absl::StrCat("at most ", HumanSize(static_cast<double>(job.coordinator_memory_bytes())), " of memory and ",
+                      HumanSize(static_cast<double>(job.coordinator_disk_bytes())), " of disk");
+}
 
 int ListJobs(Session& session, const ListOptions& options) {
   v1::ListJobsRequest request;

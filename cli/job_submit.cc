@@ -153,7 +153,7 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, con
   const bool text = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
                     session.format == OutputFormat::kName;
   if (text && dry_run) {
-    session.talk << "the coordinator would take this job\n";
+    session.talk << "the coordinator would take this job: " << CoordinatorShareText(job) << "\n";
   } else if (text) {
     session.out << job.name() << "\n" << std::flush;
   } else if (dry_run || options.after == AfterSubmit::kDetach) {

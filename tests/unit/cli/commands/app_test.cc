@@ -244,7 +244,8 @@ TEST(Submit, DryRunsCreateNothing) {
   harness.input = Stored();
   EXPECT_EQ(harness.Run({"submit", "-", "--dry-run=client"}).code, 0);
   EXPECT_TRUE(harness.fake.submitted.empty());
-  EXPECT_EQ(harness.Run({"submit", "-", "--dry-run=server"}).code, 0);
+  const RunResult result = harness.Run({"submit", "-", "--dry-run=server"});
+  EXPECT_THAT(result.talk, HasSubstr("would take this job: at most 3.20 GB of memory and 41.0 GB of disk"));
   EXPECT_TRUE(harness.fake.submitted.at(0).validate_only());
 }
 

@@ -64,6 +64,10 @@ class FakeCoordinator : public CoordinatorApi {
     v1::SubmitJobResponse response;
     response.mutable_job()->set_name("jobs/" + (request.job_id().empty() ? "made-up" : request.job_id()));
     for (const std::string& note : notes) response.add_notes(note);
+    if (request.validate_only()) {
+      response.mutable_job()->set_coordinator_memory_bytes(3'200'000'000);
+      response.mutable_job()->set_coordinator_disk_bytes(41'000'000'000);
+    }
     return response;
   }
   absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request) override {
