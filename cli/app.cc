@@ -62,25 +62,13 @@ std::string CommandGiven(const CLI::App& root) {
   return words;
 }
 
-// What a value must be, by the type that the option was declared with.
-std::string Expected(const CLI::App& root, const std::string& option) {
-  const CLI::App* app = &root;
-  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
-  const CLI::Option* found = app->get_option_no_throw(option);
-  const std::string type = found == nullptr ? "" : found->get_type_name();
-  if (type == "FLOAT") return "a number";
-  if (type == "INT") return "a whole number";
-  return "a whole number from 0";
-}
-
-// "--tail is 'x'; it must be a whole number from 0" from "--tail = x".
-std::string WrongNumber(const CLI::App& root, const std::string& text) {
+// "--wait is 'x'; it must be true or false, or left out" from "--wait = x": of all values CLI11 converts those of
+// flags.
+std::string WrongFlag(const std::string& text) {
   const size_t middle = text.find(" = ");
   if (middle == std::string::npos) return absl::StrCat(text, ": that is not a value which this option takes");
-  const std::string option = text.substr(0, middle), value = text.substr(middle + 3, 64);
-  if (value.find_first_not_of("0123456789") == std::string::npos && !value.empty())
-    return absl::StrCat(option, " is '", value, "'; that is more than this option takes");
-  return absl::StrCat(option, " is '", value, "'; it must be ", Expected(root, option));
+  return absl::StrCat(text.substr(0, middle), " is '", text.substr(middle + 3, 64),
+                      "'; it must be true or false, or left out");
 }
 
 // "--dtype is 'x'; it must be one of a, b" from "--dtype: x not in {a,b}"; empty for any other sentence.
@@ -103,15 +91,18 @@ std::string WrongWord(const std::string& text) {
 // What CLI11 says, as one of our sentences.
 int ReportParseError(AppEnvironment& environment, const CLI::App& root, const std::vector<std::string>& arguments,
                      const CLI::ParseError& error) {
-  if (const std::string unknown = UnknownWord(root, arguments); !unknown.empty())
-    return Usage(environment, unknown, CommandGiven(root));
+  std::string at;
+  if (const std::string unknown = UnknownWord(root, arguments, at); !unknown.empty())
+    return Usage(environment, unknown, at);
   std::string text = error.what();
   if (!text.empty() && text.back() == '.') text.pop_back();
   constexpr char kConversion[] = "Could not convert: ";
   if (text.rfind(kConversion, 0) == 0) {
-    text = WrongNumber(root, text.substr(sizeof(kConversion) - 1));
+    text = WrongFlag(text.substr(sizeof(kConversion) - 1));
   } else if (const size_t twice = text.find(": At Most 1 required"); twice != std::string::npos) {
     text = text.substr(0, twice) + " is given more than once";
+  } else if (const size_t checked = text.find(": is '"); checked != std::string::npos) {
+    text.erase(checked, 1);  // what number_options.h says, behind the option's name
   } else if (std::string word = WrongWord(text); !word.empty()) {
     text = std::move(word);
   }
@@ -126,8 +117,6 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
     if (!timeout.ok()) return Usage(environment, absl::StrCat("--timeout ", timeout.status().message()));
     deadline = environment.clock.Now() + *timeout;
   }
-  if (const absl::Status dialled = ParseEndpoint(endpoint).status(); !dialled.ok())
-    return Usage(environment, absl::StrCat("--endpoint ", dialled.message()));
   const std::optional<OutputFormat> format = FormatOf(global.output);
   if (!format.has_value()) {
     return Usage(environment, "-o is '" + global.output + "'; it must be table, wide, json, jsonl, yaml or name");
@@ -137,6 +126,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   if (const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint); !parsed.ok() || parsed->port == 0) {
     return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT, the port from 1 to 65535");
   }
+  if (const absl::Status dialled = ParseEndpoint(endpoint).status(); !dialled.ok())
+    return Usage(environment, absl::StrCat("--endpoint ", dialled.message()));
   const std::string identity = global.identity.empty() ? Variable(environment, "ATOLL_IDENTITY") : global.identity;
   const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, identity, deadline);
   Session session{.in = environment.in,

@@ -8,7 +8,11 @@
 #include "cli/completion.h"
 #include "cli/data_commands.h"
 #include "cli/job_commands.h"
+#include "cli/number_options.h"
 #include "cli/output.h"
+#include "common/format/token_shard.h"
+#include "common/text/sentencepiece_model.h"
+#include "common/text/tokenizer.h"
 
 namespace atl::cli {
 namespace {
@@ -51,7 +55,7 @@ void AddList(CLI::App& parent, Command& command) {
   const auto o = MakeOptions<ListOptions>();
   app.add_option("--state", o->state, "only jobs in this state")->type_name("STATE");
   app.add_option("-l,--label", o->labels, "only jobs with this label")->type_name("KEY=VALUE")->expected(1)->take_all();
-  app.add_option("--limit", o->limit, "at most so many")->type_name("N");
+  AddWhole(app, "--limit", o->limit, "at most so many")->type_name("N");
   app.callback([=, &command] { command = [o](Session& s) { return ListJobs(s, *o); }; });
 }
 
@@ -92,7 +96,7 @@ void AddLogs(CLI::App& parent, Command& command) {
   const auto o = MakeOptions<LogsOptions>();
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
   app.add_option("--worker", o->worker, "lines of this worker")->type_name("WORKER");
-  app.add_option("--tail", o->tail, "newest lines to begin with")->type_name("N");
+  AddWhole(app, "--tail", o->tail, "newest lines to begin with")->type_name("N");
   app.add_flag("-f,--follow", o->follow, "go on as lines come");
   app.callback([=, &command] { command = Takes(kLineForms, [o](Session& s) { return JobLogs(s, *o); }); });
 }
@@ -105,7 +109,7 @@ void AddMetrics(CLI::App& parent, Command& command) {
       ->type_name("METRIC")
       ->expected(1)
       ->take_all();
-  app.add_option("--since-step", o->since_step, "only points at or after this step")->type_name("STEP");
+  AddWhole(app, "--since-step", o->since_step, "only points at or after this step")->type_name("STEP");
   app.add_flag("--csv", o->csv, "comma-separated values with a header; not with -o");
   app.callback([=, &command] { command = Takes(kDocumentForms, [o](Session& s) { return JobMetrics(s, *o); }); });
 }
@@ -208,7 +212,8 @@ void AddPrepare(CLI::App& data, Command& command) {
   app.add_option("--out", o->output, "directory of the corpus")->required()->type_name("DIR");
   app.add_option("--name", o->name, "of the corpus; default: the directory's name")->type_name("NAME");
   app.add_option("--tokenizer", o->tokenizer, "bytes, or a SentencePiece model file")->type_name("bytes|FILE");
-  app.add_option("--train-tokenizer", o->train_tokenizer, "train a SentencePiece model of so many tokens")
+  AddWhole(app, "--train-tokenizer", o->train_tokenizer, "train a SentencePiece model of so many tokens",
+           kLeastTrainedVocabulary, static_cast<uint32_t>(kSentencePieces))
       ->type_name("VOCAB");
   app.add_option("--field", o->field, "field of .jsonl objects that holds the text")
       ->type_name("NAME")
@@ -218,11 +223,11 @@ void AddPrepare(CLI::App& data, Command& command) {
       ->type_name("pieces|file|paragraphs|lines")
       ->capture_default_str();
   app.add_flag("--no-eot", *no_eot, "no end-of-text token after each document");
-  app.add_option("--held-out", o->held_out, "share of documents kept for evaluation")
+  AddShare(app, "--held-out", o->held_out, "share of documents kept for evaluation")
       ->type_name("SHARE")
       ->capture_default_str();
-  app.add_option("--split-seed", o->split_seed, "of the choice of held-out documents")->type_name("N");
-  app.add_option("--shard-tokens", o->shard_tokens, "tokens of one shard at most")->type_name("N");
+  AddWhole(app, "--split-seed", o->split_seed, "of the choice of held-out documents")->type_name("N");
+  AddWhole(app, "--shard-tokens", o->shard_tokens, "tokens of one shard at most", 1, kShardTokens)->type_name("N");
   app.add_flag("--force", o->force, "replace an earlier corpus there");
   app.add_flag("-q,--quiet", o->quiet, "no progress");
   app.callback([=, &command] {
@@ -243,7 +248,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
   CLI::App& inspect = *data.add_subcommand("inspect", "say what a corpus holds");
   const auto i = MakeOptions<DataInspectOptions>();
   inspect.add_option("directory", i->directory, "of the corpus")->required()->type_name("DIR");
-  inspect.add_option("--sample", i->sample_tokens, "tokens to show of each split; 0: none")
+  AddWhole(inspect, "--sample", i->sample_tokens, "tokens to show of each split; 0: none")
       ->type_name("N")
       ->capture_default_str();
   inspect.callback([=, &command] {

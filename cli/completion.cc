@@ -235,19 +235,20 @@ std::string Suggestion(const CLI::App& at, const CLI::App& root, const std::stri
 
 }  // namespace
 
-std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments) {
-  const CLI::App* at = &root;
+std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments, std::string& at) {
+  const CLI::App* app = &root;
+  at = root.get_name();
   for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
     const std::string& word = arguments[i];
-    const auto children = at->get_subcommands([](const CLI::App*) { return true; });
+    const auto children = app->get_subcommands([](const CLI::App*) { return true; });
     if (word.size() > 1 && word[0] == '-') {
       const std::string name = word.substr(0, word.find('='));
-      const CLI::Option* option = at->get_option_no_throw(name);
+      const CLI::Option* option = app->get_option_no_throw(name);
       if (option == nullptr) option = root.get_option_no_throw(name);
       if (option == nullptr) {
         Command known;
-        AddOptions(*at, known);
-        if (at != &root) AddOptions(root, known);
+        AddOptions(*app, known);
+        if (app != &root) AddOptions(root, known);
         return "unknown option " + name + DidYouMean(name, known.words);
       }
       if (name.size() == word.size() && option->get_items_expected_max() > 0) ++i;
@@ -260,8 +261,9 @@ std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& ar
       if (child->check_name(word)) next = child;
       if (!IsHidden(*child)) names.push_back(child->get_name());
     }
-    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + Suggestion(*at, root, word, names);
-    at = next;
+    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + Suggestion(*app, root, word, names);
+    app = next;
+    absl::StrAppend(&at, " ", app->get_name());
   }
   return "";
 }

@@ -15,8 +15,8 @@ namespace atl::cli {
 std::string CompletionScript(const CLI::App& root, const std::string& shell);
 
 // The word of the command line that is unknown, and the nearest known one, as "; did you mean 'submit'?". Empty when
-// every word is known.
-std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments);
+// every word is known. `at` is then the command that does not know it, as "atoll job".
+std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments, std::string& at);
 
 }  // namespace atl::cli
 

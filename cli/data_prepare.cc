@@ -144,7 +144,8 @@ absl::Status CheckPrepare(const DataPrepareOptions& options) {
     return absl::InvalidArgumentError("no input; give one or more .txt, .jsonl or .jsonl.zst files");
   if (options.output.empty()) return absl::InvalidArgumentError("no output directory; give one with --out");
   if (!(options.held_out >= 0 && options.held_out < 1)) {
-    return absl::InvalidArgumentError("--held-out must be at least 0 and below 1");
+    return absl::InvalidArgumentError(
+        absl::StrCat("--held-out is '", options.held_out, "'; it must be at least 0 and below 1"));
   }
   const char* const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   const bool fits = options.name.size() <= limits::kNameBytes && options.name[0] != '.' &&

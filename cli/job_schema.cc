@@ -15,6 +15,9 @@ using Json = nlohmann::ordered_json;
 
 Json SchemaOf(const Descriptor& type);
 
+// Text needs no quotes, and without them an editor may take it for a number or a truth value.
+Json SchemaOfText() { return {{"type", {"string", "number", "boolean"}}}; }
+
 Json SchemaOfScalar(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL: return {{"type", "boolean"}};
@@ -24,14 +27,14 @@ Json SchemaOfScalar(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_INT64: return {{"type", "integer"}};
     case FieldDescriptor::CPPTYPE_DOUBLE: return {{"type", "number"}};
     case FieldDescriptor::CPPTYPE_ENUM: return {{"enum", ShortEnumNames(*field.enum_type())}};
-    default: return {{"type", "string"}};
+    default: return SchemaOfText();
   }
 }
 
 Json SchemaOfOne(const FieldDescriptor& field) {
   if (field.type() != FieldDescriptor::TYPE_MESSAGE) return SchemaOfScalar(field);
   if (field.message_type()->full_name() == "google.protobuf.Duration")
-    return {{"type", "string"}, {"pattern", "^[0-9.]+(ns|us|ms|s|m|h)$"}};
+    return {{"type", "string"}, {"pattern", "^[0-9.]+(ns|us|ms|s|m|h|d)$"}};
   return SchemaOf(*field.message_type());
 }
 
@@ -55,12 +58,13 @@ Json SchemaOf(const Descriptor& type) {
 }  // namespace
 
 int PrintJobSchema(Session& session) {
-  const Json labels = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
+  const Json labels = {{"type", "object"}, {"additionalProperties", SchemaOfText()}};
+  Json name = SchemaOfText();
+  name["pattern"] = "^[a-z0-9][a-z0-9-]{0,62}$";
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Atoll training job"}};
   schema.update(Object({{"apiVersion", {{"const", "atoll/v1"}}},
                         {"kind", {{"const", "TrainingJob"}}},
-                        {"metadata", Object({{"name", {{"type", "string"}, {"pattern", "^[a-z0-9][a-z0-9-]{0,62}$"}}},
-                                             {"labels", labels}})},
+                        {"metadata", Object({{"name", name}, {"labels", labels}})},
                         {"spec", SchemaOf(*v1::JobSpec::descriptor())}},
                        {"apiVersion", "kind", "spec"}));
   session.out << schema.dump(2) << "\n";

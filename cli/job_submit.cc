@@ -136,6 +136,19 @@ absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJob
   }
 }
 
+// A dry run makes no job that could be waited for, and on this machine alone nothing that an id protects.
+std::string WrongDryRun(const SubmitOptions& options) {
+  if (options.dry_run == DryRun::kNone) return "";
+  const bool client = options.dry_run == DryRun::kClient;
+  if (options.after != AfterSubmit::kDetach) {
+    return absl::StrCat(options.after == AfterSubmit::kWait ? "--wait" : "--watch",
+                        " does not go with --dry-run=", client ? "client" : "server",
+                        ", which makes no job; leave one of the two out");
+  }
+  if (!client || options.request_id.empty()) return "";
+  return "--request-id does not go with --dry-run=client, which asks no coordinator; leave one of the two out";
+}
+
 // What -o may be depends on what is printed besides the job's name, or in its place.
 std::string WrongSubmitForm(const Session& session, const SubmitOptions& options) {
   if (options.dry_run == DryRun::kClient && session.format != OutputFormat::kTable)
@@ -168,6 +181,7 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, con
 }  // namespace
 
 int SubmitJob(Session& session, const SubmitOptions& options) {
+  if (const std::string wrong = WrongDryRun(options); !wrong.empty()) return FailUsage(session, wrong);
   if (const std::string wrong = WrongSubmitForm(session, options); !wrong.empty()) return FailUsage(session, wrong);
   if (!options.request_id.empty() && !IsUuid(options.request_id)) {
     return FailUsage(session, absl::StrCat("--request-id is '", Printable(options.request_id.substr(0, 64)),

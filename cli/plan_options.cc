@@ -11,29 +11,27 @@
 #include "common/codec/codec.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
+#include "common/plan/limits.h"
+#include "common/plan/paced_clock.h"
 
 namespace atl::cli {
 namespace {
 
+constexpr uint64_t kMostTokens = 9'000'000'000'000'000;  // exact in a double
+
 // Reads one flag after the other and keeps what is wrong.
 class Reader {
  public:
-  // A whole number that may be written as 1e9.
-  uint64_t Whole(const char* flag, const std::string& text, uint64_t otherwise) {
-    if (text.empty()) return otherwise;
-    const absl::StatusOr<double> value = ParseReal(text);
-    constexpr double kHighest = 9e15;  // exact in a double
-    if (value.ok() && *value >= 0 && *value <= kHighest && *value == std::floor(*value)) {
-      return static_cast<uint64_t>(*value);
+  // A whole number from `low` to `high` that may be written as 1e9; `value` stays as it is after a fault.
+  template <typename Number>
+  void Whole(const char* flag, const std::string& text, uint64_t low, uint64_t high, Number& value) {
+    const absl::StatusOr<double> parsed = ParseReal(text);
+    const bool whole = parsed.ok() && *parsed == std::floor(*parsed);
+    if (whole && *parsed >= static_cast<double>(low) && *parsed <= static_cast<double>(high)) {
+      value = static_cast<Number>(*parsed);
+    } else {
+      Refuse(flag, text, absl::StrCat("a whole number from ", low, " to ", high));
     }
-    Fault(flag, absl::StrCat("is '", text.substr(0, 64), "'; it must be a whole number, as 24 or 1e9"));
-    return otherwise;
-  }
-
-  uint32_t Whole32(const char* flag, const std::string& text, uint32_t otherwise) {
-    const absl::StatusOr<uint64_t> value = ParseUnsigned(text.empty() ? absl::StrCat(otherwise) : text, UINT32_MAX);
-    if (!value.ok()) Fault(flag, value.status().message());
-    return value.ok() ? static_cast<uint32_t>(*value) : otherwise;
   }
 
   double Real(const char* flag, const std::string& text) {
@@ -43,27 +41,37 @@ class Reader {
   }
 
   double Rate(const char* flag, const std::string& text) {
-    const absl::StatusOr<uint64_t> value = ParseRate(text);
+    const absl::StatusOr<uint64_t> parsed = ParseRate(text);
     const bool has_unit = !text.empty() && text.find_first_not_of("0123456789.") != std::string::npos;
-    if (value.ok() && has_unit && *value > 0) return static_cast<double>(*value);
-    Fault(flag, absl::StrCat("is '", text.substr(0, 64),
-                             "'; it must be a rate above 0 with its unit, as 1Gbps, 200Mbit/s or 12.5MB/s"));
+    const double value = parsed.ok() && has_unit ? static_cast<double>(*parsed) : 0;
+    if (value > 0 && value <= kMostPlanBytesPerSecond) return value;
+    Refuse(flag, text,
+           absl::StrCat("a rate from 1B/s to ", kMostPlanBytesPerSecond / 1e12,
+                        "TB/s with its unit, as 1Gbps, 200Mbit/s or 12.5MB/s"));
     return 1;
   }
 
   double Seconds(const char* flag, const std::string& text) {
-    const absl::StatusOr<Duration> value = ParseDuration(text);
-    if (!value.ok()) Fault(flag, value.status().message());
-    return value.ok() ? static_cast<double>(value->ns) * 1e-9 : 0;
+    const absl::StatusOr<Duration> parsed = ParseDuration(text);
+    const double value = parsed.ok() ? static_cast<double>(parsed->ns) * 1e-9 : 0;
+    if (!parsed.ok()) {
+      Fault(flag, parsed.status().message());
+    } else if (value > kMostPlanLatencySeconds) {
+      Refuse(flag, text, absl::StrCat("a time from 0s to ", kMostPlanLatencySeconds, "s"));
+    }
+    return value;
   }
 
   // The index of `text` among `words`.
   size_t Word(const char* flag, const std::string& text, const std::vector<std::string>& words) {
     const auto found = std::find(words.begin(), words.end(), text);
     if (found != words.end()) return static_cast<size_t>(found - words.begin());
-    Fault(flag, absl::StrCat("is '", text.substr(0, 64), "'; it must be ", absl::StrJoin(words, ", "),
-                             DidYouMean(text, words)));
+    Refuse(flag, text, absl::StrJoin(words, ", ") + DidYouMean(text, words));
     return 0;
+  }
+
+  void Refuse(const char* flag, const std::string& text, const std::string& rule) {
+    Fault(flag, absl::StrCat("is '", text.substr(0, 64), "'; it must be ", rule));
   }
 
   void Fault(const std::string& flag, absl::string_view problem) {
@@ -89,22 +97,25 @@ void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
   std::vector<std::string> names;
   for (const PlanMethod method : kMethods) names.emplace_back(PlanMethodName(method));
   request.method = kMethods[reader.Word("method", o.method, names)];
-  request.parameters = reader.Whole("params", o.params, 1);
-  request.embedding_parameters = reader.Whole("embedding-params", o.embedding_params, 0);
-  request.layers = reader.Whole32("layers", o.layers, 1);
-  request.layers_per_fragment = reader.Whole32("layers-per-fragment", o.layers_per_fragment, 3);
+  reader.Whole("params", o.params, 1, limits::kParameters, request.parameters);
+  if (!o.embedding_params.empty())
+    reader.Whole("embedding-params", o.embedding_params, 0, limits::kParameters, request.embedding_parameters);
+  reader.Whole("layers", o.layers, 1, limits::kLayers, request.layers);
+  reader.Whole("layers-per-fragment", o.layers_per_fragment, 1, limits::kLayers, request.layers_per_fragment);
   request.bf16 = reader.Word("precision", o.precision, {"fp32", "bf16"}) == 1;
   request.forms_on_gpu = reader.Word("form-on", o.form_on, {"host", "gpu"}) == 1;
   request.step_seconds = reader.Real("step-seconds", o.step_seconds);
-  request.workers = reader.Whole32("workers", o.workers, 2);
-  request.tokens = reader.Whole("tokens", o.tokens, 0);
-  request.tokens_per_worker_step = reader.Whole("tokens-per-step", o.tokens_per_step, 0);
+  reader.Whole("workers", o.workers, 1, limits::kWorkers, request.workers);
+  if (!o.tokens.empty()) reader.Whole("tokens", o.tokens, 0, kMostTokens, request.tokens);
+  if (!o.tokens_per_step.empty())
+    reader.Whole("tokens-per-step", o.tokens_per_step, 0, kMostTokens, request.tokens_per_worker_step);
 }
 
 void ReadSync(Reader& reader, const PlanOptions& o, PlanRequest& request) {
-  request.inner_steps = reader.Whole32("inner-steps", o.inner_steps, 100);
-  request.overlap_steps =
-      reader.Whole32("overlap-steps", o.overlap_steps, request.method == PlanMethod::kStreaming ? 1 : 0);
+  reader.Whole("inner-steps", o.inner_steps, 1, kLongestPeriodSteps, request.inner_steps);
+  request.overlap_steps = request.method == PlanMethod::kStreaming ? 1 : 0;
+  if (!o.overlap_steps.empty())
+    reader.Whole("overlap-steps", o.overlap_steps, 0, kLongestPeriodSteps - 1, request.overlap_steps);
   const std::string codec = !o.codec.empty() ? o.codec : request.method == PlanMethod::kDataParallel ? "bf16" : "mxfp4";
   request.upload_codec = ReadCodec(reader, "codec", codec);
   request.download_codec =

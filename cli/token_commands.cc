@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/command_tree.h"
+#include "cli/number_options.h"
 #include "cli/output.h"
 #include "common/base/names.h"
 #include "common/base/wall_time.h"
@@ -17,7 +18,7 @@ constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
 
 struct CreateOptions {
   std::string role = "worker", name, lifetime = "24h";
-  uint64_t uses = 1;
+  uint32_t uses = 1;
 };
 
 struct EnrollOptions {
@@ -27,10 +28,6 @@ struct EnrollOptions {
 int CreateToken(Session& session, const CreateOptions& options) {
   const absl::StatusOr<Duration> lifetime = ParseDuration(options.lifetime);
   if (!lifetime.ok()) return FailUsage(session, absl::StrCat("--lifetime ", lifetime.status().message()));
-  if (options.uses < 1 || options.uses > kMostTokenUses) {
-    return FailUsage(
-        session, absl::StrCat("--uses is '", options.uses, "'; it must be a whole number from 1 to ", kMostTokenUses));
-  }
   if (!options.name.empty() && !IsName(options.name)) {
     return FailUsage(session, absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ",
                                            kNameRule, ", or left out for any"));
@@ -38,7 +35,7 @@ int CreateToken(Session& session, const CreateOptions& options) {
   v1::CreateTokenRequest request;
   request.set_role(options.role);
   request.set_name(options.name);
-  request.set_uses(static_cast<uint32_t>(options.uses));
+  request.set_uses(options.uses);
   request.mutable_lifetime()->set_seconds(lifetime->ns / 1'000'000'000);
   const auto response = session.api.CreateToken(request);
   if (!response.ok()) return Fail(session, response.status());
@@ -120,7 +117,8 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   const auto c = std::make_shared<CreateOptions>();
   create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
-  create.add_option("--uses", c->uses, absl::StrCat("how many may enrol with it, at most ", kMostTokenUses))
+  AddWhole(create, "--uses", c->uses, absl::StrCat("how many may enrol with it, at most ", kMostTokenUses), 1,
+           kMostTokenUses)
       ->type_name("N")
       ->capture_default_str();
   create.add_option("--lifetime", c->lifetime, "as 30m, 24h or 30d, the most")

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/job/override.h"
 #include "common/config/nearest_word.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
@@ -18,7 +19,6 @@ namespace atl::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 
 constexpr char kApiVersion[] = "atoll/v1";
 constexpr char kKind[] = "TrainingJob";
@@ -77,119 +77,18 @@ void ReadEnvelope(YamlReader& reader, const YAML::Node& root, JobFile& file, std
   require("spec", "it holds model, data and stop");
 }
 
-// Where a dotted path leads: a message and the field in it, or the element of a list.
-struct Target {
-  Message* message = nullptr;
-  const FieldDescriptor* field = nullptr;
-};
-
-struct Step {
-  std::string name;
-  int index = -1;  // of "corpora[0]"
-};
-
-// False when `text` is not "name" or "name[3]".
-bool ParseStep(const std::string& text, Step& out) {
-  const size_t bracket = text.find('[');
-  out.name = text.substr(0, bracket);
-  if (bracket == std::string::npos) return !out.name.empty();
-  const std::string digits = text.substr(bracket + 1);
-  const bool good = digits.size() >= 2 && digits.size() <= 6 && digits.back() == ']' &&
-                    digits.find_first_not_of("0123456789") == digits.size() - 1;
-  if (good) out.index = std::stoi(digits);
-  return good && !out.name.empty();
-}
-
-// "; did you mean stop.inner_steps or sync.inner_steps?" of a key that was written without its section.
-std::string SectionsWith(const std::string& key) {
-  std::vector<std::string> found;
-  const auto& spec = *v1::JobSpec::descriptor();
-  for (int i = 0; i < spec.field_count(); ++i) {
-    const FieldDescriptor& section = *spec.field(i);
-    const bool has = section.type() == FieldDescriptor::TYPE_MESSAGE && !section.is_repeated() &&
-                     section.message_type()->FindFieldByName(key) != nullptr;
-    if (has) found.push_back(absl::StrCat(section.name(), ".", key));
-  }
-  return found.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(found, " or "), "?");
-}
-
-// Walks `path` through messages, making those that are absent. On failure returns the problem, which is of `of`.
-std::string FindTarget(Message& root, const std::string& path, Target& out, std::string& of) {
-  out.message = &root;
-  of = path;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    Step step;
-    if (!ParseStep(path.substr(begin, end - begin), step)) return "is not a path such as sync.inner_steps";
-    const auto& type = *out.message->GetDescriptor();
-    out.field = type.FindFieldByName(step.name);
-    if (out.field == nullptr) {
-      of = begin == 0 ? std::string(kSpec) : path.substr(0, begin - 1);
-      const bool alone = begin == 0 && end == path.size();
-      const std::vector<std::string> known = FieldNames(type);
-      std::string hint = alone && NearestWord(step.name, known).empty() ? SectionsWith(step.name) : "";
-      if (hint.empty()) hint = OrWhatThereIs(step.name, begin == 0 ? "" : of, known);
-      return absl::StrCat("has no key '", step.name, "'", hint);
-    }
-    const bool last = end == path.size();
-    const auto* reflection = out.message->GetReflection();
-    if (step.index >= 0) {
-      if (!out.field->is_repeated() || out.field->type() != FieldDescriptor::TYPE_MESSAGE || last)
-        return "has an index where none fits";
-      if (step.index >= reflection->FieldSize(*out.message, out.field))
-        return absl::StrCat("names element ", step.index, " of a shorter list");
-      out.message = reflection->MutableRepeatedMessage(out.message, out.field, step.index);
-    } else if (!last) {
-      if (out.field->type() != FieldDescriptor::TYPE_MESSAGE)
-        return absl::StrCat("goes below '", step.name, "', which is a single value");
-      if (out.field->is_repeated())
-        return absl::StrCat("must say which element of '", step.name, "', as ", step.name, "[0]");
-      out.message = reflection->MutableMessage(out.message, out.field);
-    }
-    begin = end + 1;
-  }
-  return "";
-}
-
-struct Override {
-  std::string place, path, value;
-};
-
-bool SplitOverride(const std::string& text, Override& out, std::vector<Fault>& faults) {
-  out.place = "--set " + text.substr(0, 200);
-  const size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    faults.push_back({out.place, "", "must be PATH=VALUE, as sync.inner_steps=50"});
-    return false;
-  }
-  out.path = text.substr(0, equals);
-  out.value = text.substr(equals + 1);
-  if (out.path.compare(0, 5, "spec.") == 0) out.path.erase(0, 5);
-  return true;
-}
-
-// Sets one field of a spec. False after a fault.
-bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std::vector<Fault>& faults) {
-  Target target;
-  const size_t before = faults.size();
-  std::string of;
-  if (std::string problem = FindTarget(spec, o.path, target, of); !problem.empty()) {
-    faults.push_back({o.place, of, std::move(problem)});
-    return false;
-  }
-  positions[o.path] = o.place;
-  try {
-    YamlReader reader(o.place, faults, positions);
-    reader.FixPlace(o.place);
-    reader.ReadField(YAML::Load(o.value), o.path, *target.field, *target.message);
-  } catch (const YAML::Exception& e) {
-    faults.push_back({o.place, o.path, "has a value that is not YAML: " + e.msg});
-  }
-  return faults.size() == before;
+// Of a path of the metadata that is neither the name nor a label.
+Fault WrongMetadata(const Override& o, const std::string& metadata) {
+  const std::string rest = o.path.size() > metadata.size() ? o.path.substr(metadata.size()) : "";
+  const std::string key = rest.substr(0, rest.find('.'));
+  if (key.empty() || key == "name" || key == "labels")
+    return {o.place, o.path, "cannot be set; write metadata.name=VALUE or metadata.labels.KEY=VALUE"};
+  return {o.place, "metadata",
+          absl::StrCat("has no key '", key, "'", OrWhatThereIs(key, "metadata", {"name", "labels"}))};
 }
 
 void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& faults) {
-  const std::string label = "metadata.labels.";
+  const std::string metadata = "metadata.", label = "metadata.labels.";
   Override o;
   if (!SplitOverride(text, o, faults)) return;
   if (o.path == "metadata.name") {
@@ -198,6 +97,8 @@ void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& f
   } else if (o.path.compare(0, label.size(), label) == 0 && o.path.size() > label.size()) {
     file.labels[o.path.substr(label.size())] = o.value;
     file.positions[o.path] = o.place;
+  } else if (o.path == "metadata" || o.path.compare(0, metadata.size(), metadata) == 0) {
+    faults.push_back(WrongMetadata(o, metadata));
   } else {
     ApplyToSpec(o, file.spec, file.positions, faults);
   }
@@ -297,12 +198,9 @@ constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
                                       {"model.heads", "model.head_dim"},
                                       {"experiment.pool", "workers"}};
 
-// The keys that a violation is about: its field and those in its text.
-std::vector<std::string> KeysOf(const Violation& v) {
+// The keys that a violation names: its field and those in its text.
+std::vector<std::string> NamedKeys(const Violation& v) {
   std::vector<std::string> keys = {v.field};
-  for (const auto& [field, key] : kSilent) {
-    if (Covers(field, v.field)) keys.emplace_back(key);
-  }
   const char* const letters = "abcdefghijklmnopqrstuvwxyz0123456789_.[]";
   for (size_t at = 0; (at = v.problem.find_first_of(letters, at)) != std::string::npos;) {
     const size_t end = std::min(v.problem.find_first_not_of(letters, at), v.problem.size());
@@ -312,6 +210,24 @@ std::vector<std::string> KeysOf(const Violation& v) {
     at = end;
   }
   return keys;
+}
+
+// The keys that a violation is about: those, and what its rule reckons with in silence.
+std::vector<std::string> KeysOf(const Violation& v) {
+  std::vector<std::string> keys = NamedKeys(v);
+  for (const auto& [field, key] : kSilent) {
+    if (Covers(field, v.field)) keys.emplace_back(key);
+  }
+  return keys;
+}
+
+// Where a rule is broken: at an override of what it names, beside which the file may well be right, else at its field.
+std::string PlaceOfViolation(const JobFile& file, const Violation& v) {
+  for (const std::string& key : NamedKeys(v)) {
+    const auto found = file.positions.find(key);
+    if (found != file.positions.end() && IsOverride(found->second)) return found->second;
+  }
+  return PlaceOf(file, v.field);
 }
 
 // Whether mending `fault` could mend the violation of `key` too.
@@ -412,7 +328,10 @@ std::vector<Fault> CheckJobFile(const JobFile& file) {
   }
   std::vector<Fault> faults;
   faults.reserve(violations.size());
-  for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
+  for (Violation& v : violations) {
+    std::string place = PlaceOfViolation(file, v);
+    faults.push_back({std::move(place), v.field, std::move(v.problem)});
+  }
   return faults;
 }
 
@@ -421,7 +340,7 @@ void CheckBeside(const JobFile& file, std::vector<Fault>& faults) {
   std::vector<Fault> unknown;
   for (const Fault& fault : faults) {
     // An override that found no place changes nothing of the file.
-    if (fault.where.rfind("--set ", 0) == 0 && fault.problem.rfind("is ", 0) != 0) continue;
+    if (IsOverride(fault.where) && fault.problem.rfind("is ", 0) != 0) continue;
     if (fault.path.empty() || fault.path == kSpec) return;  // the file was not read to its end
     unknown.push_back(fault);
   }

@@ -6,6 +6,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kLongestWord = 64;  // longer ones are compared by their beginning
+constexpr size_t kShortWord = 3;     // of which one letter makes another word: cpu and gpu
 
 }  // namespace
 
@@ -32,7 +33,8 @@ std::string NearestWord(const std::string& word, const std::vector<std::string>&
     const size_t distance = EditDistance(word, candidate);
     const size_t longer = std::max(word.size(), candidate.size());
     const bool near = distance < longer && distance <= std::max<size_t>(1, longer / 3);
-    if (near && distance < best_distance) {
+    const bool starts_so = longer > kShortWord || word[0] == candidate[0];
+    if (near && starts_so && distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

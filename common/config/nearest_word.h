@@ -12,7 +12,7 @@ namespace atl {
 size_t EditDistance(const std::string& a, const std::string& b);
 
 // The first of the words at the smallest distance, when that is at most a third of the longer word's length and at
-// least one character stays; empty otherwise.
+// least one character stays, of words of up to three letters the first; empty otherwise.
 std::string NearestWord(const std::string& word, const std::vector<std::string>& known);
 
 // "; did you mean 'x'?" or nothing.

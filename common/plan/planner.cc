@@ -12,7 +12,6 @@ namespace atl {
 namespace {
 
 constexpr double kMostStepSeconds = 1e6, kLeastStepSeconds = 1e-6;
-constexpr double kMostBytesPerSecond = 1e15, kMostLatencySeconds = 3600;
 constexpr uint32_t kMostInnerSteps = 1'000'000;  // as sync.inner_steps
 constexpr double kBits = 8;
 
@@ -165,10 +164,10 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
     report.Require(r.inner_steps == 0 || r.overlap_steps < r.inner_steps, "overlap-steps",
                    absl::StrCat("is ", r.overlap_steps, "; it must be below --inner-steps (", r.inner_steps, ")"));
   }
-  report.Real("bandwidth", r.link.upload_bytes_per_second, 1, kMostBytesPerSecond);
-  report.Real("download-bandwidth", r.link.download_bytes_per_second, 1, kMostBytesPerSecond);
-  report.Real("latency", r.link.latency_seconds, 0, kMostLatencySeconds);
-  report.Real("round-time", r.link.round_seconds, 0, kMostLatencySeconds);
+  report.Real("bandwidth", r.link.upload_bytes_per_second, 1, kMostPlanBytesPerSecond);
+  report.Real("download-bandwidth", r.link.download_bytes_per_second, 1, kMostPlanBytesPerSecond);
+  report.Real("latency", r.link.latency_seconds, 0, kMostPlanLatencySeconds);
+  report.Real("round-time", r.link.round_seconds, 0, kMostPlanLatencySeconds);
   report.Require(r.target_utilization > 0 && r.target_utilization < 1, "target-utilization",
                  absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, as 0.95"));
   const std::string both = "is 0 or left out; --tokens and --tokens-per-step are given both, above 0, or neither";

@@ -39,6 +39,8 @@ struct PlanRequest {
   uint64_t tokens_per_worker_step = 0;  // 0: no budget
 };
 
+constexpr double kMostPlanBytesPerSecond = 1e15, kMostPlanLatencySeconds = 3600;  // of a link
+
 // All violations; `field` is the flag of `atoll plan` without its dashes. Everything below requires none.
 std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
 

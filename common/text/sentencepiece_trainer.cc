@@ -15,8 +15,7 @@
 namespace atl {
 namespace {
 
-constexpr uint32_t kReserved = 3 + 256;  // <unk>, <s>, </s> and the bytes
-constexpr uint32_t kSmallest = 300;
+constexpr uint32_t kReserved = 3 + 256;        // <unk>, <s>, </s> and the bytes
 constexpr double kCharacterCoverage = 0.9995;  // rarer characters are left to the bytes
 constexpr size_t kPieceCharacters = 16;
 constexpr size_t kWordBytes = 256;                  // longer stretches without a space are cut
@@ -257,8 +256,8 @@ std::string MakeModel(const std::vector<std::string>& merges, const std::vector<
 }  // namespace
 
 absl::StatusOr<std::string> TrainSentencePiece(const SentencePieceTraining& options, const TextSource& source) {
-  if (options.vocab_size < kSmallest || options.vocab_size > kSentencePieces) {
-    return absl::InvalidArgumentError(absl::StrCat("a trained vocabulary must have ", kSmallest, " to ",
+  if (options.vocab_size < kLeastTrainedVocabulary || options.vocab_size > kSentencePieces) {
+    return absl::InvalidArgumentError(absl::StrCat("a trained vocabulary must have ", kLeastTrainedVocabulary, " to ",
                                                    kSentencePieces, " pieces, not ", options.vocab_size));
   }
   WordCounter counter;

@@ -53,8 +53,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& kind
 // The next sentence to learn from in `text`, false at the end.
 using TextSource = std::function<bool(std::string& text)>;
 
+constexpr uint32_t kLeastTrainedVocabulary = 300;  // byte fallback needs as many
+
 struct SentencePieceTraining {
-  uint32_t vocab_size = 8192;  // byte fallback needs at least 300
+  uint32_t vocab_size = 8192;  // from kLeastTrainedVocabulary
   // Whatever `source` gives beyond this is not read: memory of the trainer is about 20 times as much.
   uint64_t max_text_bytes = uint64_t{64} << 20;
 };

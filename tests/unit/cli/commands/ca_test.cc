@@ -116,7 +116,7 @@ TEST_F(Ca, ATokenHasOneUseOrMoreAndANameThatAWorkerCanHave) {
                 HasSubstr(std::string("--uses is '") + uses + "'; it must be a whole number from 1 to 10000"));
   }
   EXPECT_THAT(harness.Run({"list", "--limit", "99999999999999"}).talk,
-              HasSubstr("--limit is '99999999999999'; that is more than this option takes"));
+              HasSubstr("--limit is '99999999999999'; it must be a whole number from 0 to 4294967295"));
   EXPECT_THAT(harness.Run({"token", "create", "--name=-a"}).talk, HasSubstr("--name is '-a'; it must be 1 to 63"));
   EXPECT_TRUE(harness.fake.token_wanted.role().empty()) << "the coordinator was asked";
 }

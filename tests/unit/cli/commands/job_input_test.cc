@@ -230,6 +230,30 @@ TEST(Usage, TheHelpThatIsNamedIsThatOfTheCommand) {
   EXPECT_THAT(Harness().Run({"worker"}).talk, HasSubstr("Run 'atoll worker --help'"));
   EXPECT_THAT(Harness().Run({"sumbit"}).talk, HasSubstr("Run 'atoll --help' for the commands.\n"));
   EXPECT_THAT(Harness().Run({"job", "sumbit"}).talk, HasSubstr("Run 'atoll job --help' for its use.\n"));
+  EXPECT_THAT(Harness().Run({"jobs", "list"}).talk,
+              HasSubstr("unknown command 'jobs'; did you mean 'job'?\nRun 'atoll --help' for the commands.\n"));
+  EXPECT_THAT(Harness().Run({"job", "list", "--lable", "a=b"}).talk, HasSubstr("Run 'atoll job list --help'"));
+}
+
+TEST(DryRun, RefusesWhatOnlyAJobCouldHave) {
+  const auto said = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"submit", "-"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Harness harness;
+    const RunResult result = harness.Run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_TRUE(harness.fake.submitted.empty());
+    return result.talk;
+  };
+  for (const std::string where : {"--dry-run=client", "--dry-run=server"}) {
+    for (const std::string after : {"--wait", "--watch"}) {
+      EXPECT_EQ(said({where, after}),
+                "atoll: " + after + " does not go with " + where + ", which makes no job; leave one of the two out\n");
+    }
+  }
+  EXPECT_EQ(
+      said({"--dry-run=client", "--request-id", "11111111-1111-4111-8111-111111111111"}),
+      "atoll: --request-id does not go with --dry-run=client, which asks no coordinator; leave one of the two out\n");
 }
 
 TEST(Get, AJobThatHasEndedHasNoWorkers) {

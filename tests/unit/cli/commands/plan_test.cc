@@ -56,7 +56,7 @@ TEST(Plan, AWorkersMemoryIsThatOfItsOptions) {
   const RunResult wrong = harness.Run({"plan", "--params", "1e9", "--layers", "24", "--step-seconds", "0.1",
                                        "--bandwidth", "1Gbps", "--form-on", "cpu"});
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.talk.find("--form-on is 'cpu'; it must be host, gpu"), std::string::npos) << wrong.talk;
+  EXPECT_EQ(wrong.talk, "atoll: --form-on is 'cpu'; it must be host, gpu\n") << "gpu is what is not meant";
 }
 
 TEST(Plan, JsonHasWhatScriptsReadAndAsksNoCoordinator) {
@@ -149,33 +149,41 @@ struct Wrong {
 TEST(Plan, EachWrongFlagIsOneSentenceAndUsage) {
   const Wrong cases[] = {
       {"--params", "-5", "--params is '-5'; it must be a whole number"},
-      {"--params", "0", "--params is 0; it must be from 1"},
+      {"--params", "0", "--params is '0'; it must be a whole number from 1 to 1099511627776"},
+      {"--params", "", "--params is ''; it must be a whole number from 1 to 1099511627776"},
       {"--params", "nan", "--params is 'nan'; it must be a whole number"},
       {"--params", "1.5", "--params is '1.5'; it must be a whole number"},
       {"--params", "1e30", "--params is '1e30'; it must be a whole number"},
       {"--params", "5", "--params leaves less than one parameter for each of 24 layers"},
-      {"--layers", "0", "--layers is 0; it must be from 1"},
-      {"--layers", "x", "--layers is 'x'; it must be a whole number"},
+      {"--layers", "0", "--layers is '0'; it must be a whole number from 1 to 1024"},
+      {"--layers", "x", "--layers is 'x'; it must be a whole number from 1 to 1024"},
+      {"--layers", "1025", "--layers is '1025'; it must be a whole number from 1 to 1024"},
       {"--step-seconds", "0", "--step-seconds is 0; it must be from"},
       {"--step-seconds", "-1", "--step-seconds is -1; it must be from"},
       {"--step-seconds", "nan", "--step-seconds is 'nan'; it must be a number"},
       {"--step-seconds", "inf", "--step-seconds is 'inf'; it must be a number"},
-      {"--workers", "0", "--workers is 0; it must be from 1"},
-      {"--inner-steps", "0", "--inner-steps is 0; it must be from 1"},
+      {"--workers", "0", "--workers is '0'; it must be a whole number from 1 to 1024"},
+      {"--workers", "1e4", "--workers is '1e4'; it must be a whole number from 1 to 1024"},
+      {"--inner-steps", "0", "--inner-steps is '0'; it must be a whole number from 1 to 1000000"},
+      {"--inner-steps", "1e7", "--inner-steps is '1e7'; it must be a whole number from 1 to 1000000"},
       {"--overlap-steps", "100", "--overlap-steps is 100; it must be below --inner-steps (100)"},
       {"--overlap-steps", "-1", "--overlap-steps is '-1'; it must be a whole number"},
       {"--codec", "mxfp5", "--codec is 'mxfp5'; it must be fp32, fp16, bf16, int8, mxfp4, e3m0; did you mean 'mxfp4'?"},
       {"--method", "stream", "--method is 'stream'; it must be data-parallel, diloco, streaming"},
-      {"--bandwidth", "fast", "--bandwidth is 'fast'; it must be a rate above 0 with its unit, as 1Gbps"},
+      {"--bandwidth", "fast", "--bandwidth is 'fast'; it must be a rate from 1B/s to 1000TB/s with its unit, as 1Gbps"},
       {"--bandwidth", "-1Gbps", "--bandwidth is '-1Gbps'"},
       {"--bandwidth", "0Gbps", "--bandwidth is '0Gbps'"},
-      {"--bandwidth", "1000", "--bandwidth is '1000'; it must be a rate above 0 with its unit"},
+      {"--bandwidth", "1000", "--bandwidth is '1000'; it must be a rate from 1B/s to 1000TB/s with its unit"},
+      {"--bandwidth", "8001Tbps", "--bandwidth is '8001Tbps'; it must be a rate from 1B/s to 1000TB/s"},
+      {"--bandwidth", "10000000000000Gbps", "it must be a rate from 1B/s to 1000TB/s"},
       {"--download-bandwidth", "nan", "--download-bandwidth is 'nan'"},
       {"--latency", "5", "--latency is '5'; it must be a time"},
+      {"--latency", "1000h", "--latency is '1000h'; it must be a time from 0s to 3600s"},
+      {"--round-time", "61m", "--round-time is '61m'; it must be a time from 0s to 3600s"},
       {"--target-utilization", "1", "--target-utilization is 1; it must be above 0 and below 1"},
       {"--upload-error-memory", "on", "--upload-error-memory is 'on'; it must be off, feedback, loco"},
       {"--embedding-params", "1e9", "--embedding-params is 1000000000; it must be below --params"},
-      {"--layers-per-fragment", "0", "--layers-per-fragment is 0"},
+      {"--layers-per-fragment", "0", "--layers-per-fragment is '0'; it must be a whole number from 1 to 1024"},
       {"--tokens", "1e9", "--tokens-per-step is 0 or left out; --tokens and --tokens-per-step are given both"},
       {"--tokens-per-step", "1e6", "--tokens is 0 or left out; --tokens and --tokens-per-step are given both"},
   };
@@ -186,6 +194,12 @@ TEST(Plan, EachWrongFlagIsOneSentenceAndUsage) {
     EXPECT_THAT(result.talk, AllOf(StartsWith("atoll: "), HasSubstr(wrong.says)));
     EXPECT_EQ(std::count(result.talk.begin(), result.talk.end(), '\n'), 1) << result.talk;
   }
+}
+
+TEST(Plan, EveryCountMayBeWrittenWithAnExponent) {
+  EXPECT_EQ(
+      PlanJson({{"--workers", "1e3"}, {"--layers", "1e2"}, {"--inner-steps", "1e6"}, {"--overlap-steps", "1e1"}}),
+      PlanJson({{"--workers", "1000"}, {"--layers", "100"}, {"--inner-steps", "1000000"}, {"--overlap-steps", "10"}}));
 }
 
 TEST(Plan, WhatIsRequiredIsNamed) {

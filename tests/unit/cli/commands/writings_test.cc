@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "cli/app.h"
 #include "cli/job/job_file.h"
+#include "common/config/quantities.h"
 #include "common/plan/job_validation.h"
 #include "tests/unit/cli/commands/harness.h"
 
@@ -50,6 +53,29 @@ TEST(Schema, IsStrictJson) {
   const RunResult result = Harness().Run({"job", "schema"});
   EXPECT_THAT(result.out, AllOf(HasSubstr("\"additionalProperties\": false"), HasSubstr("\"strided\""),
                                 HasSubstr("\"apiVersion\"")));
+}
+
+TEST(Schema, TakesTheTimesAndTextsThatTheReaderTakes) {
+  const nlohmann::json schema = nlohmann::json::parse(Harness().Run({"job", "schema"}).out)["properties"];
+  const nlohmann::json& sync = schema["spec"]["properties"]["sync"]["properties"];
+  const std::regex pattern(sync["grace_max"]["pattern"].get<std::string>());
+  for (const std::string unit : {"ns", "us", "ms", "s", "m", "h", "d", "w", ""}) {
+    const std::string text = "0.5" + unit;
+    EXPECT_EQ(std::regex_match(text, pattern), ParseDuration(text).ok()) << text;
+  }
+  const nlohmann::json text = {"string", "number", "boolean"};
+  const nlohmann::json& metadata = schema["metadata"]["properties"];
+  EXPECT_EQ(metadata["name"]["type"], text);
+  EXPECT_EQ(metadata["labels"]["additionalProperties"]["type"], text);
+  EXPECT_EQ(schema["spec"]["properties"]["model"]["properties"]["init"]["properties"]["directory"]["type"], text);
+  std::vector<Fault> faults;
+  const JobFile file = ParseJobFile(
+      "x", "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: 5, labels: {a: 5, b: true}}\nspec: {}\n", {},
+      faults);
+  EXPECT_THAT(faults, IsEmpty());
+  EXPECT_EQ(file.name, "5");
+  EXPECT_EQ(file.labels.at("a"), "5");
+  EXPECT_EQ(file.labels.at("b"), "true");
 }
 
 // What `text` has in backquotes.

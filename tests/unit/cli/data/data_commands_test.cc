@@ -313,7 +313,7 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   EXPECT_THAT(Error(Prepare({dir_.Write("cut.jsonl.zst", "\x28\xb5\x2f\xfd")})), HasSubstr("it was cut"));
   auto options = Prepare({dir_.Write("g.jsonl", good)});
   options.held_out = 1;
-  EXPECT_THAT(Error(options), HasSubstr("--held-out must be"));
+  EXPECT_THAT(Error(options), HasSubstr("--held-out is '1'; it must be at least 0 and below 1"));
   options = Prepare({dir_ / "g.jsonl"});
   options.text_split = "words";
   EXPECT_THAT(Error(options), HasSubstr("--text-split is \"words\""));

@@ -249,6 +249,71 @@ TEST(JobFile, OverridesWinAndAreNamedInFaults) {
   EXPECT_EQ(file.spec.sync().deadline().nanos(), 250'000'000);
 }
 
+// A path is no YAML: it may hold what begins a comment, a map, a list or an alias there.
+TEST(JobFile, TextOfAnOverrideIsTakenAsItStands) {
+  const auto manifest = [](const std::string& value) {
+    std::vector<Fault> faults;
+    const JobFile file = Parse(kGood, faults, {"data.corpora[0].manifest=" + value});
+    EXPECT_THAT(Texts(faults), IsEmpty()) << value;
+    return file.spec.data().corpora(0).manifest();
+  };
+  for (const char* text : {"/tmp/dir #1/corpus/manifest.json", "a: b", "[a]", "{a", "*a", "&a b", "- a", "5", "null",
+                           "a ", " a", "a'b", "a\"b", "%a", "@a", "|", "#"}) {
+    EXPECT_EQ(manifest(text), text);
+  }
+  EXPECT_EQ(manifest("\"a #1\""), "a #1");
+  EXPECT_EQ(manifest("'a: b'"), "a: b");
+  std::vector<Fault> faults;
+  Parse(kGood, faults, {"data.corpora[0].manifest=", "data.corpora[0].manifest=\"a"});
+  EXPECT_THAT(
+      Texts(faults),
+      ElementsAre("--set data.corpora[0].manifest=: data.corpora[0].manifest has no value; give one or remove the key",
+                  testing::StartsWith("--set data.corpora[0].manifest=\"a: data.corpora[0].manifest has a value "
+                                      "that is not YAML: ")));
+}
+
+TEST(JobFile, AListOfTextsIsStillOne) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(kGood, faults, {"data.tokenizer_file_names=[a.model, \"b #1\"]"});
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_THAT(file.spec.data().tokenizer_file_names(), ElementsAre("a.model", "b #1"));
+}
+
+TEST(JobFile, OverridesOfTheHeadAreItsNameAndLabels) {
+  std::vector<Fault> faults;
+  Parse(kGood, faults,
+        {"metadata.foo=1", "metadata.nmae=a", "metadata.labels={a: b}", "metadata=a", "metadata.name.x=a",
+         "data.corpora[0]=2", "evaluation.tasks[0]=a"});
+  const std::string cannot = " cannot be set; write metadata.name=VALUE or metadata.labels.KEY=VALUE";
+  EXPECT_THAT(Texts(faults),
+              ElementsAre("--set metadata.foo=1: metadata has no key 'foo'; metadata has name, labels",
+                          "--set metadata.nmae=a: metadata has no key 'nmae'; did you mean 'name'?",
+                          "--set metadata.labels={a: b}: metadata.labels" + cannot,
+                          "--set metadata=a: metadata" + cannot, "--set metadata.name.x=a: metadata.name.x" + cannot,
+                          "--set data.corpora[0]=2: data.corpora[0] needs a key behind it, as data.corpora[0].name",
+                          "--set evaluation.tasks[0]=a: evaluation.tasks[0] needs a key behind it, as "
+                          "evaluation.tasks[0].name"));
+}
+
+TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
+  const auto told = [](const std::string& text, const std::string& set) {
+    std::vector<Fault> faults;
+    const JobFile file = Parse(text, faults, {set});
+    EXPECT_THAT(Texts(faults), IsEmpty());
+    return Texts(CheckJobFile(file));
+  };
+  EXPECT_THAT(
+      told(kGood, "stop.inner_steps=0"),
+      ElementsAre(
+          "--set stop.inner_steps=0: stop has no rule; set stop.inner_steps or stop.tokens, so that the run ends"));
+  EXPECT_THAT(
+      told(kGood, "model.hidden_size=66"),
+      ElementsAre("--set model.hidden_size=66: model.heads is 4; model.hidden_size (66) must be a multiple of it, or "
+                  "set model.head_dim"));
+  EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5, overlap_steps: 5}"), "data.seed=3"),
+              ElementsAre("job.yaml:7:26: sync.overlap_steps is 5; it must be below sync.inner_steps (5)"));
+}
+
 TEST(JobFile, WrongOverridesAreFaults) {
   std::vector<Fault> faults;
   Parse(kGood, faults,

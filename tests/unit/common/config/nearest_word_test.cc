@@ -25,6 +25,12 @@ TEST(NearestWord, FindsTypingErrorsOnly) {
   EXPECT_EQ(DidYouMean("overlap_step", known), "; did you mean 'overlap_steps'?");
 }
 
+TEST(NearestWord, OfShortWordsAnotherBeginningIsAnotherWord) {
+  EXPECT_EQ(NearestWord("cpu", {"host", "gpu"}), "");
+  EXPECT_EQ(NearestWord("gpi", {"host", "gpu"}), "gpu");
+  EXPECT_EQ(NearestWord("gte", {"get"}), "get");
+}
+
 TEST(NearestWord, TheFirstOfEqualsWins) { EXPECT_EQ(NearestWord("lixt", {"list", "lint"}), "list"); }
 
 }  // namespace
