@@ -198,7 +198,6 @@ std::unique_ptr<Files> Coordinator::OpenFiles() {
 }
 
 absl::Status Coordinator::OpenState() {
-  flushes_thread_ = std::jthread([this](const std::stop_token& stop) { flushes_.Run(stop); });
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
@@ -311,6 +310,7 @@ absl::Status Coordinator::Start() {
     return absl::InvalidArgumentError(
         absl::StrCat("--data-root ", options_.data_root, " is no directory that can be read; name one"));
   }
+  flushes_thread_ = std::jthread([this](const std::stop_token& stop) { flushes_.Run(stop); });
   ATOLL_RETURN_IF_ERROR(OpenState());
   executors_ = std::make_unique<Executors>();
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<AuditLog> kept, AuditLog::Open(*files_, directory_));
