@@ -61,12 +61,13 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
   if (stop_step == 0) {
     // So that nothing that was sent before passes for the last contribution of anybody. Steps are what workers claim;
-    // an honest one is not beyond `most`.
-    const uint64_t most = run.ClockStep(UINT64_MAX) + run.inner_steps();
+    // an honest one has sent nothing beyond `most`, and runs no further without a synchronisation than it may.
+    const uint64_t newest = run.ClockStep(UINT64_MAX), most = newest + run.inner_steps();
+    const uint64_t farthest = newest + (uint64_t{run.spec->sync.max_unsynced_periods} + 1) * run.inner_steps();
     const auto pass = [&](const ContributionHeader& h) {
       stop_step = std::max(stop_step, std::min(h.send_step, most));
     };
-    stop_step = std::max(ClockOf(run), std::min(StepOfHalf(run), most));
+    stop_step = std::max(ClockOf(run), std::min(StepOfHalf(run), farthest));
     for (const Round& round : run.rounds) {
       for (const auto& [worker, arrival] : round.accepted) pass(arrival.header);
     }

@@ -191,10 +191,13 @@ void Machine::Note(const JobId& job, std::string kind, std::string text, std::ma
 }
 
 void Machine::SetState(Run& run, JobState state, const std::string& reason) {
+  const bool begun = run.record.state == JobState::kPending && state != JobState::kPending;
   run.record.state = state;
   run.record.reason = reason;
   run.touched = true;
   out_.notes.push_back(StateNote(run.id(), state, reason));
+  Run* const source = begun ? SourceOf(runs_, run.record.spec) : nullptr;
+  if (source != nullptr) Retain(*source);  // its checkpoint may have stayed for this one alone
 }
 
 void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status status) {

@@ -52,6 +52,10 @@ void Machine::On(const JobSubmitted& e) {
                                                             " jobs, ended ones too, its limit; start "
                                                             "a coordinator on a new state directory for more")));
   }
+  if (!e.spec.init.checkpoint.empty() && SourceOf(runs_, e.spec) == nullptr) {
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("model.init.checkpoint is ", e.spec.init.checkpoint,
+                                                              ", which is not there any more; choose a newer one")));
+  }
   if (e.fragments == 0 || e.fragments > limits::kFragments || e.dataset_samples == 0) {
     return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("the job has ", e.fragments, " fragments and ",
                                                                      e.dataset_samples, " samples; it cannot run")));

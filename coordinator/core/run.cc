@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is dropped more often at a sensible share
 
+std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
+  return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
+}
+
 // Every cursor of contributions that are accepted or being flushed.
 template <typename F>
 void LookAtAccepted(const Run& run, const F& look) {
@@ -206,8 +210,18 @@ const char* NameOf(JobState state) {
   return "UNKNOWN";
 }
 
+Run* SourceOf(std::map<JobId, Run>& runs, const JobSpec& spec) {
+  if (spec.init.checkpoint.empty()) return nullptr;
+  for (auto& [id, run] : runs) {
+    for (const auto& [step, checkpoint] : run.checkpoints) {
+      if (checkpoint.complete && NameOfCheckpoint(id, step) == spec.init.checkpoint) return &run;
+    }
+  }
+  return nullptr;
+}
+
 const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint) {
-  const std::string name = absl::StrCat("jobs/", job.value, "/checkpoints/", checkpoint);
+  const std::string name = NameOfCheckpoint(job, checkpoint);
   for (const auto& [id, run] : runs) {
     if (run.record.state == JobState::kPending && run.record.spec.init.checkpoint == name) return &id;
   }

@@ -166,6 +166,8 @@ Task LoadTaskOf(const Run& run);
 std::string NoSuchJobLine(const JobId& job);
 // Whose parameters are still to be made from that checkpoint of `job`; null: nobody's.
 const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint);
+// The job from whose finished checkpoint one of that spec begins; null: it begins from none, or that is not there.
+Run* SourceOf(std::map<JobId, Run>& runs, const JobSpec& spec);
 
 }  // namespace atl
 

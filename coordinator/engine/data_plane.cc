@@ -54,9 +54,9 @@ void DataPlane::Release(const JobId& job) {
 }
 
 absl::StatusOr<BlobStore::Begun> DataPlane::BeginBlob(const Sha256& sha256, uint64_t bytes) {
+  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, parts_.files.SpaceAt(parts_.directory.root()));
   const uint64_t promised = parts_.blobs.StillToCome(sha256);
   ATOLL_ASSIGN_OR_RETURN(const BlobStore::Begun begun, parts_.blobs.Begin(sha256, bytes));
-  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, parts_.files.SpaceAt(parts_.directory.root()));
   const uint64_t taken = space.total_bytes / 10 + promised;
   const uint64_t left = space.free_bytes - std::min(space.free_bytes, taken);
   const uint64_t wanted = bytes - begun.length;  // what is there already has its room

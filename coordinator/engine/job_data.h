@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -78,7 +77,8 @@ struct JobData {
   // of them is.
   std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
   std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
-  std::set<FragmentIndex> owed_snapshots ATOLL_GUARDED_BY(mutex);  // one failed, and none was written since
+  // Of the fragments of which one failed and no later one was written since, the version that it was of.
+  std::map<FragmentIndex, Version> owed_snapshots ATOLL_GUARDED_BY(mutex);
   // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
   struct Logged {
     uint64_t rounds = 0;

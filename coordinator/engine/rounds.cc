@@ -318,7 +318,7 @@ absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, Sta
     MutexLock lock(data.mutex);
     outcomes = std::move(data.being_written.extract(key.at).mapped());
     waiting.swap(data.behind_a_write);
-    if (!done.ok()) data.owed_snapshots.insert(key.at.fragment);
+    if (!done.ok()) data.owed_snapshots[key.at.fragment] = key.at.version;
   }
   for (const std::shared_ptr<absl::Status>& outcome : outcomes) {
     if (outcome->ok()) *outcome = done;
@@ -334,7 +334,8 @@ void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
   {
     MutexLock lock(data.mutex);
     data.snapshots[written.fragment] = written.version;
-    data.owed_snapshots.erase(written.fragment);
+    const auto owed = data.owed_snapshots.find(written.fragment);
+    if (owed != data.owed_snapshots.end() && owed->second <= written.version) data.owed_snapshots.erase(owed);
     kept = data.pins[written.fragment.value].KeptFor(data.committed[written.fragment], parts_.clock.Now());
   }
   DropLog(data, written);

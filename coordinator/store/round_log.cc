@@ -47,9 +47,11 @@ absl::StatusOr<bool> RoundLog::FindSame(const RoundKey& key, Digest layout) cons
 }
 
 absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
+  ATOLL_ASSIGN_OR_RETURN(bool known, FindSame(key, layout));
+  if (known) return absl::OkStatus();  // without a wait for others that are being opened
   MutexLock opening(opening_);
-  ATOLL_ASSIGN_OR_RETURN(const bool open, FindSame(key, layout));
-  if (open) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(known, FindSame(key, layout));
+  if (known) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key);
   if (!files_.Exists(path)) {
     return absl::DataLossError(absl::StrCat("round log segment ", path, " of a committed round is not there: ",
@@ -69,8 +71,10 @@ absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
 }
 
 absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
+  ATOLL_ASSIGN_OR_RETURN(bool known, FindSame(key, layout));
+  if (known) return absl::OkStatus();  // without a wait for others that are being opened
   MutexLock opening(opening_);
-  ATOLL_ASSIGN_OR_RETURN(const bool known, FindSame(key, layout));
+  ATOLL_ASSIGN_OR_RETURN(known, FindSame(key, layout));
   if (known) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key), directory = DirectoryOf(path);
   ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), directory));
