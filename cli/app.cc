@@ -101,6 +101,8 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
     text = WrongFlag(text.substr(sizeof(kConversion) - 1));
   } else if (const size_t twice = text.find(": At Most 1 required"); twice != std::string::npos) {
     text = text.substr(0, twice) + " is given more than once";
+  } else if (const size_t lacking = text.find(": 1 required "); lacking != std::string::npos) {
+    text = text.substr(0, lacking) + " needs a value";
   } else if (const size_t checked = text.find(": is '"); checked != std::string::npos) {
     text.erase(checked, 1);  // what number_options.h says, behind the option's name
   } else if (std::string word = WrongWord(text); !word.empty()) {

@@ -7,6 +7,7 @@
 #include "cli/command_tree.h"
 #include "cli/output.h"
 #include "common/base/host_memory.h"
+#include "common/base/host_port.h"
 #include "common/config/options.h"
 #include "common/preflight/coordinator_check.h"
 #include "common/preflight/job_fit.h"
@@ -15,6 +16,8 @@ namespace atl::cli {
 namespace {
 
 int Doctor(Session& session, const std::string& bulk_endpoint, const std::string& version) {
+  if (const absl::Status bulk = ParseEndpoint(bulk_endpoint).status(); !bulk_endpoint.empty() && !bulk.ok())
+    return FailUsage(session, absl::StrCat("--bulk-endpoint ", bulk.message()));
   const CoordinatorCheck check{.control_address = session.endpoint,
                                .bulk_address = bulk_endpoint.empty() ? PortAfter(session.endpoint, 1) : bulk_endpoint,
                                .identity = session.identity,

@@ -52,7 +52,7 @@ CLI::Option* AddWhole(CLI::App& app, const std::string& name, uint64_t& value, c
 CLI::Option* AddShare(CLI::App& app, const std::string& name, double& value, const std::string& help) {
   const auto parse = [](const std::string& text) -> std::optional<double> {
     const absl::StatusOr<double> number = ParseReal(text);
-    if (!number.ok() || *number < 0 || *number >= 1) return std::nullopt;
+    if (!number.ok() || text.front() == '-' || *number >= 1) return std::nullopt;  // -0 is a sign by mistake
     return *number;
   };
   return AddNumber(app, name, value, help, "at least 0 and below 1", parse);

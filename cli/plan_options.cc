@@ -26,7 +26,7 @@ class Reader {
   template <typename Number>
   void Whole(const char* flag, const std::string& text, uint64_t low, uint64_t high, Number& value) {
     const absl::StatusOr<double> parsed = ParseReal(text);
-    const bool whole = parsed.ok() && *parsed == std::floor(*parsed);
+    const bool whole = parsed.ok() && text.front() != '-' && *parsed == std::floor(*parsed);
     if (whole && *parsed >= static_cast<double>(low) && *parsed <= static_cast<double>(high)) {
       value = static_cast<Number>(*parsed);
     } else {
@@ -112,7 +112,8 @@ void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
 }
 
 void ReadSync(Reader& reader, const PlanOptions& o, PlanRequest& request) {
-  reader.Whole("inner-steps", o.inner_steps, 1, kLongestPeriodSteps, request.inner_steps);
+  const uint64_t fewest = request.method == PlanMethod::kDataParallel ? 0 : 1;  // there it says nothing
+  reader.Whole("inner-steps", o.inner_steps, fewest, kLongestPeriodSteps, request.inner_steps);
   request.overlap_steps = request.method == PlanMethod::kStreaming ? 1 : 0;
   if (!o.overlap_steps.empty())
     reader.Whole("overlap-steps", o.overlap_steps, 0, kLongestPeriodSteps - 1, request.overlap_steps);

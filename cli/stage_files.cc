@@ -303,7 +303,10 @@ std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusMan
     if (auto counts = CountSamples(spec, manifests); counts.ok()) violations = std::move(counts->violations);
   }
   std::vector<Fault> faults;
-  for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
+  for (Violation& v : violations) {
+    std::string place = PlaceOfViolation(file, v);
+    faults.push_back({std::move(place), v.field, std::move(v.problem)});
+  }
   return faults;
 }
 

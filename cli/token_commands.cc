@@ -6,6 +6,7 @@
 #include "cli/command_tree.h"
 #include "cli/number_options.h"
 #include "cli/output.h"
+#include "common/base/host_port.h"
 #include "common/base/names.h"
 #include "common/base/wall_time.h"
 #include "common/config/quantities.h"
@@ -92,6 +93,7 @@ int RevokeToken(Session& session, const std::string& id) {
 
 int Enroll(Session& session, const EnrollOptions& options) {
   const auto enrol = [&]() -> absl::StatusOr<CertificateFacts> {
+    if (const absl::Status at = ParseEndpoint(options.address).status(); !at.ok()) return Annotate(at, "--at");
     if (session.files.Exists(options.out)) {
       return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
     }

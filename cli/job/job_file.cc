@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
@@ -9,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "cli/job/override.h"
 #include "common/config/nearest_word.h"
-#include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/wire/job_spec_proto.h"
 #include "yaml-cpp/eventhandler.h"
@@ -129,6 +129,18 @@ JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
   return spec;
 }
 
+// All rules that it breaks, one for each field.
+std::vector<Violation> ViolationsOf(const JobFile& file) {
+  std::vector<Violation> violations;
+  const JobSpec spec = Domain(file, violations);
+  for (Violation& v : ValidateJobSpec(spec, true)) {
+    const bool known =
+        std::any_of(violations.begin(), violations.end(), [&](const Violation& w) { return w.field == v.field; });
+    if (!known) violations.push_back(std::move(v));
+  }
+  return violations;
+}
+
 // What must hold of the number at `path`, as ValidateJobSpec says it of one that is far too large: "1 to 1000000" or
 // "above 0 and at most 1"; empty when it says nothing.
 std::string RuleOf(const std::string& path) {
@@ -198,8 +210,8 @@ constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
                                       {"model.heads", "model.head_dim"},
                                       {"experiment.pool", "workers"}};
 
-// The keys that a violation names: its field and those in its text.
-std::vector<std::string> NamedKeys(const Violation& v) {
+// The keys that a violation is about: its field, those in its text, and what its rule reckons with in silence.
+std::vector<std::string> KeysOf(const Violation& v) {
   std::vector<std::string> keys = {v.field};
   const char* const letters = "abcdefghijklmnopqrstuvwxyz0123456789_.[]";
   for (size_t at = 0; (at = v.problem.find_first_of(letters, at)) != std::string::npos;) {
@@ -209,25 +221,10 @@ std::vector<std::string> NamedKeys(const Violation& v) {
       keys.push_back(std::move(word));
     at = end;
   }
-  return keys;
-}
-
-// The keys that a violation is about: those, and what its rule reckons with in silence.
-std::vector<std::string> KeysOf(const Violation& v) {
-  std::vector<std::string> keys = NamedKeys(v);
   for (const auto& [field, key] : kSilent) {
     if (Covers(field, v.field)) keys.emplace_back(key);
   }
   return keys;
-}
-
-// Where a rule is broken: at an override of what it names, beside which the file may well be right, else at its field.
-std::string PlaceOfViolation(const JobFile& file, const Violation& v) {
-  for (const std::string& key : NamedKeys(v)) {
-    const auto found = file.positions.find(key);
-    if (found != file.positions.end() && IsOverride(found->second)) return found->second;
-  }
-  return PlaceOf(file, v.field);
 }
 
 // Whether mending `fault` could mend the violation of `key` too.
@@ -302,6 +299,7 @@ JobFile ParseJobFile(const std::string& source, const std::string& text, const s
     faults.push_back({place, "", absl::StrCat("is not YAML: ", e.msg, tabs ? "; indent with spaces, not tabs" : "")});
     return file;
   }
+  file.alone = file.spec;
   for (const std::string& o : overrides) ApplyOverride(o, file, faults);
   NameRules(faults);
   return file;
@@ -318,14 +316,28 @@ std::string PlaceOf(const JobFile& file, std::string path) {
   return spec != file.positions.end() ? spec->second : file.source;
 }
 
-std::vector<Fault> CheckJobFile(const JobFile& file) {
-  std::vector<Violation> violations;
-  const JobSpec spec = Domain(file, violations);
-  for (Violation& v : ValidateJobSpec(spec, true)) {
-    const bool known =
-        std::any_of(violations.begin(), violations.end(), [&](const Violation& w) { return w.field == v.field; });
-    if (!known) violations.push_back(std::move(v));
+std::string PlaceOfViolation(const JobFile& file, const Violation& violation) {
+  const std::vector<std::string> keys = KeysOf(violation);
+  std::set<std::string> overrides, about;
+  for (const auto& [path, place] : file.positions) {
+    if (!IsOverride(place)) continue;
+    overrides.insert(place);
+    const bool is_about = std::any_of(
+        keys.begin(), keys.end(), [&path = path](const auto& key) { return Covers(path, key) || Covers(key, path); });
+    if (is_about) about.insert(place);
   }
+  if (overrides.empty() || (about.empty() && overrides.size() > 1)) return PlaceOf(file, violation.field);
+  JobFile alone = file;
+  alone.spec = file.alone;
+  const std::vector<Violation> its_own = ViolationsOf(alone);
+  const bool has_it =
+      std::any_of(its_own.begin(), its_own.end(), [&](const Violation& own) { return own.field == violation.field; });
+  if (has_it) return PlaceOf(file, violation.field);
+  return about.empty() ? *overrides.begin() : *about.begin();
+}
+
+std::vector<Fault> CheckJobFile(const JobFile& file) {
+  std::vector<Violation> violations = ViolationsOf(file);
   std::vector<Fault> faults;
   faults.reserve(violations.size());
   for (Violation& v : violations) {

@@ -9,6 +9,7 @@
 
 #include "atoll/v1/job.pb.h"
 #include "cli/job/yaml_message.h"
+#include "common/plan/job_validation.h"
 
 namespace atl::cli {
 
@@ -18,6 +19,7 @@ struct JobFile {
   std::map<std::string, std::string> labels;  // metadata.labels
   v1::JobSpec spec;
   Positions positions;  // of everything that was written
+  v1::JobSpec alone;    // without the overrides
 };
 
 // Parses `text` and applies `overrides` ("path=value", in order; the path begins below `spec` or with metadata.). With
@@ -33,6 +35,9 @@ std::vector<Fault> CheckJobFile(const JobFile& file);
 
 // Where a field, or the nearest thing around it that was written, stands.
 std::string PlaceOf(const JobFile& file, std::string path);
+// Where a rule is broken that the whole breaks: at an override, where the file alone does not break it and the rule is
+// about what that sets, or there is no other; else at its field.
+std::string PlaceOfViolation(const JobFile& file, const Violation& violation);
 
 // The file again with every default written out.
 std::string DefaultedYaml(const JobFile& file);

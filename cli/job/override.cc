@@ -115,6 +115,10 @@ bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std
     faults.push_back({o.place, of, std::move(problem)});
     return false;
   }
+  std::erase_if(positions, [&](const auto& written) {  // what it replaces
+    return written.first.rfind(o.path, 0) == 0 && written.first.size() > o.path.size() &&
+           (written.first[o.path.size()] == '.' || written.first[o.path.size()] == '[');
+  });
   positions[o.path] = o.place;
   try {
     YamlReader reader(o.place, faults, positions);

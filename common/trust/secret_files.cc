@@ -28,7 +28,8 @@ absl::Status Error(const char* call, const std::string& path, int number) {
   if (number == ENOENT) return absl::NotFoundError(text);
   if (number == EACCES) return absl::PermissionDeniedError(text);
   if (number == ENOSPC || number == EDQUOT) return absl::ResourceExhaustedError(text);
-  if (number == EPERM || number == EROFS || number == ENOTDIR) return absl::FailedPreconditionError(text);
+  if (number == EPERM || number == EROFS || number == ENOTDIR || number == EISDIR)
+    return absl::FailedPreconditionError(text);
   return absl::InternalError(text);
 }
 

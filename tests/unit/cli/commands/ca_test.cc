@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
 #include "tests/unit/another_user.h"
@@ -151,6 +152,16 @@ TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
   std::ofstream(directory_ + "/token") << "atoll1-mistyped\n";
   EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or cut"));
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
+}
+
+TEST_F(Ca, AnAddressThatCannotBeDialledIsToldWithItsOption) {
+  for (const char* address : {"http://a:7073", "::1:7073", "foo"}) {
+    const RunResult enrolled = Harness().Run({"enroll", "--at", address, "--join-token", directory_ + "/token",
+                                              "--name", "bob", "--out", directory_ + "/bob.pem"});
+    EXPECT_THAT(enrolled.talk, HasSubstr(absl::StrCat("--at: '", address, "' is not HOST:PORT")));
+  }
+  EXPECT_THAT(Harness().Run({"doctor", "--bulk-endpoint", "http://a:7071"}).talk,
+              HasSubstr("--bulk-endpoint 'http://a:7071' is not HOST:PORT"));
 }
 
 TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {

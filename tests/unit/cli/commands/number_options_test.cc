@@ -28,7 +28,7 @@ TEST(NumberOptions, RefuseWithOptionValueAndRangeWhatIsNoSuchNumber) {
       {prepare, "--split-seed", any, {"-1", "", "-18446744073709551614"}},
       {prepare, "--shard-tokens", "a whole number from 1 to 2147483647", {"-1", "", "0", "2147483648"}},
       {prepare, "--train-tokenizer", "a whole number from 300 to 1048576", {"-1", "", "0", "299", "1048577"}},
-      {prepare, "--held-out", "at least 0 and below 1", {"", "0.5x", "1", "-0.1", "nan", "inf", "0,5"}},
+      {prepare, "--held-out", "at least 0 and below 1", {"", "0.5x", "1", "-0.1", "-0", "nan", "inf", "0,5"}},
       {{"token", "create"}, "--uses", "a whole number from 1 to 10000", {"-3", "", "0", "10001"}},
   };
   for (const Case& c : cases) {
@@ -53,6 +53,10 @@ TEST(NumberOptions, AreReadAsDecimal) {
   EXPECT_EQ(harness.fake.logs_request.tail(), UINT32_MAX);
   harness.Run({"token", "create", "--uses", "10000"});
   EXPECT_EQ(harness.fake.token_wanted.uses(), 10'000u);
+}
+
+TEST(NumberOptions, NeedOne) {
+  EXPECT_THAT(Harness().Run({"list", "--limit="}).talk, StartsWith("atoll: --limit needs a value\n"));
 }
 
 TEST(NumberOptions, ShowTheirDefaultsInTheHelp) {

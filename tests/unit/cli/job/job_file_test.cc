@@ -10,6 +10,7 @@ namespace {
 using google::protobuf::util::MessageDifferencer;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 std::vector<std::string> Texts(const std::vector<Fault>& faults) {
   std::vector<std::string> out;
@@ -312,6 +313,11 @@ TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
                   "set model.head_dim"));
   EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5, overlap_steps: 5}"), "data.seed=3"),
               ElementsAre("job.yaml:7:26: sync.overlap_steps is 5; it must be below sync.inner_steps (5)"));
+  // Of what the rule reckons with in silence, and of a whole section.
+  EXPECT_THAT(told(WithLine("  inner_optimizer: {schedule: {warmup_steps: 20}}"), "stop.inner_steps=10"),
+              ElementsAre(StartsWith("--set stop.inner_steps=10: inner_optimizer.schedule.warmup_steps is 20")));
+  EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5}"), "sync={inner_steps: 0}"),
+              ElementsAre(StartsWith("--set sync={inner_steps: 0}: sync.inner_steps is 0")));
 }
 
 TEST(JobFile, WrongOverridesAreFaults) {

@@ -82,8 +82,10 @@ TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
 // Nobody is told to change the mode of what holds no key.
 TEST_F(SecretFilesTest, WhatCannotBeAnIdentityIsCalledThat) {
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
-  for (const absl::Status& read : {ReadSecretFile(directory_).status(), ReadIdentityFile(directory_).status()})
+  for (const absl::Status& read : {ReadSecretFile(directory_).status(), ReadIdentityFile(directory_).status()}) {
+    EXPECT_EQ(read.code(), absl::StatusCode::kFailedPrecondition) << "a worker would try it again for ever";
     EXPECT_NE(std::string(read.message()).find("Is a directory"), std::string::npos) << read;
+  }
   const std::string path = directory_ + "/text";
   for (const size_t bytes : {size_t{10}, size_t{1} << 20}) {
     std::ofstream(path) << std::string(bytes, 'x');
