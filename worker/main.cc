@@ -87,6 +87,7 @@ int EvalLoss(const atl::EvalLossCommand& c) {
   options.manifest = c.manifest;
   options.train_split = c.train_split;
   options.sequence_length = c.sequence_length;
+  options.separate_documents = c.separate_documents;
   options.max_tokens = c.max_tokens;
   options.threads = static_cast<int32_t>(c.threads);
   return Report(atl::RunEvalLoss(options, std::cout, std::cerr));

@@ -12,6 +12,8 @@ namespace atl {
 
 // The shared secret of an island's ranks.
 inline constexpr char kIslandSecretVariable[] = "ATOLL_ISLAND_SECRET";
+// "True": torchrun's agent listens at MASTER_PORT itself.
+inline constexpr char kAgentStoreVariable[] = "TORCHELASTIC_USE_AGENT_STORE";
 // Where it is set to anything, processes that hold keys leave core dumps and let in debuggers of the same user.
 inline constexpr char kDebuggableVariable[] = "ATOLL_DEBUGGABLE";
 

@@ -69,7 +69,7 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   }
   island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
   // torchrun's agent listens at MASTER_PORT itself, for a store that it lends to its ranks.
-  if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++island.port;
+  if (reader.Text(kAgentStoreVariable) == "True") ++island.port;
   island.address = reader.Text("MASTER_ADDR");
   if (island.address.empty()) {
     reader.faults.emplace_back(

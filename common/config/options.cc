@@ -314,6 +314,8 @@ WorkerCommandLine ParseEvalLoss(const std::vector<std::string>& arguments, const
   table.Choice(
       "split", {"held-out", "train"}, 0, [&o](size_t i) { o.train_split = i == 1; }, "which part of the corpus");
   table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens of one sample");
+  table.Switch("separate-documents", o.separate_documents, true,
+               "documents do not see each other, as in a job with data.separate_documents");
   table.Number64("max-tokens", o.max_tokens, "read at most; 0: the whole split");
   table.Number("threads", o.threads, 4096, "0: the library's default");
   const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);

@@ -106,12 +106,13 @@ struct GenerateCommand {
 
 // `atoll-worker eval-loss`: the loss of an exported checkpoint on a corpus.
 struct EvalLossCommand {
-  std::string checkpoint;          // --checkpoint DIR; required
-  std::string manifest;            // --manifest FILE; required
-  bool train_split = false;        // --split train|held-out
-  uint32_t sequence_length = 256;  // --sequence-length
-  uint64_t max_tokens = 65536;     // --max-tokens; 0: the whole split
-  uint32_t threads = 0;            // --threads
+  std::string checkpoint;           // --checkpoint DIR; required
+  std::string manifest;             // --manifest FILE; required
+  bool train_split = false;         // --split train|held-out
+  uint32_t sequence_length = 256;   // --sequence-length
+  bool separate_documents = false;  // --separate-documents
+  uint64_t max_tokens = 65536;      // --max-tokens; 0: the whole split
+  uint32_t threads = 0;             // --threads
 };
 
 // `atoll-worker eval`: how often an exported checkpoint finds the right choice.

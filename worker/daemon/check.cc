@@ -11,6 +11,7 @@
 #include "common/preflight/coordinator_check.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/identity_keeper.h"
+#include "worker/daemon/island_shares.h"
 #include "worker/daemon/preparation.h"
 #include "worker/daemon/stream_advice.h"
 #include "worker/train/memory.h"
@@ -55,21 +56,29 @@ Finding DeviceFinding(const Device& device, uint64_t available_bytes, const std:
   return {Verdict::kWarning, "device", absl::StrCat(text, "; ", why_on_cpu, "; ", kSayTheDevice)};
 }
 
+}  // namespace
+
 Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes) {
   const ModelLayout layout =
       MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
   const TensorDevice tensors = ToTensorDevice(device.info());
+  // As TorchJobFactory::Prepare reckons: each rank of an island has its share of a step, and of a machine's memory.
+  const uint32_t ranks = options.island.size;
+  const JobSpec share = ranks > 1 ? SpecOfShare(offer.spec, ranks) : offer.spec;
+  if (!tensors.gpu) available_bytes /= std::max<uint32_t>(1, options.island.ranks_here);
   FormingMemory forming;
   if (tensors.gpu && options.form_on == FormChoice::kGpu) forming = EstimateFormingMemory(offer.spec, layout);
   const uint64_t left = available_bytes - std::min(available_bytes, forming.gpu_bytes);
-  const bool records = tensors.gpu && options.cuda_graph == GraphChoice::kAuto && device.pass_recorder() != nullptr;
+  const bool records =
+      ranks == 1 && tensors.gpu && options.cuda_graph == GraphChoice::kAuto && device.pass_recorder() != nullptr;
   const absl::StatusOr<PassChoice> choice =
-      ChoosePasses(offer.spec, layout, tensors, left, records ? Passes::kRecorded : Passes::kLaunched);
+      ChoosePasses(share, layout, tensors, left, records ? Passes::kRecorded : Passes::kLaunched);
   if (!choice.ok()) return FailedFinding("memory", Annotate(choice.status(), offer.job.value));
   const uint32_t micro_batch = choice->micro_batch;
-  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, micro_batch, choice->passes);
-  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total() + forming.gpu_bytes), " with ",
-                                  micro_batch, micro_batch == 1 ? " sequence" : " sequences", " a pass");
+  const TrainingMemory memory = EstimateTrainingMemory(share, layout, tensors, micro_batch, choice->passes);
+  std::string text =
+      absl::StrCat(offer.job.value, " takes ", GiBText(memory.total() + forming.gpu_bytes), " with ", micro_batch,
+                   micro_batch == 1 ? " sequence" : " sequences", " a pass", ranks > 1 ? " on each rank" : "");
   if (!tensors.gpu) return {Verdict::kGood, "memory", text};
   const absl::StatusOr<uint64_t> host = AvailableHostMemory();
   const absl::Status fits =
@@ -79,8 +88,6 @@ Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions
           absl::StrCat(text, " on the GPU, and ", GiBText(memory.host_total() + forming.host_bytes), " of ",
                        GiBText(*host), " of the host")};
 }
-
-}  // namespace
 
 int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                    const Clock& clock, Log& log, std::ostream& out) {

@@ -8,9 +8,13 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
+#include "common/preflight/job_fit.h"
 #include "worker/device/gpu_plugin.h"
 
 namespace atl {
+
+// Whether a job fits where `available_bytes` are free for training: on each rank where it would be an island's.
+Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes);
 
 // Prints one finding a line (common/preflight): folders, device, all of CheckCoordinator, and for each job the memory
 // it takes here. Joins nothing; with --join-token it enrols where there is no identity yet, as the worker would, and

@@ -153,6 +153,16 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
       std::move(device), bulk, files, clock, log);
 }
 
+// What a worker has to send and to keep when its device or its island is lost, beyond --drain-timeout: its optimizer is
+// 8 bytes a parameter.
+constexpr Duration kLosing = Seconds(240);
+
+// Of a process whose device or island is lost: before it lets go of what may wait for it for ever.
+std::function<void()> LastExit(const WorkerOptions& options) {
+  return [limit = options.drain_timeout + kLosing + kLastExit,
+          code = options.island.size > 1 ? kWorkerIsland : kWorkerHung] { EndProcessWithin(limit, code); };
+}
+
 SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
   SessionOptions session;
   session.core.worker = WorkerId{options.name};
@@ -164,6 +174,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.evaluate_only = options.evaluate_only;
   session.core.overlap_steps = options.overlap_steps;
   session.core.leave_grace = options.drain_timeout;
+  session.on_device_lost = LastExit(options);
   session.sync_threads = SyncThreadsOf(options, device.info().kind, UsableCores());
   return session;
 }
@@ -180,6 +191,11 @@ void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Met
     RecordLinkRates(link.totals(), metrics);
     return metrics.HeartbeatSamples();
   };
+}
+
+// As the other ranks end: another start mends a rank that was lost, and no options.
+int CodeOfMuster(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ? kWorkerUsage : kWorkerIsland;
 }
 
 // Null for a worker of one process.
@@ -323,7 +339,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
   auto mustered = MusterIsland(options, *device, version, clock, log);
   if (absl::IsCancelled(mustered.status())) return {.exit_code = kWorkerLeft};
-  if (!mustered.ok()) return Fail(kWorkerIsland, mustered.status());
+  if (!mustered.ok()) return Fail(CodeOfMuster(mustered.status()), mustered.status());
   const std::unique_ptr<IslandCrew> crew = *std::move(mustered);
 
   Metrics metrics;

@@ -38,6 +38,7 @@ std::vector<std::string> EnvironmentOf(const IslandPlace& place, uint32_t rank) 
   environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = absl::StrCat(place.world);
   environment["MASTER_ADDR"] = place.address;
   environment["MASTER_PORT"] = absl::StrCat(place.port);
+  environment.erase(kAgentStoreVariable);  // of a torchrun above us, whose port this is not
   environment[kIslandSecretVariable] = place.secret;
   return LinesOf(environment);
 }

@@ -77,7 +77,9 @@ absl::Status IslandShares::TellChanges(Trainer& trainer) {
 absl::StatusOr<StepReport> IslandShares::TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
                                                       Trainer& trainer) {
   ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer.StepShare(share, targets, learning_rate));
-  ATOLL_RETURN_IF_ERROR(CompareReplicas(values_, trainer));
+  // Taken is taken: told as not taken, its samples would be trained again. The island ends with the next one.
+  const absl::Status same = CompareReplicas(values_, trainer);
+  if (!same.ok()) orders_.Break(std::string(same.message()));
   return report;
 }
 

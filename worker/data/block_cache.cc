@@ -83,6 +83,10 @@ absl::Status CachedBlockSource::KeepBlock(const BlockId& id) {
   const CorpusManifest& manifest = (*manifests_)[id.corpus];
   {
     const MutexLock lock(mutex_);
+    // What is read is looked at whole; what is only counted on is at least as long as it must be, which a file that a
+    // power cut has emptied is not.
+    const auto kept = entries_.find(BlockHash(manifest, id));
+    if (kept != entries_.end() && kept->second.bytes != BlockSizeBytes(manifest, id)) Forget(BlockHash(manifest, id));
     if (MarkUsed(BlockHash(manifest, id)) || !writable_ || BlockSizeBytes(manifest, id) > limit_bytes_) {
       return absl::OkStatus();
     }

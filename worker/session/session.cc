@@ -220,7 +220,8 @@ void Session::State::Do(const worker::ReleaseJob&) {
 }
 
 void Session::State::LoseDevice(const absl::Status& why) {
-  leaving = device_lost = true;
+  if (!std::exchange(device_lost, true) && options.on_device_lost) options.on_device_lost();
+  leaving = true;
   Answer(worker::LeaveWanted{std::string(why.message())});
 }
 

@@ -386,6 +386,9 @@ TEST(WorkerOptions, EvalLossIsACommandOfItsOwn) {
   const auto line = Worker({"eval-loss", "--checkpoint=/c", "--manifest=/m", "--split=train"});
   ASSERT_TRUE(line.eval_loss.has_value()) << line.text;
   EXPECT_TRUE(line.eval_loss->train_split);
+  EXPECT_FALSE(line.eval_loss->separate_documents);
+  EXPECT_TRUE(
+      Worker({"eval-loss", "--checkpoint=/c", "--manifest=/m", "--separate-documents"}).eval_loss->separate_documents);
   EXPECT_THAT(Worker({"eval-loss"}).text,
               testing::AllOf(HasSubstr("--checkpoint is missing"), HasSubstr("--manifest is missing")));
 }

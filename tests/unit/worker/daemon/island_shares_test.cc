@@ -37,5 +37,46 @@ TEST(IslandShares, ReplicasThatDifferInOneBitAreFoundByAllRanks) {
   });
 }
 
+// The rank is lost between the step and the comparison behind it.
+TEST(IslandShares, AStepThatIsTakenIsToldWhateverIsFoundBehindIt) {
+  constexpr uint32_t kLength = 33;
+  JobSpec job = TinyJob();
+  job.batch = {.sequences_per_step = 2, .micro_batch = 1};
+  const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kStrided, 1);
+  IslandOfThreads island(2);
+  island.Run(
+      [&](TcpIsland& mine) {
+        const SystemClock clock;
+        TrainerOptions options;
+        options.available_bytes = uint64_t{8} << 30;
+        options.island = &mine;
+        const auto trainer = Trainer::Create(job, layout, options, clock);
+        ASSERT_TRUE(trainer.ok()) << trainer.status();
+        InitialParameters(layout, 7, 0, (*trainer)->parameters().host());
+        (*trainer)->set_optimizer_steps(9);  // the tenth is compared
+        const SampleBatch batch{.tokens = std::vector<int32_t>(2 * kLength, 1), .samples = 2};
+        if (mine.rank() == 1) {
+          for (;;) {
+            const auto order = DecodeOrder(*mine.AwaitOrder());
+            const auto* step = std::get_if<StepOrder>(&*order);
+            if (step == nullptr) {  // the moments come
+              for (Arena* moments : {(*trainer)->first_moments(), (*trainer)->second_moments()})
+                EXPECT_TRUE(mine.Broadcast(moments->memory(), nullptr).ok());
+              continue;
+            }
+            EXPECT_TRUE((*trainer)->StepShare({step->tokens, step->sequences}, step->targets, 1e-3).ok());
+            return;
+          }
+        }
+        IslandShares shares({mine, mine}, layout);
+        const auto taken = shares.Step(batch, 1e-3, **trainer);
+        ASSERT_TRUE(taken.ok()) << taken.status();
+        EXPECT_EQ((*trainer)->optimizer_steps(), 10u);
+        EXPECT_TRUE(absl::IsUnavailable(shares.Step(batch, 1e-3, **trainer).status()));
+        EXPECT_EQ((*trainer)->optimizer_steps(), 10u);
+      },
+      /*dying=*/true);
+}
+
 }  // namespace
 }  // namespace atl

@@ -5,6 +5,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/worker/train/tiny_job.h"
+#include "worker/daemon/check.h"
+#include "worker/train/memory.h"
 
 namespace atl {
 namespace {
@@ -53,6 +56,24 @@ TEST(ChosenDevice, IsRefusedWhereRanksHaveToShareOne) {
       EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("there are ", gpus, " GPUs for the 4 ranks")));
     }
   }
+}
+
+// As its ranks will find when they join.
+TEST(Check, AnIslandShareIsHeldAgainstAShareOfTheMachine) {
+  JobOffer offer{JobId{"tiny"}, TinyJob(), {}};
+  offer.spec.batch.sequences_per_step = 4;
+  offer.spec.batch.micro_batch = 1;
+  const std::unique_ptr<Device> device = OpenCpuDevice();
+  const ModelLayout layout =
+      MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
+  const uint64_t needed = EstimateTrainingMemory(offer.spec, layout, {}, 1, Passes::kLaunched).total();
+  const auto verdict = [&](WorkerOptions options, uint64_t bytes) {
+    return MemoryFinding(offer, *device, options, bytes).verdict;
+  };
+  EXPECT_EQ(verdict({}, needed * 2), Verdict::kGood);
+  EXPECT_EQ(verdict(Rank(0, 4, true), needed * 2), Verdict::kFailed);
+  EXPECT_EQ(verdict(Rank(0, 1, true), needed * 2), Verdict::kGood) << "on machines of their own";
+  EXPECT_EQ(verdict(Rank(0, 4, true), needed * 8), Verdict::kGood);
 }
 
 TEST(ChosenDevice, OfAnIslandIsTheCpuWhereThereIsNoGpuOrNoneIsWanted) {

@@ -41,6 +41,23 @@ TEST_F(BlockCache, CacheFetchesOnceAndSurvivesARestart) {
   EXPECT_EQ(source.fetched(), 2);
 }
 
+// As a power cut leaves what was renamed and not flushed.
+TEST_F(BlockCache, AnEmptyFileIsNotCountedOn) {
+  const auto local = Local();
+  Fetcher source(*local);
+  const std::string directory = root_ + "/cache";
+  fs::create_directories(directory);
+  const std::string path = directory + "/" + (*manifests_)[0].files[0].blocks[0].Hex();
+  std::ofstream(path).flush();
+  const auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 0}).ok());
+  EXPECT_EQ(source.fetched(), 1);
+  EXPECT_EQ(fs::file_size(path), kBlockBytes);
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 0}).ok());
+  EXPECT_EQ(source.fetched(), 1);
+}
+
 // As one of another user's, or of another worker's that shares the directory.
 TEST_F(BlockCache, ACachedFileThatCannotBeOpenedIsFetchedAgain) {
   class Guarded final : public ForwardedFiles {

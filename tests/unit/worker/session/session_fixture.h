@@ -73,6 +73,10 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
+    options.on_device_lost = [this] {
+      EXPECT_FALSE(session_->exit().has_value());
+      ++devices_lost_;
+    };
     options.work_begins = [this](const JobId& job, const JobSpec&, TrainWork work) {
       EXPECT_TRUE(stepping_.empty() && !between_steps_) << "one piece at a time";
       if (work == TrainWork::kStep) {
@@ -171,6 +175,7 @@ class SessionTest : public testing::Test {
   std::vector<StepTaken> steps_;
   std::string stepping_;  // the job of which a step is under way
   bool between_steps_ = false;
+  int devices_lost_ = 0;
   uint64_t leases_ = 0;
   uint64_t lease_samples_ = 1000;  // at most, of one lease
 };
