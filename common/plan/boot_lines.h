@@ -25,6 +25,14 @@ constexpr BootNumber NextLine(BootNumber restored, int64_t wall_s) {
   return BootNumber{std::max(LineOf(restored) + 1, clock) * kBootsPerLine};
 }
 
+// The course that a job takes: a restore of its coordinator begins another one, and so does each of its rollbacks. What
+// a worker has of another course is of no use.
+struct JobCourse {
+  uint64_t line = 0;   // of the coordinator
+  uint64_t epoch = 0;  // of the job
+  friend bool operator==(const JobCourse&, const JobCourse&) = default;
+};
+
 // Why a worker that has seen boot number `seen` does not follow a coordinator with a lower one, `its`.
 inline std::string OlderStateLine(BootNumber its, BootNumber seen) {
   return absl::StrCat("the coordinator has boot number ", its.value, ", but ", seen.value,

@@ -211,6 +211,7 @@ struct Assignment {
   uint64_t clock_step = 0;  // the job clock now: where a joiner starts
   VersionVector versions;   // committed versions
   Duration clock_pace{};    // what a step of the job clock takes now; 0: a joiner starts at clock_step however late
+  uint64_t epoch = 0;       // raised by each rollback
 };
 
 // Leave the job: finish the step, return the leases, drop the state. An idle worker stays connected.

@@ -37,6 +37,7 @@ void Fill(const Assignment& in, v1::CoordinatorMessage& message) {
   out.set_clock_step(in.clock_step);
   for (const Version v : in.versions) out.add_versions(v.value);
   out.set_clock_step_nanos(in.clock_pace.ns);
+  out.set_epoch(in.epoch);
 }
 
 void Fill(const Unassign& in, v1::CoordinatorMessage& message) {
@@ -184,6 +185,8 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::Assignment& in) {
   out.clock_step = in.clock_step();
   ATOLL_ASSIGN_OR_RETURN(out.versions, Versions(in.versions(), "assignment.versions"));
   out.clock_pace.ns = std::clamp<int64_t>(in.clock_step_nanos(), 0, Seconds(86'400).ns);
+  ATOLL_RETURN_IF_ERROR(CheckCount(in.epoch(), "assignment.epoch"));
+  out.epoch = in.epoch();
   return out;
 }
 

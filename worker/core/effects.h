@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/messages.h"
 
 namespace atl::worker {
@@ -80,11 +81,12 @@ struct ResolveUpdate {
 struct AdoptOuter {
   FragmentIndex fragment;
 };
-// Moments and step count from zero, or those that this machine kept of the job at or before about `clock_step` of it
-// and at no later versions of any fragment.
+// Moments and step count from zero, or those that this machine kept of this course of the job, at or before about
+// `clock_step` of it and at no later versions of any fragment.
 struct BeginOptimizer {
   uint64_t clock_step = 0;
   VersionVector versions;  // the job's newest, as assigned
+  JobCourse course;
 };
 
 // delta + residual, encoded and kept -> ContributionFormed or ContributionFailed, while training goes on: the delta is

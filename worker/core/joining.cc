@@ -21,6 +21,7 @@ void Core::State::OnAssignment(const Assignment& assignment) {
     TakeRevision(assignment);
     assigned = assignment.versions;
     assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
+    course = {LineOf(boot), assignment.epoch};
     return;
   }
   if (prepared || phase == Phase::kPreparing) DropJob(true);
@@ -34,6 +35,7 @@ void Core::State::BeginJob(const Assignment& assignment) {
   revision = assignment.spec_revision;
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
+  course = {LineOf(boot), assignment.epoch};
   fresh = true;
   Tell(NoteLevel::kInfo, "job assigned", absl::StrCat("job ", job.value, " at step ", assigned_clock.step));
   effects.push_back(PrepareJob{job, spec});
@@ -50,6 +52,8 @@ void Core::State::TakeRevision(const Assignment& assignment) {
 // The job whose memory is there already: after a reconnect, as a new incarnation, or with a new revision of the spec.
 void Core::State::ContinueJob(const Assignment& assignment) {
   TakeRevision(assignment);
+  const JobCourse before = std::exchange(course, {LineOf(boot), assignment.epoch});
+  fresh = fresh || course != before;
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
   if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
@@ -168,7 +172,7 @@ void Core::State::FinishJoining() {
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
   const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), spec->stop.inner_steps);
-  if (fresh) effects.push_back(BeginOptimizer{clock, assigned});
+  if (fresh) effects.push_back(BeginOptimizer{clock, assigned, course});
   fresh = false;
   taken = gained = applied_at = tokens_total = 0;
   pace = PacedClock(Period());

@@ -212,6 +212,7 @@ struct Core::State {
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;  // versions of the newest assignment
+  JobCourse course;        // of it
   JoinerClock assigned_clock;
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;

@@ -28,8 +28,8 @@ OptimizerShelf::OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest 
 
 absl::Status OptimizerShelf::Begin(const JobStanding& at, Trainer& trainer) {
   if (options_.interval.ns == 0) return trainer.ResetOptimizer();
-  const absl::StatusOr<uint64_t> taken =
-      ReadOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step + options_.slack_steps, at.versions}, trainer);
+  const absl::StatusOr<uint64_t> taken = ReadOptimizerSnapshot(
+      files_, path_, {job_, layout_, at.clock_step + options_.slack_steps, at.versions, at.course}, trainer);
   if (taken.ok()) {
     log_.Info("optimizer taken up",
               {{"job", job_.value}, {"kept_at_step", *taken}, {"steps", trainer.optimizer_steps()}});
@@ -74,7 +74,7 @@ absl::Status OptimizerShelf::Write(const JobStanding& at, Trainer& trainer) {
                                                      " MiB are to be kept with a twentieth of the disk "
                                                      "left; free space, or start with --optimizer-snapshot 0s"));
   }
-  return WriteOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step, at.versions}, trainer);
+  return WriteOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step, at.versions, at.course}, trainer);
 }
 
 }  // namespace atl

@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/base/time.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/messages.h"
 #include "common/plan/model_layout.h"
@@ -63,6 +64,7 @@ struct PieceScore {
 struct JobStanding {
   uint64_t clock_step = 0;
   VersionVector versions;  // of each fragment
+  JobCourse course{};
 };
 
 // Owned by the session's thread; calls block.

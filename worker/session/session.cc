@@ -306,7 +306,7 @@ void Session::State::Do(const worker::AdoptOuter& e) {
 }
 
 void Session::State::Do(const worker::BeginOptimizer& e) {
-  optimizer_at = {e.clock_step, e.versions};
+  optimizer_at = {e.clock_step, e.versions, e.course};
   if (const auto status = parts->model->BeginOptimizer(optimizer_at); !status.ok()) Break(status);
 }
 

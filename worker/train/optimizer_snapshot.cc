@@ -82,11 +82,17 @@ std::string TextOf(const VersionVector& versions) {
   return absl::StrJoin(versions, " ", [](std::string* out, const Version& v) { absl::StrAppend(out, v.value); });
 }
 
+std::string TextOf(const JobCourse& course) { return absl::StrCat(course.line, " ", course.epoch); }
+
 // The step of the job at which it was kept.
 absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerSnapshotFacts& facts) {
   if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is no snapshot of an optimizer");
   if (ValueOf(metadata, "job") != facts.job.value || ValueOf(metadata, "layout") != facts.layout.Hex())
     return absl::FailedPreconditionError("it is of another job or model");
+  if (metadata.contains("course") && ValueOf(metadata, "course") != TextOf(facts.course)) {
+    return absl::FailedPreconditionError(
+        "the job was set back since it was kept, or its coordinator was restored from a backup");
+  }
   uint64_t clock_step = 0;
   if (!absl::SimpleAtoi(ValueOf(metadata, "clock_step"), &clock_step))
     return absl::DataLossError("its step is no number");
@@ -130,6 +136,7 @@ absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const
                              {"layout", facts.layout.Hex()},
                              {"clock_step", absl::StrCat(facts.clock_step)},
                              {"versions", TextOf(facts.versions)},
+                             {"course", TextOf(facts.course)},
                              {"steps", absl::StrCat(trainer.optimizer_steps())},
                              {"digest", digest}};
   const uint64_t elements = trainer.first_moments()->elements();

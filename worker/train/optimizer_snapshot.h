@@ -11,6 +11,7 @@
 #include "common/base/hash.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/messages.h"
 #include "worker/train/trainer.h"
 
@@ -22,6 +23,7 @@ struct OptimizerSnapshotFacts {
   Digest layout;            // of the parameters (common/plan/model_layout.h)
   uint64_t clock_step = 0;  // of the job
   VersionVector versions;   // of its fragments
+  JobCourse course{};       // of the job
 };
 
 // Writes the trainer's moments to `path`, whole or not at all. FailedPrecondition with SGD, which has none.
@@ -29,8 +31,8 @@ absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const
                                     Trainer& trainer);
 
 // The trainer's moments and steps are those of `path`. NotFound when there is no file; FailedPrecondition when it is of
-// another job or model, or of a step or a version beyond those of `facts`; DataLoss when it is damaged. On any error
-// the trainer's optimizer is at zero. The step that they were kept at otherwise.
+// another job, course or model, or of a step or a version beyond those of `facts`; DataLoss when it is damaged. On any
+// error the trainer's optimizer is at zero. The step that they were kept at otherwise.
 absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::string& path,
                                                const OptimizerSnapshotFacts& facts, Trainer& trainer);
 

@@ -195,6 +195,7 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
                   {{{{0}, {3}}, ContributionFate::kCommitted}, {{{1}, {3}}, ContributionFate::kUnknown}},
                   0x1122334455667788};
   Assignment assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(ValidSpec()), 50, {{1}, {0}}};
+  assignment.epoch = 3;
   return {welcome,
           assignment,
           Unassign{{"tiny"}, "paused"},
@@ -245,6 +246,7 @@ TEST(ControlMessagesTest, EveryCoordinatorMessageComesBackTheSame) {
       std::get<Assignment>(*CoordinatorMessageFromProto(CoordinatorMessageToProto(CoordinatorMessages()[1])));
   EXPECT_EQ(back.spec->name, "tiny");
   EXPECT_EQ(back.spec->stop.inner_steps, 1000u);
+  EXPECT_EQ(back.epoch, 3u);
 }
 
 TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {

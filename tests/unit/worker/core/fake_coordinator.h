@@ -33,12 +33,7 @@ class World {
       : spec_(std::make_shared<const JobSpec>(std::move(spec))), fragments_(fragments), core_(std::move(options)) {}
 
   static CoreOptions Options() {
-    CoreOptions options;
-    options.worker = WorkerId{"w1"};
-    options.program_version = "test";
-    options.start_nonce = 7;
-    options.device = "cpu";
-    return options;
+    return {.worker = WorkerId{"w1"}, .program_version = "test", .start_nonce = 7, .device = "cpu"};
   }
 
   // One event; what it leads to is answered until nothing is left.
@@ -66,7 +61,7 @@ class World {
   }
   void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1, Duration pace = {}) {
     assigned_ = versions;
-    Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions), pace});
+    Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions), pace, epoch});
   }
   // Connected, assigned at version 0, fragments there.
   void Start() {
@@ -109,7 +104,8 @@ class World {
   std::vector<WorkerMessage> said;
   std::map<uint32_t, Upload> uploads;  // newest of each fragment
   std::vector<TakeStep> steps;
-  uint64_t steps_taken = 0, boot_nonce = 0;  // the second: of the next Welcome
+  uint64_t steps_taken = 0, boot_nonce = 0, epoch = 0;  // of the next Welcome, of the next assignment
+  JobCourse begun;                                      // of the optimizer that began last
 
  private:
   static std::string As(bool mine, bool ahead) { return ahead ? "ahead" : mine ? "contributor" : "missed"; }
@@ -168,7 +164,10 @@ class World {
       EXPECT_FALSE(w.replicas_[e.fragment.value].applying) << "the replica may deviate, and has no outer copy then";
       w.Log(absl::StrCat("adopt ", e.fragment.value));
     }
-    void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
+    void operator()(const BeginOptimizer& e) {
+      w.begun = e.course;
+      w.Log("reset optimizer");
+    }
     void operator()(const FormContribution& e) {
       w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value, e.at_rest ? " at rest" : ""));
       if (w.form_and_apply) q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});

@@ -133,5 +133,22 @@ TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
   }
 }
 
+// However far the job has come on its new course.
+TEST(WorkerLife, AnotherCourseBeginsTheOptimizerAnew) {
+  World w;
+  w.Connect(false, kBootsPerLine + 1);
+  w.epoch = 1;
+  w.Assign({Version{3}}, 12);
+  w.Steps(2);
+  EXPECT_EQ(w.begun, (JobCourse{1, 1}));
+  w.Give(StreamDown{"gone"});
+  w.lines.clear();
+  w.epoch = 2;
+  w.Connect(false, kBootsPerLine + 1, 6);
+  w.Assign({Version{9}}, 40);
+  EXPECT_TRUE(w.Did("reset optimizer"));
+  EXPECT_EQ(w.begun, (JobCourse{1, 2}));
+}
+
 }  // namespace
 }  // namespace atl::worker

@@ -80,6 +80,18 @@ TEST_F(OptimizerShelfTest, MomentsGoWithTheVersionsThatARollbackGivesUp) {
   EXPECT_EQ(again->optimizer_steps(), 1u);
 }
 
+// A worker that was away while the job was set back, and has come farther since.
+TEST_F(OptimizerShelfTest, MomentsOfAnotherCourseAreNotTakenUp) {
+  Shelf("job").Keep({30, {{3}, {3}}, {0, 1}}, true, *Trained());
+  const auto again = Trained();
+  for (const JobCourse other : {JobCourse{0, 2}, JobCourse{1, 1}}) {
+    ASSERT_TRUE(Shelf("job").Begin({60, {{6}, {6}}, other}, *again).ok());
+    EXPECT_EQ(again->optimizer_steps(), 0u) << other.line << " " << other.epoch;
+  }
+  ASSERT_TRUE(Shelf("job").Begin({60, {{6}, {6}}, {0, 1}}, *again).ok());
+  EXPECT_EQ(again->optimizer_steps(), 1u);
+}
+
 TEST_F(OptimizerShelfTest, KeepsOneJobOnly) {
   Shelf("first").Keep({30, {}}, true, *Trained());
   Shelf("second").Keep({3, {}}, true, *Trained());
