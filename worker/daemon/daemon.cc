@@ -153,14 +153,11 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
       std::move(device), bulk, files, clock, log);
 }
 
-// What a worker has to send and to keep when its device or its island is lost, beyond --drain-timeout: its optimizer is
-// 8 bytes a parameter.
-constexpr Duration kLosing = Seconds(240);
-
-// Of a process whose device or island is lost: before it lets go of what may wait for it for ever.
-std::function<void()> LastExit(const WorkerOptions& options) {
-  return [limit = options.drain_timeout + kLosing + kLastExit,
-          code = options.island.size > 1 ? kWorkerIsland : kWorkerHung] { EndProcessWithin(limit, code); };
+// Of a process whose device or island may be lost, before it lets go of what may wait for it for ever.
+std::function<void(bool)> LastExit(const WorkerOptions& options) {
+  return [island = options.island.size > 1](bool device_lost) {
+    if (device_lost || island) EndProcessWithin(kLastExit, island ? kWorkerIsland : kWorkerHung);
+  };
 }
 
 SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
@@ -174,7 +171,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.evaluate_only = options.evaluate_only;
   session.core.overlap_steps = options.overlap_steps;
   session.core.leave_grace = options.drain_timeout;
-  session.on_device_lost = LastExit(options);
+  session.on_letting_go = LastExit(options);
   session.sync_threads = SyncThreadsOf(options, device.info().kind, UsableCores());
   return session;
 }

@@ -127,6 +127,8 @@ bool IslandCrew::AllEnded() {
 absl::Status IslandCrew::Look() {
   island_->SayHere();
   ATOLL_RETURN_IF_ERROR(Reap());
+  // Where no step comes any more nobody else finds out.
+  if (island_->is_broken()) return absl::UnavailableError("an exchange with the other ranks of the island failed");
   return island_->Look();
 }
 

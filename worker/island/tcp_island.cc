@@ -186,6 +186,7 @@ absl::Status TcpIsland::Fail(const std::string& seen) {
 
 absl::Status TcpIsland::Keep(std::string cause) {
   broken_ = absl::UnavailableError(cause);
+  is_broken_ = true;
   return broken_;
 }
 
@@ -272,6 +273,7 @@ void TcpIsland::Break(const std::string& cause) {
     SendFrame(spoke, leads ? FrameKind::kVerdict : FrameKind::kFailed, told, end).IgnoreError();  // some are gone
   }
   broken_ = absl::UnavailableError(absl::StrCat("rank ", mesh_.rank, " of the island: ", cause));
+  is_broken_ = true;
 }
 
 absl::Status TcpIsland::Look() const {

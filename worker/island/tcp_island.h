@@ -63,6 +63,8 @@ class TcpIsland final : public Island {
   const absl::Status& state() const { return broken_; }
   // Not OK once another rank has ended: then which. From any thread; waits for nothing.
   absl::Status Look() const;
+  // Whether an exchange or an order has failed, for good. Thread-safe.
+  bool is_broken() const { return is_broken_; }
   // Rank 0. Every kHereEvery, however often it is called, the followers are told that it lives, whatever the owner of
   // this does meanwhile. From one other thread; waits for nothing.
   void SayHere();
@@ -115,6 +117,7 @@ class TcpIsland final : public Island {
   bool all_taken_ = false;
   Instant here_next_;  // of the thread that calls SayHere
   absl::Status broken_;
+  std::atomic<bool> is_broken_ = false;
 };
 
 }  // namespace atl

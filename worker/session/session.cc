@@ -208,6 +208,7 @@ void Session::State::Do(const worker::ChangeSpec& e) {
 void Session::State::Do(const worker::ReleaseJob&) {
   link.DropAll();
   if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer(optimizer_at, true); });
+  if (leaving && parts && options.on_letting_go) options.on_letting_go(device_lost);
   replicas.reset();
   parts.reset();
   spec.reset();
@@ -220,8 +221,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
 }
 
 void Session::State::LoseDevice(const absl::Status& why) {
-  if (!std::exchange(device_lost, true) && options.on_device_lost) options.on_device_lost();
-  leaving = true;
+  leaving = device_lost = true;
   Answer(worker::LeaveWanted{std::string(why.message())});
 }
 
@@ -349,7 +349,7 @@ void Session::State::Do(const worker::Upload& e) {
 }
 
 void Session::State::Do(const worker::DropContribution& e) {
-  if (replicas) replicas->DropContribution(e.fragment);
+  if (replicas) BetweenSteps([&] { replicas->DropContribution(e.fragment); });
 }
 
 // ---- words --------------------------------------------------------------------------------------------------------

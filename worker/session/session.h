@@ -51,9 +51,9 @@ struct SessionOptions {
   // Around each piece of work on the device, in the session's thread; may be empty.
   std::function<void(const JobId& job, const JobSpec& spec, TrainWork work)> work_begins;
   std::function<void()> work_ended;
-  // The device or the island is lost, and the session is about to leave: told once, in its thread; may be empty. What
-  // it lets go of by then may wait for the device for ever.
-  std::function<void()> on_device_lost;
+  // The session leaves, and from here on lets go of what it has of the device, which may wait for ever where that is
+  // lost. Told in its thread, with whether it is known to be; may be empty.
+  std::function<void(bool device_lost)> on_letting_go;
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;
   // Told of each contribution formed, in the session's thread or in ListenInStep: norm of what the codec lost over norm

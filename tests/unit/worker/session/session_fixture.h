@@ -73,9 +73,10 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
-    options.on_device_lost = [this] {
+    options.on_letting_go = [this](bool device_lost) {
       EXPECT_FALSE(session_->exit().has_value());
-      ++devices_lost_;
+      ++let_go_;
+      let_go_lost_ = device_lost;
     };
     options.work_begins = [this](const JobId& job, const JobSpec&, TrainWork work) {
       EXPECT_TRUE(stepping_.empty() && !between_steps_) << "one piece at a time";
@@ -175,7 +176,8 @@ class SessionTest : public testing::Test {
   std::vector<StepTaken> steps_;
   std::string stepping_;  // the job of which a step is under way
   bool between_steps_ = false;
-  int devices_lost_ = 0;
+  int let_go_ = 0;
+  bool let_go_lost_ = false;
   uint64_t leases_ = 0;
   uint64_t lease_samples_ = 1000;  // at most, of one lease
 };
