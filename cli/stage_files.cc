@@ -304,8 +304,9 @@ std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusMan
   }
   std::vector<Fault> faults;
   for (Violation& v : violations) {
-    std::string place = PlaceOfViolation(file, v);
-    faults.push_back({std::move(place), v.field, std::move(v.problem)});
+    // What the shards are too short for.
+    const std::string about = v.field == "data" ? "data.sequence_length" : v.field;
+    faults.push_back({PlaceOf(file, about), v.field, std::move(v.problem)});
   }
   return faults;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
@@ -318,22 +317,21 @@ std::string PlaceOf(const JobFile& file, std::string path) {
 
 std::string PlaceOfViolation(const JobFile& file, const Violation& violation) {
   const std::vector<std::string> keys = KeysOf(violation);
-  std::set<std::string> overrides, about;
+  std::string about;
   for (const auto& [path, place] : file.positions) {
-    if (!IsOverride(place)) continue;
-    overrides.insert(place);
-    const bool is_about = std::any_of(
-        keys.begin(), keys.end(), [&path = path](const auto& key) { return Covers(path, key) || Covers(key, path); });
-    if (is_about) about.insert(place);
+    const bool is_about = about.empty() && IsOverride(place) &&
+                          std::any_of(keys.begin(), keys.end(), [&path = path](const std::string& key) {
+                            return Covers(path, key) || Covers(key, path);
+                          });
+    if (is_about) about = place;
   }
-  if (overrides.empty() || (about.empty() && overrides.size() > 1)) return PlaceOf(file, violation.field);
+  if (about.empty()) return PlaceOf(file, violation.field);
   JobFile alone = file;
   alone.spec = file.alone;
   const std::vector<Violation> its_own = ViolationsOf(alone);
   const bool has_it =
       std::any_of(its_own.begin(), its_own.end(), [&](const Violation& own) { return own.field == violation.field; });
-  if (has_it) return PlaceOf(file, violation.field);
-  return about.empty() ? *overrides.begin() : *about.begin();
+  return has_it ? PlaceOf(file, violation.field) : about;
 }
 
 std::vector<Fault> CheckJobFile(const JobFile& file) {

@@ -35,8 +35,8 @@ std::vector<Fault> CheckJobFile(const JobFile& file);
 
 // Where a field, or the nearest thing around it that was written, stands.
 std::string PlaceOf(const JobFile& file, std::string path);
-// Where a rule is broken that the whole breaks: at an override, where the file alone does not break it and the rule is
-// about what that sets, or there is no other; else at its field.
+// Where a rule is broken that the whole breaks: at an override of what the rule is about, where the file alone does not
+// break it; else at its field.
 std::string PlaceOfViolation(const JobFile& file, const Violation& violation);
 
 // The file again with every default written out.

@@ -115,18 +115,19 @@ bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std
     faults.push_back({o.place, of, std::move(problem)});
     return false;
   }
-  std::erase_if(positions, [&](const auto& written) {  // what it replaces
-    return written.first.rfind(o.path, 0) == 0 && written.first.size() > o.path.size() &&
-           (written.first[o.path.size()] == '.' || written.first[o.path.size()] == '[');
-  });
-  positions[o.path] = o.place;
+  // A list is replaced; of a section what is named.
+  if (target.field->is_repeated())
+    std::erase_if(positions, [&](const auto& written) { return written.first.rfind(o.path + "[", 0) == 0; });
+  Positions named;
   try {
-    YamlReader reader(o.place, faults, positions);
+    YamlReader reader(o.place, faults, named);
     reader.FixPlace(o.place);
     reader.ReadField(ValueOf(o.value, *target.field), o.path, *target.field, *target.message);
   } catch (const YAML::Exception& e) {
     faults.push_back({o.place, o.path, "has a value that is not YAML: " + e.msg});
   }
+  for (const auto& [path, place] : named) positions[path] = place;
+  positions[o.path] = o.place;
   return faults.size() == before;
 }
 

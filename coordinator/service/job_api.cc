@@ -56,6 +56,14 @@ const CheckpointRecord* FinishedCheckpoint(const JobView& view, const Checkpoint
   return found;
 }
 
+// Whether there is a job by this very request already.
+bool IsKnown(const Core& core, const v1::SubmitJobRequest& request, Instant now) {
+  const std::vector<JobId> jobs = core.Jobs();
+  return !request.request_id().empty() && std::any_of(jobs.begin(), jobs.end(), [&](const JobId& job) {
+    return core.ViewJob(job, now)->record.request_id == request.request_id();
+  });
+}
+
 // A checkpoint that version 0 is to come from must be there, and be of the same model.
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
@@ -135,9 +143,11 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   const auto plan = std::make_shared<const JobPlan>(std::move(planned->plan));
   engine_.Query([this, request, plan, sizes = atl::SizesOf(plan->spec, plan->layout), capacity = options_.capacity(),
                  answer = std::move(answer)](const Core& core, const History&, Instant now) {
-    const std::vector<Violation> violations = SourceViolations(core, *plan, now);
-    if (!violations.empty()) return answer(ViolationsError(violations), {});
     const absl::Status fits = CheckFits(core, request, plan->spec, sizes, capacity, now);
+    // What it begins from may be gone once it has begun: a request that is made again is answered all the same.
+    const std::vector<Violation> violations =
+        IsKnown(core, request, now) ? std::vector<Violation>() : SourceViolations(core, *plan, now);
+    if (!violations.empty()) return answer(ViolationsError(violations), {});
     if (!fits.ok()) return answer(fits, {});
     SubmitPlanned(request, *plan, sizes, answer);
   });

@@ -318,6 +318,9 @@ TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
               ElementsAre(StartsWith("--set stop.inner_steps=10: inner_optimizer.schedule.warmup_steps is 20")));
   EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5}"), "sync={inner_steps: 0}"),
               ElementsAre(StartsWith("--set sync={inner_steps: 0}: sync.inner_steps is 0")));
+  EXPECT_THAT(told(WithLine("  sync: {mix: 2}"), "sync={inner_steps: 5}"),
+              ElementsAre(StartsWith("job.yaml:7:10: sync.mix is 2")))
+      << "what it does not replace";
 }
 
 TEST(JobFile, WrongOverridesAreFaults) {
