@@ -301,7 +301,7 @@ absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string&
 absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data) {
   const std::string temporary = absl::StrCat(path, ".tmp");
   ATOLL_RETURN_IF_ERROR(files.Remove(temporary));
-  const absl::Status renamed = [&]() -> absl::Status {
+  absl::Status renamed = [&]() -> absl::Status {
     {
       ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(temporary));
       ATOLL_RETURN_IF_ERROR(file->Append(data));
