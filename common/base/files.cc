@@ -51,11 +51,6 @@ class PosixFile final : public File {
   PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   ~PosixFile() override { ::close(fd_); }
 
-  bool IsDirectory() const {
-    struct stat facts {};
-    return ::fstat(fd_, &facts) == 0 && S_ISDIR(facts.st_mode);
-  }
-
   absl::Status Append(Bytes data) override { return AppendPieces({&data, 1}); }
 
   absl::Status AppendPieces(std::span<const Bytes> pieces) override {
@@ -204,9 +199,8 @@ class PosixFiles final : public Files {
     return FillNew(*to, file, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    ATOLL_ASSIGN_OR_RETURN(auto file, Open(path, O_RDONLY));
-    if (file->IsDirectory()) return Error("read", path, EISDIR);  // which opens, and has a size of its own
-    return file;
+    if (IsDirectory(path)) return Error("read", path, EISDIR);  // which opens, and has a size of its own
+    return Open(path, O_RDONLY);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) return Error("rename", from, errno);

@@ -143,11 +143,10 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   const auto plan = std::make_shared<const JobPlan>(std::move(planned->plan));
   engine_.Query([this, request, plan, sizes = atl::SizesOf(plan->spec, plan->layout), capacity = options_.capacity(),
                  answer = std::move(answer)](const Core& core, const History&, Instant now) {
-    const absl::Status fits = CheckFits(core, request, plan->spec, sizes, capacity, now);
+    const std::vector<Violation> violations = SourceViolations(core, *plan, now);
     // What it begins from may be gone once it has begun: a request that is made again is answered all the same.
-    const std::vector<Violation> violations =
-        IsKnown(core, request, now) ? std::vector<Violation>() : SourceViolations(core, *plan, now);
-    if (!violations.empty()) return answer(ViolationsError(violations), {});
+    if (!violations.empty() && !IsKnown(core, request, now)) return answer(ViolationsError(violations), {});
+    const absl::Status fits = CheckFits(core, request, plan->spec, sizes, capacity, now);
     if (!fits.ok()) return answer(fits, {});
     SubmitPlanned(request, *plan, sizes, answer);
   });

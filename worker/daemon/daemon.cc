@@ -190,11 +190,6 @@ void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Met
   };
 }
 
-// As the other ranks end: another start mends a rank that was lost, and no options.
-int CodeOfMuster(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ? kWorkerUsage : kWorkerIsland;
-}
-
 // Null for a worker of one process.
 absl::StatusOr<std::unique_ptr<IslandCrew>> MusterIsland(const WorkerOptions& options, Device& device,
                                                          const std::string& version, const Clock& clock, Log& log) {
@@ -336,7 +331,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
   auto mustered = MusterIsland(options, *device, version, clock, log);
   if (absl::IsCancelled(mustered.status())) return {.exit_code = kWorkerLeft};
-  if (!mustered.ok()) return Fail(CodeOfMuster(mustered.status()), mustered.status());
+  if (!mustered.ok()) return Fail(IslandExitCode(mustered.status()), mustered.status());
   const std::unique_ptr<IslandCrew> crew = *std::move(mustered);
 
   Metrics metrics;

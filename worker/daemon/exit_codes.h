@@ -2,6 +2,8 @@
 #ifndef ATOLL_WORKER_DAEMON_EXIT_CODES_H_
 #define ATOLL_WORKER_DAEMON_EXIT_CODES_H_
 
+#include "common/base/status.h"
+
 namespace atl {
 
 enum WorkerExitCode : int {
@@ -13,6 +15,11 @@ enum WorkerExitCode : int {
   kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: start it again
   kWorkerHung = 9,          // a step, or work between two, did not end: its device hangs, or is lost; start it again
 };
+
+// Of a rank whose island cannot be, or is lost: another start mends a rank that was lost, and no options.
+inline int IslandExitCode(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ? kWorkerUsage : kWorkerIsland;
+}
 
 }  // namespace atl
 

@@ -30,8 +30,7 @@ constexpr Duration kLastOrders = Seconds(2);  // for what rank 0 said before it 
 
 int Fail(uint32_t rank, const absl::Status& status) {
   std::fprintf(stderr, "atoll-worker: rank %u: %s\n", rank, std::string(status.message()).c_str());
-  const bool refused = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
-  return refused ? kWorkerUsage : kWorkerIsland;
+  return IslandExitCode(status);
 }
 
 // Ends the process when rank 0 has ended while this rank computes.

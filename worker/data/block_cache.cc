@@ -81,15 +81,15 @@ absl::StatusOr<std::string> CachedBlockSource::FetchBlock(const BlockId& id) {
 absl::Status CachedBlockSource::KeepBlock(const BlockId& id) {
   ATOLL_RETURN_IF_ERROR(CheckBlockId(*manifests_, id));
   const CorpusManifest& manifest = (*manifests_)[id.corpus];
+  const Sha256& hash = BlockHash(manifest, id);
+  const uint64_t bytes = BlockSizeBytes(manifest, id);
   {
     const MutexLock lock(mutex_);
     // What is read is looked at whole; what is only counted on is at least as long as it must be, which a file that a
     // power cut has emptied is not.
-    const auto kept = entries_.find(BlockHash(manifest, id));
-    if (kept != entries_.end() && kept->second.bytes != BlockSizeBytes(manifest, id)) Forget(BlockHash(manifest, id));
-    if (MarkUsed(BlockHash(manifest, id)) || !writable_ || BlockSizeBytes(manifest, id) > limit_bytes_) {
-      return absl::OkStatus();
-    }
+    const auto kept = entries_.find(hash);
+    if (kept != entries_.end() && kept->second.bytes != bytes) Forget(hash);
+    if (MarkUsed(hash) || !writable_ || bytes > limit_bytes_) return absl::OkStatus();
   }
   return FetchBlock(id).status();
 }

@@ -272,8 +272,7 @@ void TcpIsland::Break(const std::string& cause) {
     const std::string told = leads ? absl::StrCat("rank 0 of the island: ", cause) : cause;
     SendFrame(spoke, leads ? FrameKind::kVerdict : FrameKind::kFailed, told, end).IgnoreError();  // some are gone
   }
-  broken_ = absl::UnavailableError(absl::StrCat("rank ", mesh_.rank, " of the island: ", cause));
-  is_broken_ = true;
+  Keep(absl::StrCat("rank ", mesh_.rank, " of the island: ", cause)).IgnoreError();
 }
 
 absl::Status TcpIsland::Look() const {

@@ -8,6 +8,16 @@
 namespace atl {
 namespace {
 
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTrainer(const JobSpec& job, const ModelLayout& layout, TcpIsland& mine,
+                                                     const Clock& clock) {
+  TrainerOptions options;
+  options.available_bytes = uint64_t{8} << 30;
+  options.island = &mine;
+  auto trainer = Trainer::Create(job, layout, options, clock);
+  if (trainer.ok()) InitialParameters(layout, 7, 0, (*trainer)->parameters().host());
+  return trainer;
+}
+
 TEST(IslandShares, ARankSeesTheLargestShareAsTheBatch) {
   JobSpec job = TinyJob();
   job.batch.sequences_per_step = 10;
@@ -25,12 +35,8 @@ TEST(IslandShares, ReplicasThatDifferInOneBitAreFoundByAllRanks) {
   IslandOfThreads island(3);
   island.Run([&](TcpIsland& mine) {
     const SystemClock clock;
-    TrainerOptions options;
-    options.available_bytes = uint64_t{8} << 30;
-    options.island = &mine;
-    const auto trainer = Trainer::Create(job, layout, options, clock);
+    const auto trainer = MakeTrainer(job, layout, mine, clock);
     ASSERT_TRUE(trainer.ok()) << trainer.status();
-    InitialParameters(layout, 7, 0, (*trainer)->parameters().host());
     EXPECT_TRUE(CompareReplicas(mine, **trainer).ok());
     if (mine.rank() == 2) (*trainer)->parameters().host()[17] += 1e-3F;
     EXPECT_EQ(CompareReplicas(mine, **trainer).code(), absl::StatusCode::kInternal);
@@ -47,12 +53,8 @@ TEST(IslandShares, AStepThatIsTakenIsToldWhateverIsFoundBehindIt) {
   island.Run(
       [&](TcpIsland& mine) {
         const SystemClock clock;
-        TrainerOptions options;
-        options.available_bytes = uint64_t{8} << 30;
-        options.island = &mine;
-        const auto trainer = Trainer::Create(job, layout, options, clock);
+        const auto trainer = MakeTrainer(job, layout, mine, clock);
         ASSERT_TRUE(trainer.ok()) << trainer.status();
-        InitialParameters(layout, 7, 0, (*trainer)->parameters().host());
         (*trainer)->set_optimizer_steps(9);  // the tenth is compared
         const SampleBatch batch{.tokens = std::vector<int32_t>(2 * kLength, 1), .samples = 2};
         if (mine.rank() == 1) {
