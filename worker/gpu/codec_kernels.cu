@@ -5,6 +5,7 @@
 
 #include "worker/gpu/codec_kernels.h"
 #include "worker/gpu/codec_math.h"
+#include "worker/gpu/launch.h"
 
 namespace atl::gpu {
 namespace {
@@ -13,7 +14,6 @@ namespace math = codec_math;
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kWarp = 32;
-constexpr uint64_t kMostBlocks = 1u << 14;  // of threads; what is left is taken in further rounds
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
 __device__ inline uint64_t ThisThread() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
@@ -189,7 +189,7 @@ bool IsAligned(const void* memory, uint64_t bytes) { return reinterpret_cast<uin
 // Blocks of threads for `items` items of `threads_an_item` threads. items >= 1.
 dim3 Grid(uint64_t items, uint64_t threads_an_item) {
   const uint64_t items_a_block = kThreads / threads_an_item;
-  return dim3(static_cast<unsigned>(std::min((items + items_a_block - 1) / items_a_block, kMostBlocks)));
+  return GridOf((items + items_a_block - 1) / items_a_block);
 }
 
 uint64_t Fours(const void* values, const void* encoded, uint64_t elements) {
@@ -200,11 +200,11 @@ uint64_t Fours(const void* values, const void* encoded, uint64_t elements) {
 uint64_t PlainItems(uint64_t elements, uint64_t fours) { return std::max(fours, elements - fours * 4); }
 
 // How the work lies on the threads: of the plain formats, of blocks of four bits, of int8.
-struct Launch {
+struct Grids {
   uint64_t fours;
   dim3 plain, of_four_bits, of_bytes;
 };
-Launch LaunchOf(const float* values, const void* encoded, uint64_t elements) {
+Grids GridsOf(const float* values, const void* encoded, uint64_t elements) {
   const uint64_t fours = Fours(values, encoded, elements);
   return {fours, Grid(PlainItems(elements, fours), 1), Grid((elements + math::kFp4Block - 1) / math::kFp4Block, kWarp),
           Grid((elements + math::kInt8Block - 1) / math::kInt8Block, kWarp)};
@@ -233,19 +233,18 @@ cudaError_t EncodeOnDevice(atoll_gpu_codec codec, const float* values, uint64_t 
   if (elements == 0) return cudaSuccess;
   const auto* const in = reinterpret_cast<const uint32_t*>(values);
   auto* const out = static_cast<uint8_t*>(encoded);
-  const auto [fours, plain, of_four_bits, of_bytes] = LaunchOf(values, encoded, elements);
+  const auto [fours, plain, of_four_bits, of_bytes] = GridsOf(values, encoded, elements);
   switch (codec) {
     case ATOLL_GPU_CODEC_FP32: return cudaMemcpyAsync(out, in, elements * 4, cudaMemcpyDeviceToDevice, stream);
-    case ATOLL_GPU_CODEC_FP16: EncodePlain<Half><<<plain, kThreads, 0, stream>>>(in, elements, fours, out); break;
-    case ATOLL_GPU_CODEC_BF16: EncodePlain<Bfloat16><<<plain, kThreads, 0, stream>>>(in, elements, fours, out); break;
+    case ATOLL_GPU_CODEC_FP16: return Launch(EncodePlain<Half>, plain, kThreads, stream, in, elements, fours, out);
+    case ATOLL_GPU_CODEC_BF16: return Launch(EncodePlain<Bfloat16>, plain, kThreads, stream, in, elements, fours, out);
     case ATOLL_GPU_CODEC_INT8:
-      EncodeInt8<<<of_bytes, kThreads, 0, stream>>>(in, elements, IsAligned(in, 16), IsAligned(out, 2), out);
-      break;
-    case ATOLL_GPU_CODEC_MXFP4: EncodeFp4<math::Mxfp4><<<of_four_bits, kThreads, 0, stream>>>(in, elements, out); break;
-    case ATOLL_GPU_CODEC_E3M0: EncodeFp4<math::E3m0><<<of_four_bits, kThreads, 0, stream>>>(in, elements, out); break;
+      return Launch(EncodeInt8, of_bytes, kThreads, stream, in, elements, IsAligned(in, 16), IsAligned(out, 2), out);
+    case ATOLL_GPU_CODEC_MXFP4:
+      return Launch(EncodeFp4<math::Mxfp4>, of_four_bits, kThreads, stream, in, elements, out);
+    case ATOLL_GPU_CODEC_E3M0: return Launch(EncodeFp4<math::E3m0>, of_four_bits, kThreads, stream, in, elements, out);
     default: return cudaErrorInvalidValue;
   }
-  return cudaGetLastError();
 }
 
 cudaError_t DecodeOnDevice(atoll_gpu_codec codec, const void* encoded, float* values, uint64_t elements,
@@ -253,19 +252,18 @@ cudaError_t DecodeOnDevice(atoll_gpu_codec codec, const void* encoded, float* va
   if (elements == 0) return cudaSuccess;
   const auto* const in = static_cast<const uint8_t*>(encoded);
   auto* const out = reinterpret_cast<uint32_t*>(values);
-  const auto [fours, plain, of_four_bits, of_bytes] = LaunchOf(values, encoded, elements);
+  const auto [fours, plain, of_four_bits, of_bytes] = GridsOf(values, encoded, elements);
   switch (codec) {
     case ATOLL_GPU_CODEC_FP32: return cudaMemcpyAsync(out, in, elements * 4, cudaMemcpyDeviceToDevice, stream);
-    case ATOLL_GPU_CODEC_FP16: DecodePlain<Half><<<plain, kThreads, 0, stream>>>(in, elements, fours, out); break;
-    case ATOLL_GPU_CODEC_BF16: DecodePlain<Bfloat16><<<plain, kThreads, 0, stream>>>(in, elements, fours, out); break;
+    case ATOLL_GPU_CODEC_FP16: return Launch(DecodePlain<Half>, plain, kThreads, stream, in, elements, fours, out);
+    case ATOLL_GPU_CODEC_BF16: return Launch(DecodePlain<Bfloat16>, plain, kThreads, stream, in, elements, fours, out);
     case ATOLL_GPU_CODEC_INT8:
-      DecodeInt8<<<of_bytes, kThreads, 0, stream>>>(in, elements, IsAligned(out, 16), IsAligned(in, 2), out);
-      break;
-    case ATOLL_GPU_CODEC_MXFP4: DecodeFp4<math::Mxfp4><<<of_four_bits, kThreads, 0, stream>>>(in, elements, out); break;
-    case ATOLL_GPU_CODEC_E3M0: DecodeFp4<math::E3m0><<<of_four_bits, kThreads, 0, stream>>>(in, elements, out); break;
+      return Launch(DecodeInt8, of_bytes, kThreads, stream, in, elements, IsAligned(out, 16), IsAligned(in, 2), out);
+    case ATOLL_GPU_CODEC_MXFP4:
+      return Launch(DecodeFp4<math::Mxfp4>, of_four_bits, kThreads, stream, in, elements, out);
+    case ATOLL_GPU_CODEC_E3M0: return Launch(DecodeFp4<math::E3m0>, of_four_bits, kThreads, stream, in, elements, out);
     default: return cudaErrorInvalidValue;
   }
-  return cudaGetLastError();
 }
 
 }  // namespace atl::gpu

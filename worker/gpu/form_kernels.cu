@@ -7,6 +7,7 @@
 
 #include "worker/gpu/form_kernels.h"
 #include "worker/gpu/form_math.h"
+#include "worker/gpu/launch.h"
 
 namespace atl::gpu {
 namespace {
@@ -15,7 +16,6 @@ namespace math = form_math;
 
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kWarp = 32;
-constexpr uint64_t kMostBlocks = 1u << 14;  // of threads; what is left is taken in further rounds
 constexpr uint32_t kAllLanes = 0xffffffffu;
 static_assert(math::kBlock == ATOLL_GPU_SUM_BLOCK && 2 * math::kLanes == kWarp);
 
@@ -122,12 +122,10 @@ __global__ void Merge(float own, float others, const float* outer, float* local,
 }
 
 template <typename Codec>
-cudaError_t Launch(const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
+cudaError_t LaunchForm(const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
   static_assert(math::kBlock % Codec::kGroup == 0 && math::kBlockBytes<Codec> % 4 == 0);
   const uint64_t blocks = (elements + math::kBlock - 1) / math::kBlock;
-  const dim3 grid(static_cast<uint32_t>(std::min(blocks, kMostBlocks)));
-  Form<Codec><<<grid, kThreads, 0, stream>>>(ranges, elements, blocks);
-  return cudaGetLastError();
+  return Launch(Form<Codec>, GridOf(blocks), kThreads, stream, ranges, elements, blocks);
 }
 
 }  // namespace
@@ -135,12 +133,12 @@ cudaError_t Launch(const FormRanges& ranges, uint64_t elements, cudaStream_t str
 cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
   switch (codec) {
-    case ATOLL_GPU_CODEC_FP32: return Launch<math::Fp32>(ranges, elements, stream);
-    case ATOLL_GPU_CODEC_FP16: return Launch<math::Fp16>(ranges, elements, stream);
-    case ATOLL_GPU_CODEC_BF16: return Launch<math::Bf16>(ranges, elements, stream);
-    case ATOLL_GPU_CODEC_INT8: return Launch<math::Int8>(ranges, elements, stream);
-    case ATOLL_GPU_CODEC_MXFP4: return Launch<math::Fp4<codec_math::Mxfp4>>(ranges, elements, stream);
-    case ATOLL_GPU_CODEC_E3M0: return Launch<math::Fp4<codec_math::E3m0>>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_FP32: return LaunchForm<math::Fp32>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_FP16: return LaunchForm<math::Fp16>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_BF16: return LaunchForm<math::Bf16>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_INT8: return LaunchForm<math::Int8>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_MXFP4: return LaunchForm<math::Fp4<codec_math::Mxfp4>>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_E3M0: return LaunchForm<math::Fp4<codec_math::E3m0>>(ranges, elements, stream);
     default: return cudaErrorInvalidValue;
   }
 }
@@ -148,9 +146,8 @@ cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64
 cudaError_t MergeOnDevice(float own, float others, const float* outer, float* local, uint64_t elements,
                           cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
-  const dim3 grid(static_cast<uint32_t>(std::min((elements + kThreads - 1) / kThreads, kMostBlocks)));
-  Merge<<<grid, kThreads, 0, stream>>>(own, others, outer, local, elements);
-  return cudaGetLastError();
+  return Launch(Merge, GridOf((elements + kThreads - 1) / kThreads), kThreads, stream, own, others, outer, local,
+                elements);
 }
 
 }  // namespace atl::gpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "worker/gpu/adamw_math.h"
+#include "worker/gpu/launch.h"
 #include "worker/gpu/step_kernels.h"
 
 namespace atl::gpu {
@@ -11,7 +12,6 @@ namespace {
 namespace math = adamw_math;
 
 constexpr uint32_t kThreads = 256;
-constexpr uint64_t kMostBlocks = 1u << 14;  // of threads; what is left is taken in further rounds
 static_assert(math::kSumBlock == ATOLL_GPU_SUM_BLOCK && math::kSumBlock % math::kSumLanes == 0);
 static_assert((math::kSumLanes & (math::kSumLanes - 1)) == 0, "lanes are added in halves");
 
@@ -83,8 +83,6 @@ bool AllAligned(const AdamwRanges& r) {
          IsAligned(r.second, 16) && IsAligned(r.rounded, 8);
 }
 
-dim3 Grid(uint64_t blocks) { return dim3(static_cast<uint32_t>(std::max<uint64_t>(1, std::min(blocks, kMostBlocks)))); }
-
 }  // namespace
 
 cudaError_t AdamwOnDevice(const atoll_gpu_adamw& factors, const AdamwRanges& ranges, uint64_t elements, bool clear,
@@ -92,15 +90,14 @@ cudaError_t AdamwOnDevice(const atoll_gpu_adamw& factors, const AdamwRanges& ran
   if (elements == 0) return cudaSuccess;
   const uint64_t fours = AllAligned(ranges) ? elements / 4 : 0;
   const uint64_t items = std::max(fours, elements - fours * 4);
-  Adamw<<<Grid((items + kThreads - 1) / kThreads), kThreads, 0, stream>>>(factors, ranges, elements, fours, clear);
-  return cudaGetLastError();
+  return Launch(Adamw, GridOf((items + kThreads - 1) / kThreads), kThreads, stream, factors, ranges, elements, fours,
+                clear);
 }
 
 cudaError_t SumSquaresOnDevice(const float* values, uint64_t elements, float* sums, cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
   const uint64_t blocks = (elements + math::kSumBlock - 1) / math::kSumBlock;
-  Squares<<<Grid(blocks), math::kSumLanes, 0, stream>>>(values, elements, blocks, sums);
-  return cudaGetLastError();
+  return Launch(Squares, GridOf(blocks), math::kSumLanes, stream, values, elements, blocks, sums);
 }
 
 }  // namespace atl::gpu

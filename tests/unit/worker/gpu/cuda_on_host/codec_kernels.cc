@@ -1,0 +1,1 @@
+#include "worker/gpu/codec_kernels.cu"  // as plain C++

@@ -1,0 +1,175 @@
+// CUDA's kernel language on a CPU, for tests: found by its name in the place of the toolkit's header, so that kernels
+// (worker/gpu/*.cu) are compiled as plain C++ and run where there is no GPU. A launch has run when it returns, block
+// after block; the threads of a block are threads of this process, so that a sanitizer sees what a barrier is missing
+// between. What kernels of this project use is here, and no more: an intrinsic that is not does not compile.
+//
+// A launch has two blocks at most, so that what a kernel does in further rounds of a block is done by small tests.
+//
+// Not as on a device: memory is the host's, and of a stream there is one; memory that threads share keeps what the
+// block before left there; exponentials and the like are those of the host's library.
+#ifndef ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
+#define ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __launch_bounds__(threads)
+#define __shared__ static  // blocks run one after the other
+#define __restrict__ __restrict
+
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
+enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
+using cudaStream_t = struct CUstream_st*;
+
+struct dim3 {
+  dim3(unsigned x_is = 1) : x(x_is) {}  // NOLINT(google-explicit-constructor): as CUDA has it
+  unsigned x;
+};
+struct alignas(8) uint2 {
+  uint32_t x, y;
+};
+struct alignas(16) uint4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) ushort4 {
+  uint16_t x, y, z, w;
+};
+inline uint2 make_uint2(uint32_t x, uint32_t y) { return {x, y}; }
+inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return {x, y, z, w}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline ushort4 make_ushort4(uint16_t x, uint16_t y, uint16_t z, uint16_t w) { return {x, y, z, w}; }
+
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
+namespace cuda_on_host {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMostBlocks = 2;
+
+// What the lanes of a warp hand each other.
+struct Warp {
+  std::barrier<> barrier{kWarp};
+  std::array<uint64_t, kWarp> words{};
+};
+
+// A block that is running. Threads are a multiple of a warp.
+struct Team {
+  explicit Team(unsigned threads) : barrier(threads), warps(threads / kWarp) {}
+  std::barrier<> barrier;
+  std::vector<Warp> warps;
+};
+
+inline thread_local Team* team = nullptr;
+
+}  // namespace cuda_on_host
+
+inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace cuda_on_host {
+
+inline unsigned Lane() { return threadIdx.x % kWarp; }
+
+// The word that every lane of this thread's warp gives, seen by all. The whole warp comes here.
+template <typename T, typename Look>
+auto Among(T mine, const Look& look) {
+  static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
+  Warp& warp = team->warps[threadIdx.x / kWarp];
+  std::memcpy(&warp.words[Lane()], &mine, sizeof mine);
+  warp.barrier.arrive_and_wait();
+  const auto of = [&warp](unsigned lane) {
+    T out;
+    std::memcpy(&out, &warp.words[lane], sizeof out);
+    return out;
+  };
+  const auto result = look(of);
+  warp.barrier.arrive_and_wait();
+  return result;
+}
+
+template <typename Kernel>
+void Run(dim3 grid, dim3 threads, const Kernel& kernel) {
+  Team all(threads.x);
+  std::vector<std::thread> running;
+  for (unsigned thread = 0; thread < threads.x; ++thread) {
+    running.emplace_back([&, thread] {
+      threadIdx.x = thread, blockDim = threads, gridDim = grid, team = &all;
+      for (unsigned block = 0; block < grid.x; ++block) {
+        blockIdx.x = block;
+        kernel();
+        all.barrier.arrive_and_wait();
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+}
+
+}  // namespace cuda_on_host
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  cudaStream_t stream = nullptr;
+};
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  const std::tuple<Parameters...> given(std::forward<Arguments>(arguments)...);
+  cuda_on_host::Run(std::min(config->gridDim.x, cuda_on_host::kMostBlocks), config->blockDim,
+                    [&] { std::apply(kernel, given); });
+  return cudaSuccess;
+}
+
+inline void __syncthreads() { cuda_on_host::team->barrier.arrive_and_wait(); }
+inline uint32_t __reduce_max_sync(uint32_t, uint32_t mine) {
+  return cuda_on_host::Among(mine, [](const auto& of) {
+    uint32_t largest = 0;
+    for (unsigned lane = 0; lane < cuda_on_host::kWarp; ++lane) largest = std::max(largest, of(lane));
+    return largest;
+  });
+}
+template <typename T>
+T __shfl_sync(uint32_t, T mine, unsigned from) {
+  return cuda_on_host::Among(mine, [from](const auto& of) { return of(from % cuda_on_host::kWarp); });
+}
+// Lanes are taken in segments of `width`; one whose source lies beyond its segment keeps its own.
+template <typename T>
+T __shfl_down_sync(uint32_t, T mine, unsigned by, unsigned width = cuda_on_host::kWarp) {
+  return cuda_on_host::Among(mine, [by, width](const auto& of) {
+    const unsigned lane = cuda_on_host::Lane();
+    return of(lane % width + by < width ? lane + by : lane);
+  });
+}
+inline uint32_t atomicMax(uint32_t* at, uint32_t value) {
+  std::atomic_ref<uint32_t> word(*at);
+  uint32_t before = word.load();
+  while (before < value && !word.compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
+
+using std::max;
+using std::min;
+
+#endif  // ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_

@@ -1,0 +1,1 @@
+#include "worker/gpu/form_kernels.cu"  // as plain C++

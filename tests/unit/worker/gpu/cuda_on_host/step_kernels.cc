@@ -1,0 +1,1 @@
+#include "worker/gpu/step_kernels.cu"  // as plain C++

@@ -1,0 +1,34 @@
+// How kernels are launched, so that their units are C++ but for the kernels themselves. Private to worker/gpu.
+#ifndef ATOLL_WORKER_GPU_LAUNCH_H_
+#define ATOLL_WORKER_GPU_LAUNCH_H_
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace atl::gpu {
+
+// Blocks of threads of one launch; what is left is taken in further rounds of each block.
+constexpr uint64_t kMostBlocks = 1u << 14;
+
+// At least one block.
+inline dim3 GridOf(uint64_t blocks) {
+  return dim3(static_cast<uint32_t>(std::max<uint64_t>(1, std::min(blocks, kMostBlocks))));
+}
+
+// Enqueues the kernel on `stream` of the current device; returns the launch's error.
+template <typename... Parameters, typename... Arguments>
+cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, uint32_t threads, cudaStream_t stream,
+                   Arguments&&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace atl::gpu
+
+#endif  // ATOLL_WORKER_GPU_LAUNCH_H_
