@@ -115,6 +115,7 @@ def gpu_sides(program, folder, model):
     atoll = [program, "train", "bf16", "1", "--model", model, "--device", "gpu"]
     yield Side("Atoll", atoll, {})
     yield Side("Atoll, recorded passes", [*atoll, "--cuda-graph", "auto"], {})
+    yield Side("Atoll, LibTorch's operators between products", [*atoll, "--pass-kernels", "libtorch"], {})
     if why := peers_on_gpu():
         print(f"bench: warning: no peers on the GPU: {python()}: {why}; set ATOLL_BENCH_PYTHON to one with CUDA", file=sys.stderr)
         return

@@ -11,6 +11,10 @@
 //   norm                       4n
 //   AdamW                      32n parameters, gradients and moments read and written
 //   AdamW, rounded to bf16     34n
+// and of n values in bf16, as a model's pass has them between its products:
+//   judge                      4n        rows of 32,768 scores become their gradients
+//   SwiGLU, its gradient       3n, 5n    of n gates and ups
+//   rotary embedding           4n
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 
@@ -73,6 +77,9 @@ class Card {
     for (at::Tensor& matrix : matrices_) {
       matrix = at::full({side_, side_}, 0.5, at::TensorOptions().dtype(at::kBFloat16).device(ToTorch(kCard)));
     }
+    const auto n = static_cast<int64_t>(elements / kRow * kRow);
+    for (at::Tensor& held : of_pass_) held = at::full({n}, 0.5, matrices_[0].options());
+    targets_ = at::full({n / kRow}, 7, matrices_[0].options().dtype(at::kLong));
   }
   ~Card() {
     window_.reset();
@@ -100,6 +107,7 @@ class Card {
     variants.push_back(Norm());
     for (const Codec& codec : kCodecs) variants.push_back(Form(codec));
     for (const bool rounded : {false, true}) variants.push_back(Adamw(rounded));
+    for (Variant& variant : OfPass()) variants.push_back(std::move(variant));
     return Interleave("kernels", 1, std::move(variants), rounds);
   }
 
@@ -182,6 +190,40 @@ class Card {
     });
   }
 
+  // Half of the values are what is made, where that is half as many.
+  std::vector<Variant> OfPass() {
+    const auto n = static_cast<uint64_t>(of_pass_[0].numel());
+    void *const in = of_pass_[0].data_ptr(), *const out = of_pass_[1].data_ptr(), *const above = of_pass_[2].data_ptr();
+    const auto bytes = [n](uint64_t of_value) { return static_cast<double>(of_value * n); };
+    const auto losses = reinterpret_cast<float*>(sums_->memory().data());
+    const atoll_gpu_judging judging = {
+        ATOLL_GPU_TYPE_BF16, 1, in, targets_.const_data_ptr<int64_t>(), losses, n / kRow, kRow, 0, 0};
+    const atoll_gpu_gating gating = {ATOLL_GPU_TYPE_BF16, kRow / 2, n / kRow, in, nullptr, out};
+    const atoll_gpu_gating back = {ATOLL_GPU_TYPE_BF16, kRow / 2, n / kRow, in, above, out};
+    constexpr uint32_t kHead = 128, kHeads = 32, kLength = 1024;
+    const auto sequences = static_cast<uint32_t>(n / (kLength * kHeads * kHead));
+    const uint64_t strides[3] = {uint64_t{kLength} * kHeads * kHead, kHeads * kHead, kHead};
+    const atoll_gpu_turning turning = {ATOLL_GPU_TYPE_BF16,
+                                       0,
+                                       sequences,
+                                       kLength,
+                                       kHeads,
+                                       kHead,
+                                       in,
+                                       {strides[0], strides[1], strides[2]},
+                                       out,
+                                       {strides[0], strides[1], strides[2]},
+                                       above,
+                                       above,
+                                       kLength};
+    return {Calls("judge scores", bytes(4), [this, judging] { return table_.judge(context_, &judging); }),
+            Calls("SwiGLU", bytes(3), [this, gating] { return table_.gate(context_, &gating); }),
+            Calls("SwiGLU, its gradient", bytes(5), [this, back] { return table_.gate_back(context_, &back); }),
+            Calls("rotary embedding", bytes(4), [this, turning] { return table_.turn(context_, &turning); })};
+  }
+
+  static constexpr uint32_t kRow = 32768;  // of scores, or of gates and ups
+
   const atoll_gpu_table& table_;
   const size_t elements_;
   std::unique_ptr<Device> device_;
@@ -190,11 +232,13 @@ class Card {
   std::unique_ptr<Arena> sums_;  // of the blocks of a contribution
   std::unique_ptr<HostWindow> window_;
   std::array<at::Tensor, 3> matrices_;
+  std::array<at::Tensor, 3> of_pass_;  // in bf16
+  at::Tensor targets_;
   int64_t side_ = 0;
 };
 
 std::vector<Group> Run(const atoll_gpu_table& table, size_t rounds, size_t elements) {
-  ATOLL_CHECK(ATOLL_GPU_HAS(&table, form_pass), "the plugin is of this version");
+  ATOLL_CHECK(ATOLL_GPU_HAS(&table, turn), "the plugin is of this version");
   Card card(table, elements);
   return {card.Limits(rounds), card.Kernels(rounds)};
 }

@@ -138,6 +138,7 @@ std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
 struct Place {
   Device* device = nullptr;     // null: on the CPU
   bool records_passes = false;  // plays them from a recording, where the device can
+  bool own_kernels = true;      // between products, where the device has them
 };
 
 class Training {
@@ -156,6 +157,7 @@ class Training {
       options.device = {.gpu = true};
       options.available_bytes = *free_bytes;
       options.kernels = device->step_kernels();
+      if (place.own_kernels) options.pass_kernels = device->pass_kernels();
       auto feed = device->OpenFeed(TokenBytes(job_));
       ATOLL_CHECK(feed.ok(), "there is pinned memory for the tokens of a step");
       feed_ = *std::move(feed);
@@ -166,6 +168,10 @@ class Training {
     trainer_ = *std::move(made);
     if (!trainer_->kernels_refused().ok()) {
       std::cerr << "bench_training: LibTorch's AdamW: " << trainer_->kernels_refused() << "\n";
+    }
+    if (!trainer_->pass_kernels_refused().ok()) {
+      std::cerr << "bench_training: LibTorch's operators between products: " << trainer_->pass_kernels_refused()
+                << "\n";
     }
     std::vector<float> initial(layout_.elements);
     InitialParameters(layout_, kSeed, 0, initial);
@@ -280,7 +286,7 @@ std::string Take(std::vector<std::string>& words, const std::string& flag, const
 
 int Usage() {
   std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try [--model 6m|124m|1b] "
-               "[--device cpu|gpu] [--cuda-graph off|auto]\n";
+               "[--device cpu|gpu] [--cuda-graph off|auto] [--pass-kernels own|libtorch]\n";
   return 2;
 }
 
@@ -288,8 +294,9 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
   const JobOf job = JobNamed(Take(words, "--model", "6m"));
   const std::string wanted = Take(words, "--device", "cpu");
   const std::string graph = Take(words, "--cuda-graph", "off");
+  const std::string kernels = Take(words, "--pass-kernels", "own");
   if (job == nullptr || (wanted != "cpu" && wanted != "gpu")) return Usage();
-  if (graph != "off" && graph != "auto") return Usage();
+  if ((graph != "off" && graph != "auto") || (kernels != "own" && kernels != "libtorch")) return Usage();
   std::unique_ptr<Device> device;
   if (wanted == "gpu") {
     auto opened = OpenDevice(plugin, "cuda");
@@ -300,7 +307,7 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
     device = *std::move(opened);
   }
   int32_t threads = 0;
-  const Place place{device.get(), graph == "auto"};
+  const Place place{device.get(), graph == "auto", kernels == "own"};
   if (words == std::vector<std::string>{"try"}) return Try(place);
   if (words.size() == 2 && words[0] == "write") {
     const absl::Status status = Write(words[1], job(Precision::kFp32));

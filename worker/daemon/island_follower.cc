@@ -101,6 +101,7 @@ class Follower {
                            order.available_bytes,          &values_, KernelsFor(device_, cpu_kernels_)};
     ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
     options.feed = feed_.get();
+    options.pass_kernels = device_.pass_kernels();
     if (options.device.gpu) {  // rank 0 knows its own alone
       ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
       options.available_bytes = std::min(order.available_bytes, free_bytes);
@@ -110,6 +111,10 @@ class Follower {
     if (!trainer_->kernels_refused().ok()) {
       log_.Warn("the optimizer's kernels are not used on this device",
                 {{"rank", orders_.rank()}, {"reason", std::string(trainer_->kernels_refused().message())}});
+    }
+    if (!trainer_->pass_kernels_refused().ok()) {
+      log_.Warn("the device's kernels are not used between the products of a pass",
+                {{"rank", orders_.rank()}, {"reason", std::string(trainer_->pass_kernels_refused().message())}});
     }
     log_.Info("share prepared", {{"rank", orders_.rank()},
                                  {"device", device_.info().name},

@@ -93,6 +93,11 @@ class TorchModel final : public TrainingModel {
       log_.Warn("the optimizer's kernels are not used on this device",
                 {{"reason", std::string(trainer_->kernels_refused().message())}});
     }
+    if (!told_passes_ && !trainer_->pass_kernels_refused().ok()) {
+      told_passes_ = true;
+      log_.Warn("the device's kernels are not used between the products of a pass",
+                {{"reason", std::string(trainer_->pass_kernels_refused().message())}});
+    }
     if (!told_playing_ && trainer_->plays()) {
       told_playing_ = true;
       log_.Info("passes are played from a recording");
@@ -107,10 +112,11 @@ class TorchModel final : public TrainingModel {
     pass_.reset();
     tasks_.Rest();
     Pass pass;
+    ModelOptions of_model = model_options_;
+    of_model.kernels = trainer_->pass_kernels();
     ATOLL_ASSIGN_OR_RETURN(pass.reader,
                            HeldOutReader::Create(spec_.data.sequence_length, data_.manifests(), data_.blocks()));
-    ATOLL_ASSIGN_OR_RETURN(pass.evaluator,
-                           Evaluator::Create(spec_.model, layout_, model_options_, device_, parameters));
+    ATOLL_ASSIGN_OR_RETURN(pass.evaluator, Evaluator::Create(spec_.model, layout_, of_model, device_, parameters));
     pass_ = std::move(pass);
     return absl::OkStatus();
   }
@@ -126,7 +132,7 @@ class TorchModel final : public TrainingModel {
   JobData& data_;
   JobTasks tasks_;
   Log& log_;
-  bool told_ = false, told_playing_ = false, told_launching_ = false;
+  bool told_ = false, told_passes_ = false, told_playing_ = false, told_launching_ = false;
   std::optional<Pass> pass_;
 };
 
@@ -151,6 +157,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // Memory first: a model that does not fit is refused before anything is fetched.
   Island* const island = options_.island ? &options_.island->values : nullptr;
   TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
+  options.pass_kernels = device_->pass_kernels();
   if (device.gpu && options_.records_passes) options.recorder = device_->pass_recorder();
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(uint64_t free_bytes, MemoryForRank());

@@ -15,6 +15,7 @@
 #include "worker/device/device_group.h"
 #include "worker/device/former.h"
 #include "worker/device/pass_graph.h"
+#include "worker/device/pass_kernels.h"
 #include "worker/device/step_kernels.h"
 
 namespace atl {
@@ -93,6 +94,8 @@ class Device {
   }
   // Of this device, which outlives it. Null on a CPU and with a plugin that is older than it is.
   virtual PassRecorder* pass_recorder() { return nullptr; }
+  // Likewise.
+  virtual PassKernels* pass_kernels() { return nullptr; }
   // Of this device, which outlives them. Null with a plugin that is older than they are, and on a CPU, whose kernels
   // run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "worker/device/gpu_pass_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -204,6 +206,13 @@ typedef struct atoll_gpu_table {
   int32_t (*graph_play)(atoll_gpu_graph* graph);
   /* Waits for playing under way. */
   void (*graph_free)(atoll_gpu_graph* graph);
+
+  /* What a model's pass does between its products, over memory of the device. Enqueued on LibTorch's current stream in
+   * the calling thread, so that a recording has it. At most 2^31 values, but for judging. */
+  int32_t (*judge)(atoll_gpu_context* context, const atoll_gpu_judging* judging);
+  int32_t (*gate)(atoll_gpu_context* context, const atoll_gpu_gating* gating);
+  int32_t (*gate_back)(atoll_gpu_context* context, const atoll_gpu_gating* gating);
+  int32_t (*turn)(atoll_gpu_context* context, const atoll_gpu_turning* turning);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

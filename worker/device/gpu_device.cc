@@ -202,6 +202,27 @@ class GpuStepKernels final : public StepKernels {
   uint64_t pinned_bytes_ = 0;
 };
 
+class GpuPassKernels final : public PassKernels {
+ public:
+  GpuPassKernels(const atoll_gpu_table& table, atoll_gpu_context* context) : table_(table), context_(context) {}
+  absl::Status Judge(const atoll_gpu_judging& judging) override {
+    return table_.judge(context_, &judging) == 0 ? absl::OkStatus() : Failed(table_, "the loss of some scores");
+  }
+  absl::Status Gate(const atoll_gpu_gating& gating) override {
+    return table_.gate(context_, &gating) == 0 ? absl::OkStatus() : Failed(table_, "SwiGLU");
+  }
+  absl::Status GateBack(const atoll_gpu_gating& gating) override {
+    return table_.gate_back(context_, &gating) == 0 ? absl::OkStatus() : Failed(table_, "the gradient of SwiGLU");
+  }
+  absl::Status Turn(const atoll_gpu_turning& turning) override {
+    return table_.turn(context_, &turning) == 0 ? absl::OkStatus() : Failed(table_, "the rotary embedding");
+  }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+};
+
 class GpuPassGraph final : public PassGraph {
  public:
   GpuPassGraph(const atoll_gpu_table& table, atoll_gpu_graph* graph) : table_(table), graph_(graph) {}
@@ -256,6 +277,7 @@ class GpuDevice final : public Device {
         context_(context),
         info_(std::move(info)),
         kernels_(std::in_place, table, context),
+        pass_kernels_(table, context),
         recorder_(table, context) {}
   ~GpuDevice() override {
     kernels_.reset();  // its pinned memory is the context's
@@ -316,6 +338,8 @@ class GpuDevice final : public Device {
 
   PassRecorder* pass_recorder() override { return ATOLL_GPU_HAS(&table_, graph_free) ? &recorder_ : nullptr; }
 
+  PassKernels* pass_kernels() override { return ATOLL_GPU_HAS(&table_, turn) ? &pass_kernels_ : nullptr; }
+
   StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &*kernels_ : nullptr; }
 
  private:
@@ -329,6 +353,7 @@ class GpuDevice final : public Device {
   atoll_gpu_context* context_;
   DeviceInfo info_;
   std::optional<GpuStepKernels> kernels_;
+  GpuPassKernels pass_kernels_;
   GpuPassRecorder recorder_;
 };
 

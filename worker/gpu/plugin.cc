@@ -1,7 +1,7 @@
 // The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
-// contributions (forming.cc) and exchanges between devices (group.cc). Recordings (graph.cc) alone call LibTorch.
-// Linking it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross,
-// nothing throws.
+// contributions (forming.cc), exchanges between devices (group.cc) and a pass between its products. Recordings
+// (graph.cc) and what asks for LibTorch's streams and devices (runtime.cc) alone call LibTorch. Linking it brings
+// LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include "worker/gpu/forming.h"
 #include "worker/gpu/graph.h"
 #include "worker/gpu/group.h"
+#include "worker/gpu/pass_kernels.h"
 #include "worker/gpu/runtime.h"
 #include "worker/gpu/step_kernels.h"
 
@@ -253,6 +254,31 @@ int32_t SumSquares(atoll_gpu_context* context, const float* values, uint64_t ele
   return code == cudaSuccess ? 0 : Fail("summing squares", code);
 }
 
+// Of a pass, on LibTorch's current stream.
+template <typename Work>
+int32_t InPass(const atoll_gpu_context* context, const char* what, cudaError_t (*enqueue)(const Work&, cudaStream_t),
+               const Work* work) {
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  cudaStream_t stream = nullptr;
+  cudaError_t code = atl::gpu::CurrentStream(context->device, &stream);
+  if (code == cudaSuccess) code = enqueue(*work, stream);
+  return code == cudaSuccess ? 0 : Fail(what, code);
+}
+
+int32_t Judge(atoll_gpu_context* context, const atoll_gpu_judging* judging) {
+  return InPass(context, "judging scores", atl::gpu::JudgeOnDevice, judging);
+}
+int32_t Gate(atoll_gpu_context* context, const atoll_gpu_gating* gating) {
+  return InPass(context, "gating", atl::gpu::GateOnDevice, gating);
+}
+int32_t GateBack(atoll_gpu_context* context, const atoll_gpu_gating* gating) {
+  return InPass(context, "gating", atl::gpu::GateBackOnDevice, gating);
+}
+int32_t Turn(atoll_gpu_context* context, const atoll_gpu_turning* turning) {
+  return InPass(context, "turning heads", atl::gpu::TurnOnDevice, turning);
+}
+
 void LastError(char* out, uint64_t out_bytes) { CopyText(atl::gpu::NewestError(), out, out_bytes); }
 
 constexpr atoll_gpu_table kTable = {
@@ -295,6 +321,10 @@ constexpr atoll_gpu_table kTable = {
     .graph_close = atl::gpu::GraphClose,
     .graph_play = atl::gpu::GraphPlay,
     .graph_free = atl::gpu::GraphFree,
+    .judge = Judge,
+    .gate = Gate,
+    .gate_back = GateBack,
+    .turn = Turn,
 };
 
 }  // namespace

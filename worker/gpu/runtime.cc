@@ -1,6 +1,7 @@
 #include "worker/gpu/runtime.h"
 
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -59,6 +60,13 @@ void CopyText(const char* text, char* out, uint64_t out_bytes) {
   const uint64_t length = std::min<uint64_t>(std::strlen(text), out_bytes - 1);
   std::memcpy(out, text, length);
   out[length] = '\0';
+}
+
+cudaError_t CurrentStream(int device, cudaStream_t* out) {
+  return Told([&] {
+    *out = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
+    return cudaSuccess;
+  });
 }
 
 cudaError_t NewEvent(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, cudaEventDisableTiming); }

@@ -53,6 +53,9 @@ cudaError_t NewEvent(cudaEvent_t* out);
 // Work put on `later` from now on waits for what is on `earlier`.
 cudaError_t Order(cudaStream_t earlier, cudaStream_t later);
 
+// LibTorch's in this thread.
+cudaError_t CurrentStream(int device, cudaStream_t* out);
+
 }  // namespace atl::gpu
 
 #endif  // ATOLL_WORKER_GPU_RUNTIME_H_

@@ -1,6 +1,7 @@
 // The loss at the head of a model, and its gradients, for the form under autograd: scores are made for some rows at a
-// time, judged, and turned into their gradient, so that they are never all there. LibTorch operators only, on the
-// device of their inputs; the form of a CPU is cpu_pass.h. Private to worker/model.
+// time, judged, and turned into their gradient, so that they are never all there: by LibTorch's operators, or in one
+// walk by kernels of the device. The form of a CPU is cpu_pass.h. Private to worker/model. Throws as LibTorch does,
+// also where a kernel could not be launched.
 #ifndef ATOLL_WORKER_MODEL_HEAD_LOSS_H_
 #define ATOLL_WORKER_MODEL_HEAD_LOSS_H_
 
@@ -8,12 +9,15 @@
 
 #include <cstdint>
 
+#include "worker/device/pass_kernels.h"
+
 namespace atl {
 
 // `hidden` [rows, width] and `head` [vocab, width] are of one type, `targets` int64 [rows]; scores are judged in fp32.
 struct HeadInputs {
   at::Tensor hidden, head, targets;
   int64_t rows_at_once = 0;
+  PassKernels* kernels = nullptr;  // of the device; null: LibTorch's operators
 };
 
 // The sum over targets of -log p(target), double, on the device: reading it waits for the device.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "worker/model/pass_ops.h"
 
 namespace atl {
 namespace {
@@ -72,12 +73,6 @@ std::pair<at::Tensor, at::Tensor> Documents(const at::Tensor& tokens, int64_t en
   return {document, index - std::get<0>(begins.cummax(1))};
 }
 
-// x [sequences, length, heads, head_dim], halves rotated against each other (Hugging Face's rotate_half).
-at::Tensor Rotate(const at::Tensor& x, const Positions& p) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::cat({halves[0] * p.cos - halves[1] * p.sin, halves[1] * p.cos + halves[0] * p.sin}, -1);
-}
-
 // [b, t, kv, d] -> [b, heads, t, d]: each key or value head serves heads / kv query heads.
 at::Tensor SpreadHeads(const at::Tensor& x, int64_t heads) {
   const int64_t kv = x.size(2);
@@ -94,28 +89,35 @@ at::Tensor Norm(const ModelSpec& spec, const at::Tensor& x, const at::Tensor& we
 
 // QK-norm: every query and key head over its own head_dim. `qk` is [b, t, heads + kv, d].
 at::Tensor NormedHeads(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qk) {
-  if (!spec.qk_norm) return qk;
   return at::cat({Norm(spec, qk.narrow(2, 0, spec.heads), w.q_norm),
                   Norm(spec, qk.narrow(2, spec.heads, spec.kv_heads), w.k_norm)},
                  2);
 }
 
-at::Tensor Attention(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& x, const Positions& positions) {
-  const int64_t heads = spec.heads, kv = spec.kv_heads, d = spec.head_dim, b = x.size(0), t = x.size(1);
-  const at::Tensor qkv = at::linear(x, w.qkv).view({b, t, heads + 2 * kv, d});
+// With QK-norm heads are normed before they are turned, by LibTorch.
+Heads HeadsOf(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qkv, const Positions& positions,
+              PassKernels* kernels) {
+  const int64_t heads = spec.heads, kv = spec.kv_heads;
+  if (!spec.qk_norm) return TurnedHeads(qkv, heads, positions, kernels);
   const at::Tensor qk = Rotate(NormedHeads(spec, w, qkv.narrow(2, 0, heads + kv)), positions);
-  const at::Tensor q = qk.narrow(2, 0, heads).transpose(1, 2);
-  const at::Tensor k = SpreadHeads(qk.narrow(2, heads, kv), heads);
-  const at::Tensor v = SpreadHeads(qkv.narrow(2, heads + kv, kv), heads);
+  return {qk.narrow(2, 0, heads), qk.narrow(2, heads, kv), qkv.narrow(2, heads + kv, kv)};
+}
+
+at::Tensor Attention(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& x, const Positions& positions,
+                     PassKernels* kernels) {
+  const int64_t heads = spec.heads, d = spec.head_dim, b = x.size(0), t = x.size(1);
+  const at::Tensor qkv = at::linear(x, w.qkv).view({b, t, heads + 2 * int64_t{spec.kv_heads}, d});
+  const Heads parts = HeadsOf(spec, w, qkv, positions, kernels);
   const bool causal = !positions.mask.defined();
   const std::optional<at::Tensor> mask = causal ? std::nullopt : std::optional<at::Tensor>(positions.mask);
-  const at::Tensor mixed = at::scaled_dot_product_attention(q, k, v, mask, 0.0, causal);
+  const at::Tensor mixed =
+      at::scaled_dot_product_attention(parts.queries.transpose(1, 2), SpreadHeads(parts.keys, heads),
+                                       SpreadHeads(parts.values, heads), mask, 0.0, causal);
   return at::linear(mixed.transpose(1, 2).reshape({b, t, heads * d}), w.output);
 }
 
-at::Tensor Mlp(const BlockWeights& w, const at::Tensor& x) {
-  const std::vector<at::Tensor> gate_up = at::linear(x, w.gate_up).chunk(2, -1);
-  return at::linear(at::silu(gate_up[0]) * gate_up[1], w.down);
+at::Tensor Mlp(const BlockWeights& w, const at::Tensor& x, PassKernels* kernels) {
+  return at::linear(Gated(at::linear(x, w.gate_up), kernels), w.down);
 }
 
 }  // namespace
@@ -164,11 +166,11 @@ Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, cons
 }
 
 at::Tensor LlamaHidden(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
-                       const Positions& positions) {
+                       const Positions& positions, PassKernels* kernels) {
   at::Tensor x = at::embedding(weights.embedding, tokens);
   for (const BlockWeights& w : weights.blocks) {
-    x = x + Attention(spec, w, Norm(spec, x, w.input_norm), positions);
-    x = x + Mlp(w, Norm(spec, x, w.mlp_norm));
+    x = x + Attention(spec, w, Norm(spec, x, w.input_norm), positions, kernels);
+    x = x + Mlp(w, Norm(spec, x, w.mlp_norm), kernels);
   }
   return Norm(spec, x, weights.final_norm);
 }

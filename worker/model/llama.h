@@ -49,9 +49,10 @@ struct Positions {
 Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, const at::Tensor& tokens,
                         at::ScalarType type);
 
-// [sequences, length] tokens -> [sequences, length, hidden], after the final norm.
+// [sequences, length] tokens -> [sequences, length, hidden], after the final norm. What `kernels` do is theirs; null:
+// all is LibTorch's.
 at::Tensor LlamaHidden(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
-                       const Positions& positions);
+                       const Positions& positions, PassKernels* kernels);
 
 }  // namespace atl
 

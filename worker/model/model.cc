@@ -73,7 +73,7 @@ struct Model::State {
   void Refresh();
   void RefreshRange(const ArenaRange& range);
   at::Tensor Hidden(const at::Tensor& tokens) {
-    return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
+    return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()), options.kernels);
   }
   // What the head judges: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
   HeadInputs AtHead(const at::Tensor& tokens);
@@ -132,7 +132,7 @@ void Model::State::Refresh() {
 HeadInputs Model::State::AtHead(const at::Tensor& tokens) {
   const int64_t length = tokens.size(1) - 1;
   return {Hidden(tokens.narrow(1, 0, length)).flatten(0, 1), weights.head, tokens.narrow(1, 1, length).flatten(),
-          options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size)};
+          options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size), options.kernels};
 }
 
 at::Tensor Model::State::AutogradPass(const at::Tensor& tokens, double scale) {

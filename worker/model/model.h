@@ -26,6 +26,9 @@ struct ModelOptions {
   // Of the arenas' device, for any batch, outlives the model: tokens go by it, so that no pass waits for those before
   // it. Null: by LibTorch's own copy.
   HostFeed* feed = nullptr;
+  // Likewise of the arenas' device: what passes under autograd do between products is theirs, once they were found to
+  // agree with LibTorch's operators (pass_check.h). Null: by those. A pass by hand uses none.
+  PassKernels* kernels = nullptr;
   // For tests, on a CPU:
   bool as_on_gpu = false;      // training by autograd
   bool bf16_products = false;  // also without instructions for them

@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/host_memory.h"
 #include "worker/island/gradient_buckets.h"
+#include "worker/model/pass_check.h"
 #include "worker/train/gradient_print.h"
 #include "worker/train/kernel_optimizer.h"
 #include "worker/train/optimizer.h"
@@ -26,6 +27,7 @@ ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
   return {.separate_documents = spec.data.separate_documents,
           .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1,
           .feed = options.feed,
+          .kernels = options.pass_kernels,
           .as_on_gpu = options.as_on_gpu,
           .bf16_products = options.bf16_products};
 }
@@ -61,7 +63,8 @@ struct Trainer::State {
   std::unique_ptr<Arena> parameters, gradients;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
-  absl::Status kernels_refused;
+  absl::Status kernels_refused, pass_kernels_refused;
+  PassKernels* pass_kernels = nullptr;       // that are used
   std::unique_ptr<GradientBuckets> buckets;  // with an island
   PassRecorder* const recorder;
   PassPlan plan;
@@ -259,8 +262,14 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(state->parameters, Arena::Create(layout.elements, options.device));
   ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));
-  ATOLL_ASSIGN_OR_RETURN(state->model, Model::Create(spec.model, layout, OptionsOf(spec, options), *state->parameters,
-                                                     state->gradients.get()));
+  ModelOptions of_model = OptionsOf(spec, options);
+  if (of_model.kernels != nullptr) {
+    state->pass_kernels_refused = CheckPassKernels(*of_model.kernels, options.device);
+    if (!state->pass_kernels_refused.ok()) of_model.kernels = nullptr;
+  }
+  state->pass_kernels = of_model.kernels;
+  ATOLL_ASSIGN_OR_RETURN(state->model,
+                         Model::Create(spec.model, layout, of_model, *state->parameters, state->gradients.get()));
   if (state->island != nullptr) {
     std::vector<GradientRange> ranges;
     for (const ArenaRange& range : state->model->Gradients()) ranges.push_back({range.offset, range.elements});
@@ -310,6 +319,8 @@ Arena& Trainer::gradients() { return *state_->gradients; }
 Arena* Trainer::first_moments() { return state_->optimizer->first_moments(); }
 Arena* Trainer::second_moments() { return state_->optimizer->second_moments(); }
 const absl::Status& Trainer::kernels_refused() const { return state_->kernels_refused; }
+PassKernels* Trainer::pass_kernels() const { return state_->pass_kernels; }
+const absl::Status& Trainer::pass_kernels_refused() const { return state_->pass_kernels_refused; }
 const absl::Status& Trainer::recording_refused() const {
   static const absl::Status kNotAsked;
   return state_->recorder == nullptr ? kNotAsked : state_->plan.refused();

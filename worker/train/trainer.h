@@ -20,6 +20,7 @@
 #include "common/plan/model_layout.h"
 #include "worker/device/island.h"
 #include "worker/device/pass_graph.h"
+#include "worker/device/pass_kernels.h"
 #include "worker/device/step_kernels.h"
 #include "worker/model/arena.h"
 #include "worker/model/model.h"
@@ -37,6 +38,9 @@ struct TrainerOptions {
   // on all ranks' devices: ranks must all do the same.
   StepKernels* kernels = nullptr;
   HostFeed* feed = nullptr;  // of the device, for a step's tokens: as in ModelOptions
+  // Of the device, outlive the trainer: used where they agree with LibTorch's operators on this device. Ranks of an
+  // island may differ, which exchange gradients and not what those are made of.
+  PassKernels* pass_kernels = nullptr;
   // Of the device, outlives the trainer: a step's passes are recorded once and played, where that does what launches
   // do. Not in an island, whose gradients are exchanged meanwhile. Null: they are launched.
   PassRecorder* recorder = nullptr;
@@ -94,6 +98,9 @@ class Trainer {
   // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were. In an
   // island the first step may bring one, since the ranks agree there.
   const absl::Status& kernels_refused() const;
+  // Those of the options where they are used, else null; and why they are not although they were given, as above.
+  PassKernels* pass_kernels() const;
+  const absl::Status& pass_kernels_refused() const;
   // Why passes are launched one by one although a recorder was given: one sentence; OK when they are not or none was.
   const absl::Status& recording_refused() const;
   bool plays() const;  // a recording: it was proved

@@ -315,6 +315,42 @@ TEST_F(GpuForm, ARecordingIsAlwaysClosed) {
   EXPECT_EQ(Asked(), "open bad begin bad end close free");
 }
 
+TEST_F(GpuForm, KernelsOfAPassAreThePluginsOrNone) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  EXPECT_EQ((*OpenDevice(plugin_, "cuda:0"))->pass_kernels(), nullptr) << "of an older plugin";
+  EXPECT_EQ(OpenCpuDevice()->pass_kernels(), nullptr);
+  atoll_gpu_table table{};
+  std::memcpy(&table, plugin_.table, plugin_.table->table_bytes);
+  table.table_bytes = sizeof table;
+  // Each is refused where it is given nothing to do.
+  table.judge = [](atoll_gpu_context*, const atoll_gpu_judging* j) {
+    return Asked() += " judge", j->rows > 0 ? 0 : -1;
+  };
+  table.gate = [](atoll_gpu_context*, const atoll_gpu_gating* g) { return Asked() += " gate", g->rows > 0 ? 0 : -1; };
+  table.gate_back = [](atoll_gpu_context*, const atoll_gpu_gating* g) {
+    return Asked() += " back", g->rows > 0 ? 0 : -1;
+  };
+  table.turn = [](atoll_gpu_context*, const atoll_gpu_turning* t) { return Asked() += " turn", t->heads > 0 ? 0 : -1; };
+  const auto device = OpenGpuDevice(&table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  PassKernels* const kernels = (*device)->pass_kernels();
+  ASSERT_NE(kernels, nullptr);
+  Asked().clear();
+  EXPECT_TRUE(kernels->Judge({.rows = 1}).ok());
+  EXPECT_TRUE(kernels->Gate({.rows = 1}).ok());
+  EXPECT_TRUE(kernels->GateBack({.rows = 1}).ok());
+  EXPECT_TRUE(kernels->Turn({.heads = 1}).ok());
+  EXPECT_EQ(Asked(), " judge gate back turn");
+  const auto expect_told = [](const absl::Status& status, absl::string_view what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(status.message().find(absl::StrCat(what, " failed on the GPU: ")), 0u) << status;
+  };
+  expect_told(kernels->Judge({}), "the loss of some scores");
+  expect_told(kernels->Gate({}), "SwiGLU");
+  expect_told(kernels->GateBack({}), "the gradient of SwiGLU");
+  expect_told(kernels->Turn({}), "the rotary embedding");
+}
+
 TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());

@@ -22,9 +22,11 @@ TEST(GpuDevice, TrainsWithItsOwnKernelsAndFeed) {
   const auto device = OpenGpuDevice(Plugin().table, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_NE((*device)->step_kernels(), nullptr);
+  ASSERT_NE((*device)->pass_kernels(), nullptr);
   const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
   ASSERT_TRUE(feed.ok()) << feed.status();
-  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true}, (*device)->step_kernels(), feed->get());
+  const auto cpu = LossAfter(5, {}),
+             gpu = LossAfter(5, {.gpu = true}, {(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()});
   ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
 }
@@ -36,8 +38,10 @@ TEST(GpuDevice, TrainsByRecordedPasses) {
   ASSERT_NE((*device)->pass_recorder(), nullptr);
   const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
   ASSERT_TRUE(feed.ok()) << feed.status();
-  const auto launched = LossAfter(12, {.gpu = true}, (*device)->step_kernels(), feed->get()),
-             played = LossAfter(12, {.gpu = true}, (*device)->step_kernels(), feed->get(), (*device)->pass_recorder());
+  Own own{(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()};
+  const auto launched = LossAfter(12, {.gpu = true}, own);
+  own.recorder = (*device)->pass_recorder();
+  const auto played = LossAfter(12, {.gpu = true}, own);
   ASSERT_TRUE(launched.ok() && played.ok()) << launched.status() << played.status();
   EXPECT_NEAR(*launched, *played, 1e-3);
 }

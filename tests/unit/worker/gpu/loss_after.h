@@ -29,19 +29,28 @@ inline std::vector<int32_t> Tokens() {
   return tokens;
 }
 
-inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr,
-                                        HostFeed* feed = nullptr, PassRecorder* recorder = nullptr) {
+// What of a device is used beside LibTorch.
+struct Own {
+  StepKernels* kernels = nullptr;
+  PassKernels* pass_kernels = nullptr;
+  HostFeed* feed = nullptr;
+  PassRecorder* recorder = nullptr;
+};
+
+inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, const Own& own = {}) {
   const JobSpec job = TinyJob();
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
   TrainerOptions options;
   options.device = device;
-  options.kernels = kernels;
-  options.feed = feed;
-  options.recorder = recorder;
+  options.kernels = own.kernels;
+  options.pass_kernels = own.pass_kernels;
+  options.feed = own.feed;
+  options.recorder = own.recorder;
   options.available_bytes = uint64_t{1} << 30;
   ATOLL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(job, layout, options, clock));
   ATOLL_RETURN_IF_ERROR(trainer->kernels_refused());
+  ATOLL_RETURN_IF_ERROR(trainer->pass_kernels_refused());
   std::vector<float> initial(layout.elements);
   InitialParameters(layout, 3, 0, initial);
   ATOLL_RETURN_IF_ERROR(trainer->parameters().Write(0, initial));
@@ -51,7 +60,7 @@ inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKern
     loss = report.loss;
   }
   ATOLL_RETURN_IF_ERROR(trainer->recording_refused());
-  if (recorder != nullptr && !trainer->plays()) return absl::InternalError("no recording was made");
+  if (own.recorder != nullptr && !trainer->plays()) return absl::InternalError("no recording was made");
   return loss;
 }
 

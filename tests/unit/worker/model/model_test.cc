@@ -8,6 +8,7 @@
 
 #include "common/base/random.h"
 #include "gtest/gtest.h"
+#include "tests/unit/worker/gpu/host_pass_kernels.h"
 #include "tests/unit/worker/model/reference_llama.h"
 
 namespace atl {
@@ -138,6 +139,12 @@ void ExpectGradientsOfTheReference(const Shape& shape, const ModelOptions& optio
 TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) { ExpectGradientsOfTheReference(GetParam(), {}); }
 
 TEST_P(ModelShapes, GradientsByAutogradDoAsWell) { ExpectGradientsOfTheReference(GetParam(), {.as_on_gpu = true}); }
+
+TEST_P(ModelShapes, GradientsByAGpusKernelsDoAsWell) {
+  HostPassKernels kernels;
+  ExpectGradientsOfTheReference(GetParam(), {.kernels = &kernels, .as_on_gpu = true});
+  EXPECT_GT(kernels.calls(), 0u);
+}
 
 // Of 16 targets, the last rows fewer than the others.
 TEST_P(ModelShapes, SoTheyDoWithScoresOfSomeRowsAtATime) {

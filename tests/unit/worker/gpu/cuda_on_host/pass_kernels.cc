@@ -1,0 +1,1 @@
+#include "worker/gpu/pass_kernels.cu"  // as plain C++
