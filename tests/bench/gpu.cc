@@ -12,9 +12,9 @@
 //   AdamW                      32n parameters, gradients and moments read and written
 //   AdamW, rounded to bf16     34n
 // and of n values in bf16, as a model's pass has them between its products:
-//   judge                      4n        rows of 32,768 scores become their gradients
+//   judge                      4n        rows of scores become their gradients: 32,768 of them, 1,024 of small ranges
 //   SwiGLU, its gradient       3n, 5n    of n gates and ups
-//   rotary embedding           4n
+//   rotary embedding           4n        32 heads of 128, 4 of small ranges
 #include <ATen/ops/full.h>
 #include <ATen/ops/mm.h>
 
@@ -77,9 +77,10 @@ class Card {
     for (at::Tensor& matrix : matrices_) {
       matrix = at::full({side_, side_}, 0.5, at::TensorOptions().dtype(at::kBFloat16).device(ToTorch(kCard)));
     }
-    const auto n = static_cast<int64_t>(elements / kRow * kRow);
+    shape_ = elements < kSmall ? PassShape{1024, 4, 2} : PassShape{32768, 32, 1024};
+    const auto n = static_cast<int64_t>(elements / shape_.row * shape_.row);
     for (at::Tensor& held : of_pass_) held = at::full({n}, 0.5, matrices_[0].options());
-    targets_ = at::full({n / kRow}, 7, matrices_[0].options().dtype(at::kLong));
+    targets_ = at::full({n / shape_.row}, 7, matrices_[0].options().dtype(at::kLong));
   }
   ~Card() {
     window_.reset();
@@ -190,39 +191,42 @@ class Card {
     });
   }
 
-  // Half of the values are what is made, where that is half as many.
   std::vector<Variant> OfPass() {
     const auto n = static_cast<uint64_t>(of_pass_[0].numel());
     void *const in = of_pass_[0].data_ptr(), *const out = of_pass_[1].data_ptr(), *const above = of_pass_[2].data_ptr();
-    const auto bytes = [n](uint64_t of_value) { return static_cast<double>(of_value * n); };
-    const auto losses = reinterpret_cast<float*>(sums_->memory().data());
-    const atoll_gpu_judging judging = {
-        ATOLL_GPU_TYPE_BF16, 1, in, targets_.const_data_ptr<int64_t>(), losses, n / kRow, kRow, 0, 0};
-    const atoll_gpu_gating gating = {ATOLL_GPU_TYPE_BF16, kRow / 2, n / kRow, in, nullptr, out};
-    const atoll_gpu_gating back = {ATOLL_GPU_TYPE_BF16, kRow / 2, n / kRow, in, above, out};
-    constexpr uint32_t kHead = 128, kHeads = 32, kLength = 1024;
-    const auto sequences = static_cast<uint32_t>(n / (kLength * kHeads * kHead));
-    const uint64_t strides[3] = {uint64_t{kLength} * kHeads * kHead, kHeads * kHead, kHead};
+    auto* const losses = reinterpret_cast<float*>(sums_->memory().data());
+    const uint64_t rows = n / shape_.row, sequence = uint64_t{shape_.length} * shape_.heads * kHead;
+    const atoll_gpu_judging judging = {ATOLL_GPU_TYPE_BF16, 1, in, targets_.const_data_ptr<int64_t>(), losses, rows,
+                                       shape_.row,          0, 0};
+    const atoll_gpu_gating gating = {ATOLL_GPU_TYPE_BF16, shape_.row / 2, rows, in, nullptr, out};
+    const atoll_gpu_gating back = {ATOLL_GPU_TYPE_BF16, shape_.row / 2, rows, in, above, out};
     const atoll_gpu_turning turning = {ATOLL_GPU_TYPE_BF16,
                                        0,
-                                       sequences,
-                                       kLength,
-                                       kHeads,
+                                       static_cast<uint32_t>(n / sequence),
+                                       shape_.length,
+                                       shape_.heads,
                                        kHead,
                                        in,
-                                       {strides[0], strides[1], strides[2]},
+                                       {sequence, uint64_t{shape_.heads} * kHead, kHead},
                                        out,
-                                       {strides[0], strides[1], strides[2]},
+                                       {sequence, uint64_t{shape_.heads} * kHead, kHead},
                                        above,
                                        above,
-                                       kLength};
-    return {Calls("judge scores", bytes(4), [this, judging] { return table_.judge(context_, &judging); }),
-            Calls("SwiGLU", bytes(3), [this, gating] { return table_.gate(context_, &gating); }),
-            Calls("SwiGLU, its gradient", bytes(5), [this, back] { return table_.gate_back(context_, &back); }),
-            Calls("rotary embedding", bytes(4), [this, turning] { return table_.turn(context_, &turning); })};
+                                       shape_.length};
+    const auto bytes = [](uint64_t of_value, uint64_t values) { return static_cast<double>(of_value * values); };
+    return {Calls("judge scores", bytes(4, n), [this, judging] { return table_.judge(context_, &judging); }),
+            Calls("SwiGLU", bytes(3, n), [this, gating] { return table_.gate(context_, &gating); }),
+            Calls("SwiGLU, its gradient", bytes(5, n), [this, back] { return table_.gate_back(context_, &back); }),
+            Calls("rotary embedding", bytes(4, turning.sequences * sequence),
+                  [this, turning] { return table_.turn(context_, &turning); })};
   }
 
-  static constexpr uint32_t kRow = 32768;  // of scores, or of gates and ups
+  static constexpr size_t kSmall = size_t{4} << 20;  // a sequence of heads
+  static constexpr uint32_t kHead = 128;
+  struct PassShape {
+    uint32_t row = 0;  // of scores, or of gates and ups
+    uint32_t heads = 0, length = 0;
+  };
 
   const atoll_gpu_table& table_;
   const size_t elements_;
@@ -234,6 +238,7 @@ class Card {
   std::array<at::Tensor, 3> matrices_;
   std::array<at::Tensor, 3> of_pass_;  // in bf16
   at::Tensor targets_;
+  PassShape shape_;
   int64_t side_ = 0;
 };
 

@@ -9,8 +9,9 @@
 //       two steps of a small model in each precision: that it works
 //
 // --model 6m (the default), 124m or 1b names the model, --device gpu the plugin's first device: without one the program
-// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played. Batches are drawn from a chain
-// of tokens that can be learnt, so that loss curves fall and can be compared.
+// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played, --pass-kernels libtorch has
+// what lies between products done by LibTorch's operators. Batches are drawn from a chain of tokens that can be learnt,
+// so that loss curves fall and can be compared.
 #include <malloc.h>
 
 #include <algorithm>

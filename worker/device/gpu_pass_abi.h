@@ -14,7 +14,7 @@ typedef enum atoll_gpu_type { ATOLL_GPU_TYPE_FP32 = 0, ATOLL_GPU_TYPE_BF16 = 1 }
 
 /* Rows of scores to be judged: of a row x with the target t, l = logsumexp(x), its loss is l - x[t], and
  * scale * d(loss + z_loss * l^2) / d(x) takes its place where gradients are wanted. All in fp32, rounded where a score
- * is bf16. A row with NaN or infinity has NaN as its loss. */
+ * is bf16. A row with NaN or +infinity has NaN as its loss and gradients. */
 typedef struct atoll_gpu_judging {
   int32_t type;           /* atoll_gpu_type */
   int32_t gradients;      /* 0: the scores stay as they are */

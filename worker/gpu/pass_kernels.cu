@@ -17,6 +17,9 @@ using pass_math::Fp32;
 using score_math::Part;
 
 constexpr uint32_t kThreads = 256;
+// Of a row of at least kLongRow scores: with fewer threads more rows are under way than the second-level cache holds.
+constexpr uint32_t kMostThreads = 1024;
+constexpr uint64_t kLongRow = 16384;
 constexpr uint32_t kWarp = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 constexpr uint64_t kWideBytes = 16;
@@ -61,26 +64,26 @@ __device__ inline Part JoinedByAll(Part mine, Part* of_warps) {
   if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
   __syncthreads();
   Part all = of_warps[0];
-  for (uint32_t warp = 1; warp < kThreads / kWarp; ++warp) all = score_math::Joined(all, of_warps[warp]);
+  for (uint32_t warp = 1; warp < blockDim.x / kWarp; ++warp) all = score_math::Joined(all, of_warps[warp]);
   return all;
 }
 
 template <typename Format, uint32_t kCount>
-__global__ void __launch_bounds__(kThreads) Judge(atoll_gpu_judging j) {
-  __shared__ Part of_warps[kThreads / kWarp];
+__global__ void __launch_bounds__(kMostThreads, 2) Judge(atoll_gpu_judging j) {
+  __shared__ Part of_warps[kMostThreads / kWarp];
   for (uint64_t row = blockIdx.x; row < j.rows; row += gridDim.x) {
     WordOf<Format>* const scores = static_cast<WordOf<Format>*>(j.scores) + row * j.vocab;
     const uint32_t target = static_cast<uint32_t>(j.targets[row]);
     const float of_target = Format::Value(scores[target]);  // before another thread makes a gradient of it
     Part mine = score_math::Nothing();
-    for (uint32_t at = threadIdx.x * kCount; at < j.vocab; at += kThreads * kCount) {
+    for (uint32_t at = threadIdx.x * kCount; at < j.vocab; at += blockDim.x * kCount) {
       mine = score_math::With(mine, Load<Format, kCount>(scores + at).x, kCount);
     }
     const float log_sum = score_math::LogSum(JoinedByAll(mine, of_warps));
     if (threadIdx.x == 0) j.losses[row] = log_sum - of_target;
     if (j.gradients != 0) {
       const float factor = score_math::FactorOf(log_sum, j.scale, j.z_loss);
-      for (uint32_t at = threadIdx.x * kCount; at < j.vocab; at += kThreads * kCount) {
+      for (uint32_t at = threadIdx.x * kCount; at < j.vocab; at += blockDim.x * kCount) {
         auto values = Load<Format, kCount>(scores + at);
         for (uint32_t i = 0; i < kCount; ++i) {
           values.x[i] = score_math::Gradient(values.x[i], log_sum, factor, at + i == target ? j.scale : 0.0f);
@@ -201,7 +204,7 @@ cudaError_t JudgeOnDevice(const atoll_gpu_judging& j, cudaStream_t stream) {
     using Format = decltype(format);
     const bool wide = AreWide({j.scores}) && AreMultiples({j.vocab}, Format::kWide);
     const auto kernel = wide ? Judge<Format, Format::kWide> : Judge<Format, 1>;
-    return Launch(kernel, GridOf(j.rows), kThreads, stream, j);
+    return Launch(kernel, GridOf(j.rows), j.vocab < kLongRow ? kThreads : kMostThreads, stream, j);
   });
 }
 

@@ -17,7 +17,8 @@ namespace atl::gpu {
 // Values of one call, but for judging: indices are of 32 bits.
 constexpr uint64_t kMostItems = uint64_t{1} << 31;
 
-// Reads each score once, or twice and writes it once with `gradients`: a row's second reading finds it in the cache.
+// Reads each score once, or twice and writes it once with `gradients`. The second reading of a row finds it in the
+// second-level cache of 40 MB or more where scores are bf16 and a row has 75,000 at most.
 cudaError_t JudgeOnDevice(const atoll_gpu_judging& judging, cudaStream_t stream);
 // Reads two values for each that it writes.
 cudaError_t GateOnDevice(const atoll_gpu_gating& gating, cudaStream_t stream);

@@ -1,10 +1,10 @@
-// The arithmetic of the loss at the head of a model for one score and for sums of them, for kernels (score_kernels.cu)
+// The arithmetic of the loss at the head of a model for one score and for sums of them, for kernels (pass_kernels.cu)
 // and for plain C++17 alike: of a row of scores x and its target t
 //
 //   l = logsumexp(x);  loss = l - x[t];  d(loss + z l^2) / d(x[i]) = p[i] (1 + 2 z l) - [i = t],  p[i] = exp(x[i] - l)
 //
 // Everything is fp32. A row is added up in parts, each beside the largest score that it has met, so that no exponential
-// overflows; joined in an order that the size of the row decides. NaN or infinity among the scores makes l NaN, and
+// overflows; joined in an order that the size of the row decides. NaN or +infinity among the scores makes l NaN, and
 // with it loss and gradients; -infinity has the probability 0. No errors, no state; safe on every thread.
 #ifndef ATOLL_WORKER_GPU_SCORE_MATH_H_
 #define ATOLL_WORKER_GPU_SCORE_MATH_H_
@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "worker/gpu/codec_math.h"
+#include "worker/gpu/pass_math.h"
 
 namespace atl::score_math {
 
@@ -25,7 +26,7 @@ ATOLL_HOST_DEVICE inline Part Nothing() { return {codec_math::FloatOf(0xff7fffff
 
 // What a sum beside `from` becomes beside `to`, which is not smaller. A sum of nothing stays so.
 ATOLL_HOST_DEVICE inline float Beside(float sum, float from, float to) {
-  return from == to || sum == 0.0f ? sum : sum * expf(from - to);
+  return from == to || sum == 0.0f ? sum : sum * pass_math::Exp(from - to);
 }
 
 ATOLL_HOST_DEVICE inline Part Joined(Part a, Part b) {
@@ -38,7 +39,7 @@ ATOLL_HOST_DEVICE inline Part With(Part part, const float* scores, uint32_t coun
   float largest = part.largest;
   for (uint32_t i = 0; i < count; ++i) largest = fmaxf(largest, scores[i]);
   float sum = Beside(part.sum, part.largest, largest);
-  for (uint32_t i = 0; i < count; ++i) sum = sum + expf(scores[i] - largest);
+  for (uint32_t i = 0; i < count; ++i) sum = sum + pass_math::Exp(scores[i] - largest);
   return {largest, sum};
 }
 
@@ -49,7 +50,7 @@ ATOLL_HOST_DEVICE inline float FactorOf(float log_sum, float scale, float z_loss
   return z_loss == 0.0f ? scale : scale * (1.0f + 2.0f * z_loss * log_sum);
 }
 ATOLL_HOST_DEVICE inline float Gradient(float score, float log_sum, float factor, float of_target) {
-  return expf(score - log_sum) * factor - of_target;
+  return pass_math::Exp(score - log_sum) * factor - of_target;
 }
 
 }  // namespace atl::score_math

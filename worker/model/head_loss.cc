@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "worker/model/model.h"
 #include "worker/model/pass_ops.h"
 
@@ -16,57 +17,52 @@ namespace {
 constexpr int64_t kScoresAtOnce = int64_t{1} << 26;
 constexpr int64_t kLeastRows = 256;
 
-// Some rows.
-struct Part {
-  Part(const HeadInputs& in, int64_t first)
-      : count(std::min(in.rows_at_once, in.hidden.size(0) - first)),
-        hidden(in.hidden.narrow(0, first, count)),
-        targets(in.targets.narrow(0, first, count)),
-        scores(at::mm(hidden, in.head.t())) {}
-  int64_t count;
-  at::Tensor hidden, targets, scores;
-};
-
-// What is wanted of the scores of some rows: their loss, and with `scale` its gradient.
-struct Verdict {
-  at::Tensor loss;      // double
-  at::Tensor gradient;  // of the scores' type, or undefined
-};
-
 // Scores are judged in fp32, and fp32 while they are.
-Verdict Judged(Part& part, std::optional<double> scale, double z_loss) {
-  at::Tensor scores = std::exchange(part.scores, {}).to(at::kFloat);
-  const at::Tensor targets = part.targets.unsqueeze(1);
+Verdict ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
+  const at::ScalarType type = scores.scalar_type();
+  scores = scores.to(at::kFloat);
+  const at::Tensor columns = targets.unsqueeze(1);
   const at::Tensor log_sums = scores.logsumexp(1, /*keepdim=*/true);
-  Verdict out{(log_sums - scores.gather(1, targets)).sum(at::kDouble), {}};
+  Verdict out{(log_sums - scores.gather(1, columns)).sum(at::kDouble), {}};
   if (!scale.has_value()) return out;
   // d(-log p + z_loss logsumexp^2) = p (1 + 2 z_loss logsumexp) - one at the target
   at::Tensor gradient = scores.sub_(log_sums).exp_();
   gradient.mul_(z_loss == 0 ? at::full({}, *scale, gradient.options())
                             : log_sums.mul(2 * z_loss).add_(1.0).mul_(*scale));
-  gradient.scatter_add_(1, targets, at::full({part.count, 1}, -*scale, gradient.options()));
-  out.gradient = gradient.to(part.hidden.scalar_type());
+  gradient.scatter_add_(1, columns, at::full(columns.sizes(), -*scale, gradient.options()));
+  out.gradient = gradient.to(type);
   return out;
 }
 
-// The gradient takes the scores' place.
-Verdict JudgedByKernels(PassKernels& kernels, Part& part, std::optional<double> scale, double z_loss) {
-  const at::Tensor losses = at::empty({part.count}, part.scores.options().dtype(at::kFloat));
-  const at::Tensor targets = part.targets.contiguous();
-  OrThrow(kernels.Judge({.type = TypeOf(part.scores),
+Verdict ByKernels(PassKernels& kernels, const at::Tensor& scores, const at::Tensor& targets,
+                  std::optional<double> scale, double z_loss) {
+  const at::Tensor losses = at::empty(targets.sizes(), scores.options().dtype(at::kFloat));
+  const at::Tensor of_rows = targets.contiguous();
+  ATOLL_CHECK(scores.is_contiguous(), "rows of scores have no room between them");
+  OrThrow(kernels.Judge({.type = TypeOf(scores),
                          .gradients = scale.has_value() ? 1 : 0,
-                         .scores = part.scores.data_ptr(),
-                         .targets = targets.const_data_ptr<int64_t>(),
+                         .scores = scores.data_ptr(),
+                         .targets = of_rows.const_data_ptr<int64_t>(),
                          .losses = losses.data_ptr<float>(),
-                         .rows = static_cast<uint64_t>(part.count),
-                         .vocab = static_cast<uint64_t>(part.scores.size(1)),
+                         .rows = static_cast<uint64_t>(scores.size(0)),
+                         .vocab = static_cast<uint64_t>(scores.size(1)),
                          .scale = static_cast<float>(scale.value_or(0)),
                          .z_loss = static_cast<float>(z_loss)}));
-  return {losses.sum(at::kDouble), scale.has_value() ? part.scores : at::Tensor()};
+  return {losses.sum(at::kDouble), scale.has_value() ? scores : at::Tensor()};
 }
 
-Verdict Judge(const HeadInputs& in, Part& part, std::optional<double> scale, double z_loss) {
-  return in.kernels != nullptr ? JudgedByKernels(*in.kernels, part, scale, z_loss) : Judged(part, scale, z_loss);
+// Some rows of what the head judges.
+struct Part {
+  Part(const HeadInputs& in, int64_t first)
+      : count(std::min(in.rows_at_once, in.hidden.size(0) - first)),
+        hidden(in.hidden.narrow(0, first, count)),
+        targets(in.targets.narrow(0, first, count)) {}
+  int64_t count;
+  at::Tensor hidden, targets;
+};
+
+Verdict JudgePart(const HeadInputs& in, const Part& part, std::optional<double> scale, double z_loss) {
+  return Judge(at::mm(part.hidden, in.head.t()), part.targets, scale, z_loss, in.kernels);
 }
 
 void AddProduct(const at::Tensor& place, const at::Tensor& left, const at::Tensor& right) {
@@ -81,12 +77,17 @@ void AddProduct(const at::Tensor& place, const at::Tensor& left, const at::Tenso
 
 int64_t ScoreRows(int64_t vocab) { return std::max(kLeastRows, kScoresAtOnce / vocab); }
 
+Verdict Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
+              PassKernels* kernels) {
+  if (kernels != nullptr) return ByKernels(*kernels, scores, targets, scale, z_loss);
+  return ByLibTorch(std::move(scores), targets, scale, z_loss);
+}
+
 at::Tensor HeadLoss(const HeadInputs& in) {
   const at::NoGradGuard no_grad;
   at::Tensor loss = at::zeros({}, in.hidden.options().dtype(at::kDouble));
   for (int64_t first = 0; first < in.hidden.size(0); first += in.rows_at_once) {
-    Part part(in, first);
-    loss += Judge(in, part, std::nullopt, 0).loss;
+    loss += JudgePart(in, Part(in, first), std::nullopt, 0).loss;
   }
   return loss;
 }
@@ -95,8 +96,8 @@ HeadOutcome HeadLossAndGradients(const HeadInputs& in, double scale, double z_lo
   const at::NoGradGuard no_grad;
   HeadOutcome out{at::zeros({}, in.hidden.options().dtype(at::kDouble)), at::empty_like(in.hidden)};
   for (int64_t first = 0; first < in.hidden.size(0); first += in.rows_at_once) {
-    Part part(in, first);
-    const Verdict verdict = Judge(in, part, scale, z_loss);
+    const Part part(in, first);
+    const Verdict verdict = JudgePart(in, part, scale, z_loss);
     out.loss += verdict.loss;
     at::Tensor place = out.hidden_gradient.narrow(0, first, part.count);
     at::mm_out(place, verdict.gradient, in.head);

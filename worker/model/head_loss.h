@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "worker/device/pass_kernels.h"
 
@@ -19,6 +20,15 @@ struct HeadInputs {
   int64_t rows_at_once = 0;
   PassKernels* kernels = nullptr;  // of the device; null: LibTorch's operators
 };
+
+// What is wanted of the scores of some rows: their loss, double, and with `scale` its gradient, of their type.
+struct Verdict {
+  at::Tensor loss, gradient;
+};
+// Of `scores` [rows, vocab] and `targets` int64 [rows]; otherwise as HeadLossAndGradients has them. The scores are used
+// up: a gradient by kernels takes their place.
+Verdict Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
+              PassKernels* kernels);
 
 // The sum over targets of -log p(target), double, on the device: reading it waits for the device.
 at::Tensor HeadLoss(const HeadInputs& in);

@@ -77,9 +77,9 @@ class Trainer {
   // The same on every rank of the island at once: `share` is this rank's part of a batch with `targets` in all, and may
   // be empty. Loss, norm and tokens are the island's, gradients are weighted by targets, and the ranks stay equal bit
   // for bit. A gradient differs from what one process has of the whole batch as with another micro-batch, by rounding:
-  // in fp32 at most 2e-5 of it and 1e-7; in bf16 at most 2^-8 of its tensor's norm, with the same micro-batch 1e-6 of
-  // it. Unavailable when a rank is lost. After any error on this rank alone it must break the island: the others wait
-  // for it.
+  // in fp32 at most 2e-5 of it and 1e-7; in bf16 at most 2^-8 of its tensor's norm, with the same micro-batch, and the
+  // same kernels used on all ranks, 1e-6 of it. Unavailable when a rank is lost. After any error on this rank alone it
+  // must break the island: the others wait for it.
   absl::StatusOr<StepReport> StepShare(const TokenBatch& share, uint64_t targets, double learning_rate);
 
   // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host()

@@ -26,9 +26,13 @@ TEST(GpuDevice, TrainsWithItsOwnKernelsAndFeed) {
   const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
   ASSERT_TRUE(feed.ok()) << feed.status();
   const auto cpu = LossAfter(5, {}),
-             gpu = LossAfter(5, {.gpu = true}, {(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()});
-  ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
+             gpu = LossAfter(5, {.gpu = true}, {(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()}),
+             bf16 = LossAfter(
+                 5, {.gpu = true},
+                 {(*device)->step_kernels(), (*device)->pass_kernels(), feed->get(), nullptr, Precision::kBf16});
+  ASSERT_TRUE(cpu.ok() && gpu.ok() && bf16.ok()) << cpu.status() << gpu.status() << bf16.status();
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
+  EXPECT_NEAR(*cpu, *bf16, 2e-2 * *cpu);
 }
 
 TEST(GpuDevice, TrainsByRecordedPasses) {

@@ -1,25 +1,22 @@
 // The plugin's kernels themselves, threads, warps and barriers and all, run on the host (cuda_on_host): the bytes, bits
 // and sums of the host's own code, at aligned and odd addresses, and nothing beyond the end of a range.
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/random.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/gpu/adamw_cases.h"
 #include "tests/unit/worker/gpu/codec_cases.h"
 #include "tests/unit/worker/gpu/form_cases.h"
+#include "tests/unit/worker/gpu/host_pass_kernels.h"
+#include "tests/unit/worker/gpu/pass_cases.h"
 #include "worker/device/step_kernels.h"
 #include "worker/gpu/codec_kernels.h"
 #include "worker/gpu/form_kernels.h"
 #include "worker/gpu/form_math.h"
-#include "worker/gpu/pass_kernels.h"
 #include "worker/gpu/step_kernels.h"
 
 namespace atl {
@@ -163,207 +160,43 @@ TEST(KernelsOnHost, MergesAreThoseOfTheHost) {
   }
 }
 
-// Values as a type holds them, at `shift` of them behind an aligned address; none is to be touched behind.
-class Held {
+// What the cases of a pass lie in.
+class HostPlace final : public pass_cases::Place {
  public:
-  Held(int32_t type, size_t shift, const std::vector<double>& values)
-      : type_(type), shift_(shift), elements_(values.size()), memory_((shift + elements_ + 1 + 3) / 4 + 1) {
-    for (size_t i = 0; i < elements_; ++i) Put(i, values[i]);
-    Put(elements_, kBeyond);
+  void* Put(std::span<const std::byte> bytes) override {
+    held_.emplace_back((bytes.size() + sizeof(Sixteen) - 1) / sizeof(Sixteen));
+    std::memcpy(held_.back().data(), bytes.data(), bytes.size());
+    return held_.back().data();
   }
-  void* data() { return At(0); }
-  double operator[](size_t i) const {
-    return type_ == ATOLL_GPU_TYPE_FP32
-               ? *static_cast<const float*>(At(i))
-               : codec_math::FloatOf(codec_math::BitsFromBfloat16(*static_cast<const uint16_t*>(At(i))));
-  }
-  void ExpectUntouchedBehind() const { EXPECT_EQ((*this)[elements_], kBeyond) << "a kernel writes beyond its end"; }
+  void Take(const void* from, std::span<std::byte> bytes) override { std::memcpy(bytes.data(), from, bytes.size()); }
+  PassKernels& kernels() override { return kernels_; }
 
  private:
-  struct alignas(16) Four {
-    float values[4];
+  struct alignas(16) Sixteen {
+    std::byte bytes[16];
   };
-  size_t width() const { return type_ == ATOLL_GPU_TYPE_FP32 ? 4 : 2; }
-  void* At(size_t i) { return reinterpret_cast<std::byte*>(memory_.data()) + (shift_ + i) * width(); }
-  const void* At(size_t i) const { return const_cast<Held*>(this)->At(i); }
-  void Put(size_t i, double value) {
-    const auto x = static_cast<float>(value);
-    if (type_ == ATOLL_GPU_TYPE_FP32) {
-      *static_cast<float*>(At(i)) = x;
-    } else {
-      *static_cast<uint16_t*>(At(i)) = adamw_math::Rounded(x);
-    }
-  }
-  const int32_t type_;
-  const size_t shift_, elements_;
-  std::vector<Four> memory_;
+  std::vector<std::vector<Sixteen>> held_;
+  HostPassKernels kernels_;
 };
-
-constexpr std::array<int32_t, 2> kTypes = {ATOLL_GPU_TYPE_FP32, ATOLL_GPU_TYPE_BF16};
-// What a result may differ by, of 1: the roundings of fp32, or one of bf16.
-double SlackOf(int32_t type) { return type == ATOLL_GPU_TYPE_FP32 ? 1e-5 : 0x1p-8; }
-
-std::vector<double> Spread(uint64_t key, size_t elements, double largest) {
-  Rng random(key);
-  std::vector<double> out(elements);
-  for (double& x : out) x = (random.Uniform() * 2 - 1) * largest;
-  return out;
-}
-
-struct JudgeCase {
-  int32_t type = ATOLL_GPU_TYPE_FP32;
-  size_t rows = 3, vocab = 1, shift = 0;
-  double scale = 0.25, z_loss = 0;
-  bool gradients = true;
-};
-
-void ExpectJudged(const JudgeCase& c) {
-  const std::string what = absl::StrCat("type ", c.type, ", ", c.vocab, " scores, shift ", c.shift);
-  Held scores(c.type, c.shift, Spread(c.vocab, c.rows * c.vocab, 9));
-  std::vector<double> before(c.rows * c.vocab);
-  for (size_t i = 0; i < before.size(); ++i) before[i] = scores[i];
-  std::vector<int64_t> targets(c.rows);
-  for (size_t row = 0; row < c.rows; ++row) targets[row] = static_cast<int64_t>((row * 7919 + c.vocab - 1) % c.vocab);
-  std::vector<float> losses(c.rows + 1, kBeyond);
-  ASSERT_EQ(gpu::JudgeOnDevice({c.type, c.gradients ? 1 : 0, scores.data(), targets.data(), losses.data(), c.rows,
-                                c.vocab, static_cast<float>(c.scale), static_cast<float>(c.z_loss)},
-                               nullptr),
-            cudaSuccess);
-  scores.ExpectUntouchedBehind();
-  EXPECT_EQ(losses.back(), kBeyond) << what;
-  for (size_t row = 0; row < c.rows; ++row) {
-    const auto of = std::span(before).subspan(row * c.vocab, c.vocab);
-    double sum = 0;
-    for (const double x : of) sum += std::exp(x);
-    const double log_sum = std::log(sum);
-    const auto target = static_cast<size_t>(targets[row]);
-    EXPECT_NEAR(losses[row], log_sum - of[target], 2e-5) << what << ", row " << row;
-    for (size_t i = 0; i < c.vocab; ++i) {
-      const double p = std::exp(of[i] - log_sum);
-      const double wanted = c.gradients ? c.scale * (p * (1 + 2 * c.z_loss * log_sum) - (i == target ? 1 : 0)) : of[i];
-      ASSERT_NEAR(scores[row * c.vocab + i], wanted, SlackOf(c.type) * std::fabs(wanted) + (c.gradients ? 1e-6 : 0))
-          << what << ", row " << row << ", score " << i;
-    }
-  }
-}
 
 TEST(KernelsOnHost, ScoresAreJudged) {
-  for (const int32_t type : kTypes) {
-    for (const size_t vocab : {1, 7, 8, 64, 1003, 2048, 4104}) {
-      ExpectJudged({.type = type, .vocab = vocab, .z_loss = vocab % 3 == 0 ? 1e-3 : 0});
-    }
-    ExpectJudged({.type = type, .vocab = 264, .shift = 1});
-    ExpectJudged({.type = type, .vocab = 264, .gradients = false});
-    ExpectJudged({.type = type, .rows = 1, .vocab = 8, .scale = 0});
-  }
+  HostPlace place;
+  pass_cases::ExpectJudged(place);
 }
 
-// In whichever lane it stands; what is impossible takes no part.
 TEST(KernelsOnHost, ScoresThatAreNotFiniteMakeNoLoss) {
-  constexpr float kInfinite = std::numeric_limits<float>::infinity();
-  for (const float bad : {kInfinite, std::numeric_limits<float>::quiet_NaN(), -kInfinite}) {
-    for (const size_t at : {size_t{0}, size_t{5}, size_t{2000}}) {
-      std::vector<float> scores(2048, 1.0f);
-      scores[at] = bad;
-      const int64_t target = 3;
-      float loss = 0;
-      ASSERT_EQ(gpu::JudgeOnDevice({ATOLL_GPU_TYPE_FP32, 0, scores.data(), &target, &loss, 1, 2048, 1, 0}, nullptr),
-                cudaSuccess);
-      if (bad < 0) {
-        EXPECT_NEAR(loss, std::log(2047.0), 1e-5) << at;
-      } else {
-        EXPECT_TRUE(std::isnan(loss)) << bad << " at " << at << " makes " << loss;
-      }
-    }
-  }
-  std::vector<float> scores(64, -kInfinite);
-  scores[40] = 2;
-  const int64_t target = 40;
-  float loss = 1;
-  ASSERT_EQ(gpu::JudgeOnDevice({ATOLL_GPU_TYPE_FP32, 0, scores.data(), &target, &loss, 1, 64, 1, 0}, nullptr),
-            cudaSuccess);
-  EXPECT_EQ(loss, 0.0f);
-}
-
-void ExpectGated(int32_t type, size_t rows, size_t width, size_t shift) {
-  const std::string what = absl::StrCat("type ", type, ", ", rows, " x ", width, ", shift ", shift);
-  Held in(type, shift, Spread(width, rows * 2 * width, 6)), above(type, shift, Spread(width + 1, rows * width, 2));
-  Held out(type, shift, std::vector<double>(rows * width)), back(type, shift, std::vector<double>(rows * 2 * width));
-  const auto columns = static_cast<uint32_t>(width);
-  ASSERT_EQ(gpu::GateOnDevice({type, columns, rows, in.data(), nullptr, out.data()}, nullptr), cudaSuccess);
-  ASSERT_EQ(gpu::GateBackOnDevice({type, columns, rows, in.data(), above.data(), back.data()}, nullptr), cudaSuccess);
-  out.ExpectUntouchedBehind(), back.ExpectUntouchedBehind();
-  const auto expect_near = [&](double got, double wanted, const char* of, size_t i) {
-    ASSERT_NEAR(got, wanted, SlackOf(type) * std::fabs(wanted) + 1e-6) << of << ", " << what << ", element " << i;
-  };
-  for (size_t i = 0; i < rows * width; ++i) {
-    const size_t first = i / width * 2 * width + i % width, second = first + width;
-    const double g = in[first], u = in[second], s = 1 / (1 + std::exp(-g));
-    expect_near(out[i], g * s * u, "SwiGLU", i);
-    expect_near(back[first], above[i] * u * s * (1 + g * (1 - s)), "of the gate", i);
-    expect_near(back[second], above[i] * g * s, "of the up", i);
-  }
+  HostPlace place;
+  pass_cases::ExpectNotFinite(place);
 }
 
 TEST(KernelsOnHost, GatesAndTheirGradients) {
-  for (const int32_t type : kTypes) {
-    for (const size_t width : {1, 5, 8, 24, 264}) ExpectGated(type, 3, width, 0);
-    ExpectGated(type, 2, 16, 1);
-    ExpectGated(type, 0, 16, 0);
-  }
-}
-
-// Heads that lie among others, turned into a place of their own, and back into theirs.
-void ExpectTurned(int32_t type, uint32_t head_dim, bool own_angles, size_t shift) {
-  constexpr uint32_t kSequences = 2, kLength = 3, kHeads = 2, kAll = 5;
-  const std::string what = absl::StrCat("type ", type, ", heads of ", head_dim, ", shift ", shift);
-  const size_t half = head_dim / 2, rows = own_angles ? kSequences * kLength : kLength;
-  Held in(type, shift, Spread(head_dim, kSequences * kLength * kAll * head_dim, 3));
-  Held out(type, shift, std::vector<double>(kSequences * kLength * kHeads * head_dim));
-  Held again(type, shift, std::vector<double>(kSequences * kLength * kAll * head_dim, 5));
-  std::vector<double> cosines = Spread(8, rows * half, 3), sines = cosines;
-  for (double& x : cosines) x = std::cos(x);
-  for (double& x : sines) x = std::sin(x);
-  Held cosine(type, shift, cosines), sine(type, shift, sines);
-  atoll_gpu_turning t = {type,          0,
-                         kSequences,    kLength,
-                         kHeads,        head_dim,
-                         in.data(),     {kLength * kAll * head_dim, kAll * head_dim, head_dim},
-                         out.data(),    {kLength * kHeads * head_dim, kHeads * head_dim, head_dim},
-                         cosine.data(), sine.data(),
-                         rows};
-  ASSERT_EQ(gpu::TurnOnDevice(t, nullptr), cudaSuccess);
-  out.ExpectUntouchedBehind();
-  t.back = 1;
-  t.in = out.data(), t.out = again.data();
-  std::swap(t.in_strides, t.out_strides);
-  ASSERT_EQ(gpu::TurnOnDevice(t, nullptr), cudaSuccess);
-  again.ExpectUntouchedBehind();
-  for (size_t row = 0; row < kSequences * kLength; ++row) {
-    for (size_t head = 0; head < kAll; ++head) {
-      const size_t from = (row * kAll + head) * head_dim, to = (row * kHeads + head) * head_dim;
-      for (size_t i = 0; i < half; ++i) {
-        if (head >= kHeads) {
-          EXPECT_EQ(again[from + i], 5) << what << ": a head that is not its own is touched";
-          continue;
-        }
-        const size_t angle = (own_angles ? row : row % kLength) * half + i;
-        const double x = in[from + i], y = in[from + half + i], c = cosine[angle], s = sine[angle];
-        ASSERT_NEAR(out[to + i], x * c - y * s, 6 * SlackOf(type)) << what << ", row " << row << ", element " << i;
-        ASSERT_NEAR(out[to + half + i], y * c + x * s, 6 * SlackOf(type)) << what << ", row " << row;
-        ASSERT_NEAR(again[from + i], x, 16 * SlackOf(type)) << what << ", row " << row << ", turned back";
-        ASSERT_NEAR(again[from + half + i], y, 16 * SlackOf(type)) << what << ", row " << row << ", turned back";
-      }
-    }
-  }
+  HostPlace place;
+  pass_cases::ExpectGated(place);
 }
 
 TEST(KernelsOnHost, HeadsAreTurnedAndTurnedBack) {
-  for (const int32_t type : kTypes) {
-    for (const uint32_t head_dim : {2u, 6u, 16u, 32u}) ExpectTurned(type, head_dim, head_dim == 6, 0);
-    ExpectTurned(type, 32, true, 0);
-    ExpectTurned(type, 32, false, 1);
-  }
+  HostPlace place;
+  pass_cases::ExpectTurned(place);
 }
 
 TEST(KernelsOnHost, NothingIsDoneToNothingAndAnUnknownCodecIsRefused) {
@@ -373,11 +206,11 @@ TEST(KernelsOnHost, NothingIsDoneToNothingAndAnUnknownCodecIsRefused) {
   float one = 1;
   EXPECT_EQ(gpu::EncodeOnDevice(unknown, &one, 1, &one, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(gpu::DecodeOnDevice(unknown, &one, &one, 1, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(gpu::JudgeOnDevice({}, nullptr), cudaSuccess);
-  EXPECT_EQ(gpu::JudgeOnDevice({7, 0, &one, nullptr, &one, 1, 1, 1, 0}, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(gpu::GateOnDevice({7, 1, 1, &one, nullptr, &one}, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(gpu::TurnOnDevice({.type = 0, .sequences = 1, .length = 1, .heads = 1, .head_dim = 3}, nullptr),
-            cudaErrorInvalidValue);
+  HostPassKernels pass;
+  EXPECT_TRUE(pass.Judge({}).ok());
+  EXPECT_FALSE(pass.Judge({7, 0, &one, nullptr, &one, 1, 1, 1, 0}).ok());
+  EXPECT_FALSE(pass.Gate({7, 1, 1, &one, nullptr, &one}).ok());
+  EXPECT_FALSE(pass.Turn({.type = 0, .sequences = 1, .length = 1, .heads = 1, .head_dim = 3}).ok());
 }
 
 }  // namespace

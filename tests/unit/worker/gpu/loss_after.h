@@ -29,16 +29,18 @@ inline std::vector<int32_t> Tokens() {
   return tokens;
 }
 
-// What of a device is used beside LibTorch.
+// What of a device is used beside LibTorch, and the type.
 struct Own {
   StepKernels* kernels = nullptr;
   PassKernels* pass_kernels = nullptr;
   HostFeed* feed = nullptr;
   PassRecorder* recorder = nullptr;
+  Precision precision = Precision::kFp32;
 };
 
 inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, const Own& own = {}) {
-  const JobSpec job = TinyJob();
+  JobSpec job = TinyJob();
+  job.model.precision = own.precision;
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
   TrainerOptions options;

@@ -47,10 +47,10 @@ void ExpectRefused(Spoiled& kernels, const std::string& over) {
 
 TEST(PassCheck, WhatDiffersIsRefused) {
   Spoiled scaled, deaf, idle, one_way, still, nan;
-  scaled.judge = [&](atoll_gpu_judging j) { return j.scale *= 1.01f, scaled.host.Judge(j); };
-  ExpectRefused(scaled, "the gradient of what the head judges");
+  scaled.judge = [&](atoll_gpu_judging j) { return j.scale *= 1.0001f, scaled.host.Judge(j); };
+  ExpectRefused(scaled, "the gradient of scores");
   deaf.judge = [&](atoll_gpu_judging j) { return j.z_loss = 0, deaf.host.Judge(j); };
-  ExpectRefused(deaf, "the gradient of what the head judges");
+  ExpectRefused(deaf, "the gradient of scores");
   idle.gate_back = [](const atoll_gpu_gating& g) {
     if (g.type == ATOLL_GPU_TYPE_FP32) {
       std::fill_n(static_cast<float*>(g.out), g.rows * 2 * g.width, 0.0f);
@@ -68,6 +68,25 @@ TEST(PassCheck, WhatDiffersIsRefused) {
     return status;
   };
   ExpectRefused(nan, "the loss");
+}
+
+// What is wrong in one type alone, by less than that rounds.
+TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
+  Spoiled scaled, cut;
+  scaled.judge = [&](atoll_gpu_judging j) {
+    if (j.type == ATOLL_GPU_TYPE_BF16) j.scale *= 1.004f;
+    return scaled.host.Judge(j);
+  };
+  ExpectRefused(scaled, "the gradient of scores");
+  cut.gate = [&](const atoll_gpu_gating& g) {  // as if it were cut instead of rounded
+    const absl::Status status = cut.host.Gate(g);
+    auto* const words = static_cast<uint16_t*>(g.out);
+    for (size_t i = 0; g.type == ATOLL_GPU_TYPE_BF16 && i < g.rows * g.width; i += 2) {
+      words[i] = static_cast<uint16_t>(words[i] - 1);
+    }
+    return status;
+  };
+  ExpectRefused(cut, "SwiGLU");
 }
 
 TEST(PassCheck, AFailureIsTold) {

@@ -6,7 +6,7 @@
 // A launch has two blocks at most, so that what a kernel does in further rounds of a block is done by small tests.
 //
 // Not as on a device: memory is the host's, and of a stream there is one; memory that threads share keeps what the
-// block before left there; exponentials and the like are those of the host's library.
+// block before left there, so that one kernel is launched at a time; exponentials are those of the host's library.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
 
@@ -29,7 +29,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static  // blocks run one after the other
 #define __restrict__ __restrict
 
