@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string>
@@ -57,7 +58,7 @@ inline void ExpectJudgedOnce(Place& place, const Scores& c) {
 // `most_rows`: more than a launch has blocks of threads, where the place has the time for them.
 inline void ExpectJudged(Place& place, size_t most_rows = 3) {
   for (const int32_t type : kTypes) {
-    for (const size_t vocab : {1, 7, 8, 64, 1003, 2048, 4104, 20008}) {
+    for (const size_t vocab : std::initializer_list<size_t>{1, 7, 8, 64, 1003, 2048, 4104, 20008}) {
       ExpectJudgedOnce(place, {.type = type, .vocab = vocab, .z_loss = vocab % 3 == 0 ? 1e-3 : 0});
     }
     ExpectJudgedOnce(place, {.type = type, .vocab = 264, .shift = 1});
@@ -126,7 +127,7 @@ inline void ExpectGatedOnce(Place& place, int32_t type, size_t rows, size_t widt
 
 inline void ExpectGated(Place& place) {
   for (const int32_t type : kTypes) {
-    for (const size_t width : {1, 5, 8, 24, 264}) ExpectGatedOnce(place, type, 3, width);
+    for (const size_t width : std::initializer_list<size_t>{1, 5, 8, 24, 264}) ExpectGatedOnce(place, type, 3, width);
     for (const std::array<size_t, 3> shifts : {std::array<size_t, 3>{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}) {
       ExpectGatedOnce(place, type, 2, 16, shifts);
     }
