@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kScoresAtOnce = int64_t{1} << 26;
 constexpr int64_t kLeastRows = 256;
+constexpr int64_t kByKernels = 4;  // what worker/train/memory.cc reckons for a score is as much as that
 
 // Scores are judged in fp32, and fp32 while they are.
 Verdict ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
@@ -75,7 +76,9 @@ void AddProduct(const at::Tensor& place, const at::Tensor& left, const at::Tenso
 
 }  // namespace
 
-int64_t ScoreRows(int64_t vocab) { return std::max(kLeastRows, kScoresAtOnce / vocab); }
+int64_t ScoreRows(int64_t vocab, bool by_kernels) {
+  return std::max(kLeastRows, kScoresAtOnce / vocab) * (by_kernels ? kByKernels : 1);
+}
 
 Verdict Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
               PassKernels* kernels) {

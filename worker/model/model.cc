@@ -132,7 +132,8 @@ void Model::State::Refresh() {
 HeadInputs Model::State::AtHead(const at::Tensor& tokens) {
   const int64_t length = tokens.size(1) - 1;
   return {Hidden(tokens.narrow(1, 0, length)).flatten(0, 1), weights.head, tokens.narrow(1, 1, length).flatten(),
-          options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size), options.kernels};
+          options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size, options.kernels != nullptr),
+          options.kernels};
 }
 
 at::Tensor Model::State::AutogradPass(const at::Tensor& tokens, double scale) {

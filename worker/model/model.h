@@ -39,9 +39,10 @@ struct ModelOptions {
 // long as in fp32.
 bool CpuMultipliesBf16();
 
-// Tokens whose scores are there at once in a training pass on a CPU, and on a GPU.
+// Tokens whose scores are there at once in a training pass on a CPU, and on a GPU: a quarter of a gigabyte of them in
+// fp32, at least 256 rows; and four times as many by kernels, which make no copies of them.
 constexpr uint32_t kCpuScoreRows = 512;
-int64_t ScoreRows(int64_t vocab);  // a quarter of a gigabyte of scores in fp32, and at least 256 rows
+int64_t ScoreRows(int64_t vocab, bool by_kernels = false);
 
 // A batch of samples of equal length: tokens[sequence][position], row-major.
 struct TokenBatch {

@@ -36,8 +36,9 @@ uint64_t AutogradBlockValues(const ModelSpec& m) {
   return 10 * w.hidden + 6 * w.query + 3 * w.kv + 4 * w.inner + (m.qk_norm ? 2 * (w.query + w.kv) : 0);
 }
 
-// Beside the blocks: some rows of scores as they are made, in fp32 and as a gradient; the gradient of the hidden
-// states; in bf16 that of the head before it is added.
+// Beside the blocks: some rows of scores as they are made, in fp32 and as a gradient, or as many bytes of more rows
+// where kernels judge them in their place; the gradient of the hidden states; in bf16 that of the head before it is
+// added.
 uint64_t AutogradBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
   const uint64_t scores = std::min<uint64_t>(tokens, static_cast<uint64_t>(ScoreRows(m.vocab_size))) * m.vocab_size;
   const uint64_t product = value == 2 ? uint64_t{m.vocab_size} * m.hidden_size * value : 0;
