@@ -184,8 +184,6 @@ uint64_t Blocked(uint64_t elements, uint64_t block, uint64_t whole_bytes, uint64
   return elements / block * whole_bytes + (elements % block == 0 ? 0 : rest_bytes);
 }
 
-bool IsAligned(const void* memory, uint64_t bytes) { return reinterpret_cast<uintptr_t>(memory) % bytes == 0; }
-
 // Blocks of threads for `items` items of `threads_an_item` threads. items >= 1.
 dim3 Grid(uint64_t items, uint64_t threads_an_item) {
   const uint64_t items_a_block = kThreads / threads_an_item;

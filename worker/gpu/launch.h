@@ -18,6 +18,8 @@ inline dim3 GridOf(uint64_t blocks) {
   return dim3(static_cast<uint32_t>(std::max<uint64_t>(1, std::min(blocks, kMostBlocks))));
 }
 
+inline bool IsAligned(const void* memory, uint64_t bytes) { return reinterpret_cast<uintptr_t>(memory) % bytes == 0; }
+
 // Enqueues the kernel on `stream` of the current device; returns the launch's error.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), dim3 grid, uint32_t threads, cudaStream_t stream,

@@ -166,8 +166,7 @@ __global__ void Turn(atoll_gpu_turning t, uint32_t items, uint32_t of_head) {
 // Launches --------------------------------------------------------------------------------------------------------
 
 bool AreWide(std::initializer_list<const void*> memory) {
-  return std::all_of(memory.begin(), memory.end(),
-                     [](const void* at) { return reinterpret_cast<uintptr_t>(at) % kWideBytes == 0; });
+  return std::all_of(memory.begin(), memory.end(), [](const void* at) { return IsAligned(at, kWideBytes); });
 }
 bool AreMultiples(std::initializer_list<uint64_t> lengths, uint64_t of) {
   return std::all_of(lengths.begin(), lengths.end(), [of](uint64_t length) { return length % of == 0; });
@@ -185,10 +184,11 @@ cudaError_t InFormat(int32_t type, const Work& work) {
 
 dim3 GridFor(uint64_t items) { return GridOf((items + kThreads - 1) / kThreads); }
 
-// The kernels of gating, with kWide values at once or one.
+// The kernels of gating, with kWide values at once or one. Without a gradient its address is 0, which is aligned.
 template <typename Format>
-cudaError_t LaunchGating(const atoll_gpu_gating& g, bool wide, void (*by_many)(atoll_gpu_gating, uint32_t),
+cudaError_t LaunchGating(const atoll_gpu_gating& g, void (*by_many)(atoll_gpu_gating, uint32_t),
                          void (*by_one)(atoll_gpu_gating, uint32_t), cudaStream_t stream) {
+  const bool wide = AreWide({g.gate_up, g.gradient, g.out}) && AreMultiples({g.width}, Format::kWide);
   const uint64_t items = g.rows * g.width / (wide ? Format::kWide : 1);
   if (items == 0) return cudaSuccess;
   if (items > kMostItems) return cudaErrorInvalidValue;
@@ -211,16 +211,14 @@ cudaError_t JudgeOnDevice(const atoll_gpu_judging& j, cudaStream_t stream) {
 cudaError_t GateOnDevice(const atoll_gpu_gating& g, cudaStream_t stream) {
   return InFormat(g.type, [&](auto format) {
     using Format = decltype(format);
-    const bool wide = AreWide({g.gate_up, g.out}) && AreMultiples({g.width}, Format::kWide);
-    return LaunchGating<Format>(g, wide, Gate<Format, Format::kWide>, Gate<Format, 1>, stream);
+    return LaunchGating<Format>(g, Gate<Format, Format::kWide>, Gate<Format, 1>, stream);
   });
 }
 
 cudaError_t GateBackOnDevice(const atoll_gpu_gating& g, cudaStream_t stream) {
   return InFormat(g.type, [&](auto format) {
     using Format = decltype(format);
-    const bool wide = AreWide({g.gate_up, g.gradient, g.out}) && AreMultiples({g.width}, Format::kWide);
-    return LaunchGating<Format>(g, wide, GateBack<Format, Format::kWide>, GateBack<Format, 1>, stream);
+    return LaunchGating<Format>(g, GateBack<Format, Format::kWide>, GateBack<Format, 1>, stream);
   });
 }
 

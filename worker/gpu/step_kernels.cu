@@ -76,8 +76,6 @@ __global__ void Squares(const float* values, uint64_t elements, uint64_t blocks,
   }
 }
 
-bool IsAligned(const void* memory, uintptr_t bytes) { return reinterpret_cast<uintptr_t>(memory) % bytes == 0; }
-
 bool AllAligned(const AdamwRanges& r) {
   return IsAligned(r.parameters, 16) && IsAligned(r.gradients, 16) && IsAligned(r.first, 16) &&
          IsAligned(r.second, 16) && IsAligned(r.rounded, 8);

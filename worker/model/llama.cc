@@ -99,8 +99,7 @@ Heads HeadsOf(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qk
               PassKernels* kernels) {
   const int64_t heads = spec.heads, kv = spec.kv_heads;
   if (!spec.qk_norm) return TurnedHeads(qkv, heads, positions, kernels);
-  const at::Tensor qk = Rotate(NormedHeads(spec, w, qkv.narrow(2, 0, heads + kv)), positions);
-  return {qk.narrow(2, 0, heads), qk.narrow(2, heads, kv), qkv.narrow(2, heads + kv, kv)};
+  return RotatedHeads(NormedHeads(spec, w, qkv.narrow(2, 0, heads + kv)), qkv, heads, positions);
 }
 
 at::Tensor Attention(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& x, const Positions& positions,

@@ -114,6 +114,12 @@ struct TurnedByKernels : torch::autograd::Function<TurnedByKernels> {
   }
 };
 
+// x [sequences, length, heads, head_dim], halves rotated against each other (Hugging Face's rotate_half).
+at::Tensor Rotate(const at::Tensor& x, const Positions& p) {
+  const std::vector<at::Tensor> halves = x.chunk(2, -1);
+  return at::cat({halves[0] * p.cos - halves[1] * p.sin, halves[1] * p.cos + halves[0] * p.sin}, -1);
+}
+
 }  // namespace
 
 void OrThrow(const absl::Status& status) { TORCH_CHECK(status.ok(), std::string(status.message())); }
@@ -130,9 +136,10 @@ at::Tensor Gated(const at::Tensor& gate_up, PassKernels* kernels) {
   return at::silu(halves[0]) * halves[1];
 }
 
-at::Tensor Rotate(const at::Tensor& x, const Positions& p) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::cat({halves[0] * p.cos - halves[1] * p.sin, halves[1] * p.cos + halves[0] * p.sin}, -1);
+Heads RotatedHeads(const at::Tensor& qk, const at::Tensor& qkv, int64_t heads, const Positions& positions) {
+  const at::Tensor turned = Rotate(qk, positions);
+  const int64_t kv = qk.size(2) - heads;
+  return {turned.narrow(2, 0, heads), turned.narrow(2, heads, kv), qkv.narrow(2, heads + kv, kv)};
 }
 
 Heads TurnedHeads(const at::Tensor& qkv, int64_t heads, const Positions& positions, PassKernels* kernels) {
@@ -141,8 +148,7 @@ Heads TurnedHeads(const at::Tensor& qkv, int64_t heads, const Positions& positio
     return {out[0], out[1], out[2]};
   }
   const int64_t kv = (qkv.size(2) - heads) / 2;
-  const at::Tensor turned = Rotate(qkv.narrow(2, 0, heads + kv), positions);
-  return {turned.narrow(2, 0, heads), turned.narrow(2, heads, kv), qkv.narrow(2, heads + kv, kv)};
+  return RotatedHeads(qkv.narrow(2, 0, heads + kv), qkv, heads, positions);
 }
 
 }  // namespace atl

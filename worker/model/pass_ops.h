@@ -30,8 +30,9 @@ struct Heads {
 };
 Heads TurnedHeads(const at::Tensor& qkv, int64_t heads, const Positions& positions, PassKernels* kernels);
 
-// x [sequences, length, heads, head_dim], halves rotated against each other (Hugging Face's rotate_half), by LibTorch.
-at::Tensor Rotate(const at::Tensor& x, const Positions& p);
+// The same by LibTorch of queries and keys `qk` [sequences, length, heads + kv_heads, head_dim], and the values of
+// `qkv`.
+Heads RotatedHeads(const at::Tensor& qk, const at::Tensor& qkv, int64_t heads, const Positions& positions);
 
 }  // namespace atl
 

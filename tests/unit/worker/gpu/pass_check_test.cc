@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/worker/gpu/host_pass_kernels.h"
+#include "tests/unit/worker/train/tiny_job.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -104,14 +105,11 @@ struct Trained {
   std::vector<double> losses;
 };
 Trained Train(PassKernels* kernels, Precision precision) {
-  JobSpec job;
-  job.model = {.vocab_size = 64,
-               .hidden_size = 32,
-               .intermediate_size = 40,
-               .layers = 2,
-               .heads = 4,
-               .kv_heads = 2,
-               .head_dim = 16};
+  JobSpec job = TinyJob();
+  job.model.vocab_size = 64;
+  job.model.intermediate_size = 40;
+  job.model.kv_heads = 2;
+  job.model.head_dim = 16;
   job.model.precision = precision;
   job.model.z_loss = 1e-4;
   job.data.sequence_length = 12;

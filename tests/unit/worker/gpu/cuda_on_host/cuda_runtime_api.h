@@ -14,12 +14,10 @@
 #include <array>
 #include <atomic>
 #include <barrier>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <tuple>
 #include <type_traits>
@@ -28,10 +26,8 @@
 
 #define __global__
 #define __device__
-#define __host__
 #define __launch_bounds__(...)
 #define __shared__ static  // blocks run one after the other
-#define __restrict__ __restrict
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1 };
 enum cudaMemcpyKind { cudaMemcpyDeviceToDevice = 3 };
@@ -58,7 +54,6 @@ inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline ushort4 make_ushort4(uint16_t x, uint16_t y, uint16_t z, uint16_t w) { return {x, y, z, w}; }
 
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
   std::memcpy(to, from, bytes);
   return cudaSuccess;
