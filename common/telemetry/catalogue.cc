@@ -148,6 +148,8 @@ constexpr Row kWorkerRows[] = {
      "Time between steps in which the training thread worked: snapshots, applying, merging, evaluating."},
     {Metric::kNonFiniteSteps, "atoll_non_finite_steps_total", kCounter, "", "",
      "Inner steps undone because loss or gradient was not finite."},
+    {Metric::kCertificateEnd, "atoll_certificate_end_timestamp_seconds", kGauge, "seconds", "",
+     "Unix time at which the worker's certificate ends, which it renews at half of its life; absent without one."},
 };
 
 // Bounds of histograms: flushes of the disk are short, heartbeats come within some seconds (among the bounds is a

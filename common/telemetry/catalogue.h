@@ -68,6 +68,7 @@ enum class Metric : uint32_t {
   kSyncWait,
   kSyncWork,
   kNonFiniteSteps,
+  kCertificateEnd,
   kCount
 };
 

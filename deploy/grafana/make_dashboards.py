@@ -91,6 +91,8 @@ def worker():
               description="Share of wall time."),
         panel("Rates of transfers", "Bps", (f"atoll_upload_bytes_per_second{{{mine}}}", "{{worker}} up"),
               (f"atoll_download_bytes_per_second{{{mine}}}", "{{worker}} down")),
+        panel("Until the certificate ends", "s", (f"atoll_certificate_end_timestamp_seconds{{{mine}}} - time()", "{{worker}}"),
+              description="Renewed at 12 hours."),
     ])
 
 

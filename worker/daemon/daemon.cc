@@ -362,7 +362,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   LogStart(options, plugin, *device, *admin ? (*admin)->port() : 0, version, log);
 
   std::optional<IdentityKeeper> keeper;
-  if (!options.identity.empty()) keeper.emplace(options, clock, log);
+  if (!options.identity.empty()) keeper.emplace(options, clock, log, metrics);
   WarnOfManager(manager.Ready(), log);
   SignalThread signals(options.island.launched, clock, ByASignal(departure, manager, log));
   std::atomic<bool> over{false}, paused{false};

@@ -80,11 +80,22 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
                                                    options.join_token, " it is refused too: ", enrolled.message()));
 }
 
-IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log)
-    : options_(options), clock_(clock), log_(log), thread_([this](std::stop_token stop) { Keep(std::move(stop)); }) {}
+IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log, Metrics& metrics)
+    : options_(options), clock_(clock), log_(log), metrics_(metrics) {
+  TellEnd();
+  thread_ = std::jthread([this](std::stop_token stop) { Keep(std::move(stop)); });
+}
 
 Duration IdentityKeeper::PauseAfter(const absl::Status& asked) {
   return absl::IsUnauthenticated(asked) || absl::IsPermissionDenied(asked) ? kRefusedInterval : kLookInterval;
+}
+
+// What cannot be read leaves the end as it was told last.
+void IdentityKeeper::TellEnd() {
+  const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options_.identity);
+  if (!held.ok()) return;
+  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
+  if (facts.ok()) metrics_.Set(Metric::kCertificateEnd, static_cast<double>(facts->not_after_s));
 }
 
 void IdentityKeeper::Keep(std::stop_token stop) {
@@ -94,6 +105,7 @@ void IdentityKeeper::Keep(std::stop_token stop) {
     if (stop.stop_requested()) return;
     const absl::Status kept = EnsureIdentity(options_, clock_, log_, &asked);
     if (!kept.ok()) log_.Error("no certificate", {{"reason", std::string(kept.message())}});
+    TellEnd();
   }
 }
 

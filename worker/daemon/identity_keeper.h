@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
+#include "common/telemetry/metrics.h"
 
 namespace atl {
 
@@ -19,7 +20,8 @@ namespace atl {
 // of the renewal, OK where none was due.
 absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked = nullptr);
 
-// Calls EnsureIdentity every kLookInterval on a thread of its own until it is destroyed.
+// Calls EnsureIdentity every kLookInterval on a thread of its own until it is destroyed, and keeps the end of the
+// certificate in `metrics`, from its construction on.
 class IdentityKeeper {
  public:
   static constexpr Duration kLookInterval = Seconds(60);
@@ -28,16 +30,19 @@ class IdentityKeeper {
   static constexpr Duration kRefusedInterval = Seconds(900);
   // Until the next look after that came of a renewal.
   static Duration PauseAfter(const absl::Status& asked);
-  IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log);
+  IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log, Metrics& metrics);
   IdentityKeeper(const IdentityKeeper&) = delete;
   IdentityKeeper& operator=(const IdentityKeeper&) = delete;
 
  private:
   void Keep(std::stop_token stop);
 
+  void TellEnd();
+
   const WorkerOptions options_;
   const Clock& clock_;
   Log& log_;
+  Metrics& metrics_;
   std::jthread thread_;
 };
 

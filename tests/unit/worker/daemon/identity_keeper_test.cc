@@ -11,6 +11,7 @@
 #include "common/base/wall_time.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
+#include "common/telemetry/metrics.h"
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
 
@@ -92,6 +93,20 @@ TEST_F(IdentityKeeperTest, EnrolsOnceAndRenewsAtHalf) {
   ASSERT_TRUE(Ensure().ok()) << Ensure();
   EXPECT_EQ(signer_.calls, 2);
   EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
+}
+
+TEST_F(IdentityKeeperTest, HeartbeatsTellWhenTheCertificateEnds) {
+  Metrics metrics;
+  {
+    const IdentityKeeper keeper(options_, clock_, log_, metrics);
+    EXPECT_TRUE(metrics.HeartbeatSamples().empty()) << "there is none yet";
+  }
+  ASSERT_TRUE(Ensure().ok());
+  const IdentityKeeper keeper(options_, clock_, log_, metrics);
+  const std::vector<MetricSample> told = metrics.HeartbeatSamples();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].name, "certificate_end_timestamp_seconds");
+  EXPECT_EQ(told[0].value, static_cast<double>(End()));
 }
 
 TEST_F(IdentityKeeperTest, ATokenIsKeptWhereTheIdentityCannotBeWritten) {
