@@ -85,14 +85,18 @@ size_t BulkBytes::size() const {
   return total;
 }
 
+std::shared_ptr<BulkSource> MakeMemorySource(Bytes bytes, std::shared_ptr<const void> owner) {
+  return std::make_shared<MemorySource>(bytes, std::move(owner));
+}
+
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes) {
   const Bytes view(*bytes);
-  return std::make_shared<MemorySource>(view, std::move(bytes));
+  return MakeMemorySource(view, std::move(bytes));
 }
 
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes) {
   const auto owner = std::make_shared<const std::string>(std::move(bytes));
-  return std::make_shared<MemorySource>(AsBytes(*owner), owner);
+  return MakeMemorySource(AsBytes(*owner), owner);
 }
 
 std::shared_ptr<BulkSource> MakeProbeSource(uint64_t bytes) { return std::make_shared<ProbeSource>(bytes); }

@@ -62,6 +62,7 @@ class BulkSource {
 };
 // A source over bytes in memory, shared and immutable. CRCs of whole frames are computed once, however often they are
 // sent. Thread-safe.
+std::shared_ptr<BulkSource> MakeMemorySource(Bytes bytes, std::shared_ptr<const void> owner);
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
 // So many bytes that no compression on the way makes fewer, out of 1 MiB of memory that all such sources

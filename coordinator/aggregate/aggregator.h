@@ -19,6 +19,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/ids.h"
+#include "common/base/raw_bytes.h"
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
@@ -82,12 +83,12 @@ struct RoundResult {
   std::vector<NormVerdict> norms;   // of each contribution, with a norm gate: not committed where one is refused
   std::vector<WorkerId> too_large;  // with a norm gate: the merge could overflow with the largest contribution
   std::vector<ContributionReport> contributions;
-  Version reached;                // the version now held
-  Digest hash;                    // ContentHash(public copy, reached, layout digest)
-  std::vector<std::byte> update;  // q = Q(h) in the download codec
-  Digest update_digest;           // DigestOf(update)
-  double merged_norm = 0;         // L2 of the merged pseudo-gradient
-  double outer_step_norm = 0;     // L2 of u, before codec and residual
+  Version reached;             // the version now held
+  Digest hash;                 // ContentHash(public copy, reached, layout digest)
+  RawBytes update;             // q = Q(h) in the download codec
+  Digest update_digest;        // DigestOf(update)
+  double merged_norm = 0;      // L2 of the merged pseudo-gradient
+  double outer_step_norm = 0;  // L2 of u, before codec and residual
   // L2 of what the download codec lost over L2 of what it was given, u + r; 0 for 0. This and both alignments: over at
   // most 64 evenly spread blocks of 4,096 elements.
   double download_error = 0;

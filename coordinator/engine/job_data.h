@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/raw_bytes.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
 #include "common/plan/job_spec.h"
@@ -31,7 +32,7 @@ constexpr uint64_t kVersionsForStragglers = 2;
 // An encoded update in memory, shared by all receivers and by the round log.
 struct PublishedUpdate {
   UpdateInfo info;
-  std::shared_ptr<const std::vector<std::byte>> bytes;
+  std::shared_ptr<const RawBytes> bytes;
   std::shared_ptr<BulkSource> source;  // of these bytes
 };
 
@@ -102,7 +103,7 @@ inline void JobData::Logged::Add(const RoundRecord& round) {
 }
 
 // The update of a round as it is sent and logged. rounds.cc
-PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update);
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, RawBytes update);
 
 // Puts the norms of a committed round into the history of its fragment. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);

@@ -106,14 +106,14 @@ void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& histo
   history.Add(merged, LearningRateAt(spec.inner, record.clock_step));
 }
 
-PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update) {
-  const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(update));
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, RawBytes update) {
+  const auto bytes = std::make_shared<const RawBytes>(std::move(update));
   const UpdateInfo info{.reached = record.reached,
                         .hash = record.hash,
                         .digest = record.update_digest,
                         .encoded_bytes = record.update_bytes,
                         .codec = codec};
-  return {info, bytes, MakeMemorySource(bytes)};
+  return {info, bytes, MakeMemorySource(Bytes(*bytes), bytes)};
 }
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {

@@ -1,0 +1,38 @@
+// Bytes that somebody is about to write all of: making them clears nothing, so that the first to touch their pages are
+// the threads that write them.
+#ifndef ATOLL_COMMON_BASE_RAW_BYTES_H_
+#define ATOLL_COMMON_BASE_RAW_BYTES_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace atl {
+
+// std::allocator, but for elements without a value, which stay what the memory held.
+template <typename T>
+struct UnclearedAllocator : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = UnclearedAllocator<U>;
+  };
+  UnclearedAllocator() = default;
+  template <typename U>
+  UnclearedAllocator(const UnclearedAllocator<U>&) {}  // NOLINT(google-explicit-constructor): as std::allocator
+  template <typename U>
+  void construct(U* at) {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <typename U, typename... Values>
+  void construct(U* at, Values&&... values) {
+    std::construct_at(at, std::forward<Values>(values)...);
+  }
+};
+
+using RawBytes = std::vector<std::byte, UnclearedAllocator<std::byte>>;
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_RAW_BYTES_H_
