@@ -20,8 +20,10 @@ KINDS = {"tcp": "raw TCP", "plaintext": "gRPC, plaintext", "tls": "raw TLS", "mt
 FRAGMENTS = (32, 100)  # MiB
 CONNECTIONS = (1, 2, 4)
 IDLE = "idle"
+FOREIGN = "other processes"  # the machine's, and scripts/bench itself: in no share and in no sum
+APART = (IDLE, FOREIGN)
 
-# Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel", "other"); library, the file of the innermost
+# Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel"), "" where there is one alone, IDLE or FOREIGN; library, the file of the innermost
 # function; symbol, that function; kernel, the functions of the kernel from the innermost out to the system call, in one string.
 Sample = collections.namedtuple("Sample", "process library symbol kernel")
 
@@ -100,7 +102,7 @@ def sample(block, names):
         if not library.startswith("[kernel") and not library.startswith("[guest"):
             break
         kernel.append(symbol)
-    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if len(kernel) == len(frames) else "other")
+    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if len(kernel) == len(frames) else FOREIGN)
     return Sample(process, os.path.basename(frames[0][1]), frames[0][0], " ".join(kernel))
 
 
@@ -111,15 +113,15 @@ def fits(part, found):
 
 
 def part_of(found):
-    return IDLE if found.process == IDLE else next((part.name for part in PARTS if fits(part, found)), REST)
+    return found.process if found.process in APART else next((part.name for part in PARTS if fits(part, found)), REST)
 
 
 def counted(samples, units):
-    """{part or "process: part": processor seconds a unit}, and the idle ones."""
+    """{part or "process: part": processor seconds a unit}, and those that were idle or somebody else's."""
     seconds = collections.Counter()
     for s in samples:
         part = part_of(s)
-        seconds[part if s.process in (IDLE, "kernel", "other", "") else f"{s.process}: {part}"] += 1 / HERTZ / units
+        seconds[part if s.process in (*APART, "kernel", "") else f"{s.process}: {part}"] += 1 / HERTZ / units
     return dict(seconds)
 
 
@@ -139,10 +141,12 @@ def rounds_group(name, count, **job):
 def transport_group(program, up, mebibytes, connections, kind, gigabytes):
     """The program with this kind alone, its start included."""
     rounds = max(1, round(gigabytes * 1e9 / (mebibytes * connections * 2**20)))
-    with Recording() as recording:
-        subprocess.run([program, str(rounds), "--only", kind, "up" if up else "down", str(mebibytes * 1024), str(connections)], check=True, stdout=subprocess.DEVNULL)
+    command = [program, str(rounds), "--only", kind, "up" if up else "down", str(mebibytes * 1024), str(connections)]
+    with Recording() as recording, subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        if process.wait():
+            sys.exit(f"bench: {' '.join(command)} ended with status {process.returncode}")
     moved = (rounds + 1) * connections * mebibytes * 2**20  # one round is not timed
-    return {"name": f"{'upload' if up else 'download'}, {mebibytes} MiB, by {connections}: {KINDS[kind]}", "seconds": counted(recording.samples({}), moved / 1e9)}
+    return {"name": f"{'upload' if up else 'download'}, {mebibytes} MiB, by {connections}: {KINDS[kind]}", "seconds": counted(recording.samples({process.pid: ""}), moved / 1e9)}
 
 
 def training_group(precision, count):
@@ -176,13 +180,14 @@ def table(answer):
     lines = []
     for group in answer["groups"]:
         columns = group["columns"]
-        parts = sorted({part for c in columns for part in c["seconds"] if part != IDLE}, key=lambda part: -max(c["seconds"].get(part, 0) / busy(c) for c in columns))
+        parts = sorted({part for c in columns for part in c["seconds"] if part not in APART}, key=lambda part: -max(c["seconds"].get(part, 0) / busy(c) for c in columns))
         told = [part for part in parts if max(c["seconds"].get(part, 0) / busy(c) for c in columns) >= 0.01]
         rows = [["part", *(c["name"] for c in columns)]]
         rows += [[part, *(cell(c, c["seconds"].get(part, 0)) for c in columns)] for part in told]
         rows.append(["parts below 1 %", *(cell(c, sum(c["seconds"].get(p, 0) for p in parts if p not in told)) for c in columns)])
         rows.append(["**all**", *(f"{busy(c):.3g}" for c in columns)])
-        rows.append(["of both cores idle", *(f"{idle(c):.0%}" for c in columns)])
+        rows.append(["of both cores idle", *(f"{of_both_cores(c, IDLE):.0%}" for c in columns)])
+        rows.append([f"of both cores {FOREIGN}", *(f"{of_both_cores(c, FOREIGN):.0%}" for c in columns)])
         if len(columns) > len(told):
             rows = [list(row) for row in zip(*rows)]
         lines += [f"**{group['what']}**, CPU seconds {group['unit']} and share of them:", "", line(rows[0]), "|---" * len(rows[0]) + "|", *map(line, rows[1:]), ""]
@@ -194,11 +199,11 @@ def line(cells):
 
 
 def busy(column):
-    return sum(seconds for part, seconds in column["seconds"].items() if part != IDLE)
+    return sum(seconds for part, seconds in column["seconds"].items() if part not in APART)
 
 
-def idle(column):
-    return column["seconds"].get(IDLE, 0) / sum(column["seconds"].values())
+def of_both_cores(column, what):
+    return column["seconds"].get(what, 0) / sum(column["seconds"].values())
 
 
 def cell(column, seconds):
