@@ -11,6 +11,8 @@ LINKS = {"1 Gbit/s for each worker": fleet.Link(cap="125MB/s"), "1 Gbit/s shared
 GOALS = {False: 1.6, True: 1.3}  # by mutual TLS: fp32 seconds over the floor's
 LINK_GOAL = 4                    # mxfp4 over fp32 on either link
 MEMORY_GOAL = 1.15               # the coordinator's most over its published bound
+MXFP4_BITS = 4.25                # of a parameter: 32 of them share a scale of 8 bits
+SMALL = "the bytes of mxfp4"
 COUNTED, COUNTED_ON_LINK = 5, 3  # rounds of one job
 FLOORS_EACH = 3                  # times that every raw floor is taken within a round; their median counts
 
@@ -61,9 +63,11 @@ def keep(sample, seconds, cpu, each):
 def take_floors(model, samples):
     """They take turns, as all else does."""
     size = 4 * fleet.parameters(model)
+    encoded = round(size * MXFP4_BITS / 32)
     with fleet.Place("disk") as disk, fleet.Place("tmpfs") as memory:
         identity = certificate(disk)
         kinds = {"raw TCP": (2, lambda: floors.moved(fleet.WORKERS, size)), "raw TLS": (2, lambda: floors.moved(fleet.WORKERS, size, identity)),
+                 f"raw TCP, {SMALL}": (2, lambda: floors.moved(fleet.WORKERS, encoded)), f"raw TLS, {SMALL}": (2, lambda: floors.moved(fleet.WORKERS, encoded, identity)),
                  "write and flush, disk": (1, lambda: floors.flushed(disk, fleet.WORKERS * size)),
                  "write and flush, tmpfs": (1, lambda: floors.flushed(memory, fleet.WORKERS * size))}
         taken = {name: [] for name in kinds}
@@ -73,7 +77,7 @@ def take_floors(model, samples):
                 taken[name].append(take())
     for name, (legs, _) in kinds.items():
         seconds, cpu = zip(*taken[name])
-        keep(sample_of(samples, name, legs * fleet.WORKERS * size), statistics.median(seconds), statistics.median(cpu), seconds)
+        keep(sample_of(samples, name, legs * fleet.WORKERS * (encoded if name.endswith(SMALL) else size)), statistics.median(seconds), statistics.median(cpu), seconds)
 
 
 def certificate(directory):
@@ -106,15 +110,17 @@ def ratios(sample, *floor):
 
 
 def judged(samples, case):
-    """(median of the ratios within a turn, goal, against what) of a case that has a goal, or None."""
+    """(median of the ratios within a turn, goal or None, against what) of a case that is compared with another, or None."""
     codec, state, mutual_tls, link = case
     own = samples[name_of(*case)]
     if link and codec == "mxfp4":
         slower = samples[name_of("fp32", state, mutual_tls, link)]
         return statistics.median(a / b for a, b in zip(means(slower), means(own))), LINK_GOAL, "fp32 ÷ it, at least"
+    wire, flush = ("raw TLS" if mutual_tls else "raw TCP"), f"write and flush, {state}"
+    if codec == "mxfp4" and not link and f"{wire}, {SMALL}" in samples:
+        return statistics.median(ratios(own, samples[f"{wire}, {SMALL}"])), None, f"÷ {wire}, {SMALL}"
     if link or codec != "fp32":
         return None
-    wire, flush = ("raw TLS" if mutual_tls else "raw TCP"), f"write and flush, {state}"
     return statistics.median(ratios(own, samples[wire], samples[flush])), GOALS[mutual_tls], f"÷ the larger of {wire} and {flush}, at most"
 
 
@@ -128,8 +134,10 @@ def table(answer):
             ratio = goal = verdict = ""
             if told.get(name):
                 value, most, what = told[name]
-                met.append(value >= most if what.startswith("fp32") else value <= most)
-                ratio, goal, verdict = f"{value:.2f}", f"{most} {what}", figures.by_clock(answer, met[-1])
+                ratio, goal = f"{value:.2f}", what if most is None else f"{most} {what}"
+                if most is not None:
+                    met.append(value >= most if what.startswith("fp32") else value <= most)
+                    verdict = figures.by_clock(answer, met[-1])
             seconds = statistics.median(sample["seconds"])
             lines.append(f"| {group['name']} | {name} | {seconds:.3f} | {statistics.mean(flat(sample)):.3f} | {figures.spread(flat(sample), 3)} | {statistics.median(sample['cpu_seconds']):.2f} | "
                          f"{sample['bytes'] / seconds / 1e9:.2f} | {ratio} | {goal} | {verdict} |")
