@@ -189,6 +189,10 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Choice(
       "cuda-graph", {"off", "auto"}, 0, [&o](size_t i) { o.cuda_graph = static_cast<GraphChoice>(i); },
       "auto: passes of a GPU are recorded and played as one launch, where that does what launches do");
+  table.Choice(
+      "pass-kernels", {"off", "auto"}, 0, [&o](size_t i) { o.pass_kernels = static_cast<PassKernelChoice>(i); },
+      "auto: losses, SwiGLU and the rotary embedding on a GPU by kernels of the worker's own, where they do what "
+      "LibTorch does");
   table.Number(
       "island-size", o.island.size, limits::kIslandRanks,
       "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");

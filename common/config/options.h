@@ -48,6 +48,7 @@ constexpr uint64_t kLeastDiskBudget = uint64_t{64} << 20;
 enum class DeviceChoice { kAuto, kCpu, kGpu };
 enum class FormChoice { kHost, kGpu };
 enum class GraphChoice { kOff, kAuto };
+enum class PassKernelChoice { kOff, kAuto };
 
 // The processes that are one worker, as torchrun and others tell them by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT,
 // and the daemon tells the followers that it starts.
@@ -77,6 +78,8 @@ struct WorkerOptions {
   DeviceChoice device = DeviceChoice::kAuto;   // --device auto|cpu|gpu
   FormChoice form_on = FormChoice::kHost;      // --form-on host|gpu: who forms contributions
   GraphChoice cuda_graph = GraphChoice::kOff;  // --cuda-graph off|auto: passes are recorded and played
+  // --pass-kernels off|auto: what passes do between products, by kernels of the project's own
+  PassKernelChoice pass_kernels = PassKernelChoice::kOff;
   uint64_t memory_limit_bytes = 0;             // --memory-limit: larger models are refused; 0: what the machine has
   bool evaluate_only = false;                  // --evaluate-only
   uint32_t overlap_steps = 0;                  // --overlap-steps: this worker's own; 0: the job's

@@ -9,9 +9,9 @@
 //       two steps of a small model in each precision: that it works
 //
 // --model 6m (the default), 124m or 1b names the model, --device gpu the plugin's first device: without one the program
-// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played, --pass-kernels libtorch has
-// what lies between products done by LibTorch's operators. Batches are drawn from a chain of tokens that can be learnt,
-// so that loss curves fall and can be compared.
+// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played, --pass-kernels auto has what
+// lies between products done by the device's own kernels, both as the worker's options. Batches are drawn from a chain
+// of tokens that can be learnt, so that loss curves fall and can be compared.
 #include <malloc.h>
 
 #include <algorithm>
@@ -139,7 +139,7 @@ std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
 struct Place {
   Device* device = nullptr;     // null: on the CPU
   bool records_passes = false;  // plays them from a recording, where the device can
-  bool own_kernels = true;      // between products, where the device has them
+  bool own_kernels = false;     // between products, where the device has them
 };
 
 class Training {
@@ -287,7 +287,7 @@ std::string Take(std::vector<std::string>& words, const std::string& flag, const
 
 int Usage() {
   std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try [--model 6m|124m|1b] "
-               "[--device cpu|gpu] [--cuda-graph off|auto] [--pass-kernels own|libtorch]\n";
+               "[--device cpu|gpu] [--cuda-graph off|auto] [--pass-kernels off|auto]\n";
   return 2;
 }
 
@@ -295,9 +295,9 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
   const JobOf job = JobNamed(Take(words, "--model", "6m"));
   const std::string wanted = Take(words, "--device", "cpu");
   const std::string graph = Take(words, "--cuda-graph", "off");
-  const std::string kernels = Take(words, "--pass-kernels", "own");
+  const std::string kernels = Take(words, "--pass-kernels", "off");
   if (job == nullptr || (wanted != "cpu" && wanted != "gpu")) return Usage();
-  if ((graph != "off" && graph != "auto") || (kernels != "own" && kernels != "libtorch")) return Usage();
+  if ((graph != "off" && graph != "auto") || (kernels != "off" && kernels != "auto")) return Usage();
   std::unique_ptr<Device> device;
   if (wanted == "gpu") {
     auto opened = OpenDevice(plugin, "cuda");
@@ -308,7 +308,7 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
     device = *std::move(opened);
   }
   int32_t threads = 0;
-  const Place place{device.get(), graph == "auto", kernels == "own"};
+  const Place place{device.get(), graph == "auto", kernels == "auto"};
   if (words == std::vector<std::string>{"try"}) return Try(place);
   if (words.size() == 2 && words[0] == "write") {
     const absl::Status status = Write(words[1], job(Precision::kFp32));

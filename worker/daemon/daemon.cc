@@ -149,7 +149,8 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
                       options.memory_limit_bytes, options.optimizer_snapshot,
                       crew == nullptr ? std::nullopt : std::optional(crew->ways()), options.island.ranks_here,
                       options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
-                      options.cuda_graph == GraphChoice::kAuto, std::move(leave)},
+                      options.cuda_graph == GraphChoice::kAuto, options.pass_kernels == PassKernelChoice::kAuto,
+                      std::move(leave)},
       std::move(device), bulk, files, clock, log);
 }
 

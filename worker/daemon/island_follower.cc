@@ -66,8 +66,14 @@ class Watchdog {
 
 class Follower {
  public:
-  Follower(IslandWays ways, Device& device, int32_t threads, const Clock& clock, Log& log)
-      : orders_(ways.orders), values_(ways.values), device_(device), threads_(threads), clock_(clock), log_(log) {}
+  Follower(const WorkerOptions& options, IslandWays ways, Device& device, const Clock& clock, Log& log)
+      : orders_(ways.orders),
+        values_(ways.values),
+        device_(device),
+        threads_(ThreadsOf(options)),
+        pass_kernels_(options.pass_kernels == PassKernelChoice::kAuto ? device.pass_kernels() : nullptr),
+        clock_(clock),
+        log_(log) {}
 
   // True: to leave.
   absl::StatusOr<bool> Follow(const IslandOrder& order) {
@@ -101,7 +107,7 @@ class Follower {
                            order.available_bytes,          &values_, KernelsFor(device_, cpu_kernels_)};
     ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
     options.feed = feed_.get();
-    options.pass_kernels = device_.pass_kernels();
+    options.pass_kernels = pass_kernels_;
     if (options.device.gpu) {  // rank 0 knows its own alone
       ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
       options.available_bytes = std::min(order.available_bytes, free_bytes);
@@ -154,6 +160,7 @@ class Follower {
   Island& values_;
   Device& device_;
   const int32_t threads_;
+  PassKernels* const pass_kernels_;
   const Clock& clock_;
   Log& log_;
   CpuStepKernels cpu_kernels_;
@@ -205,7 +212,7 @@ int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, con
   if (!gpus.ok()) return Fail(rank, gpus.status());
   const IslandWays ways{island, *gpus != nullptr ? static_cast<Island&>(**gpus) : island};
   log.Info("island met", {{"rank", rank}, {"ranks", island.world()}, {"device", (*device)->info().name}});
-  Follower follower(ways, **device, ThreadsOf(options), clock, log);
+  Follower follower(options, ways, **device, clock, log);
   const absl::Status end = FollowAll(island, follower);
   if (end.ok()) return kWorkerLeft;
   EndProcessWithin(kLastExit, kWorkerIsland);

@@ -157,7 +157,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // Memory first: a model that does not fit is refused before anything is fetched.
   Island* const island = options_.island ? &options_.island->values : nullptr;
   TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
-  options.pass_kernels = device_->pass_kernels();
+  if (options_.kernels_in_passes) options.pass_kernels = device_->pass_kernels();
   if (device.gpu && options_.records_passes) options.recorder = device_->pass_recorder();
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(uint64_t free_bytes, MemoryForRank());

@@ -33,6 +33,7 @@ struct TorchJobOptions {
   uint32_t ranks_here = 1;               // processes that share this machine's memory
   FormedBy formed_by = FormedBy::kHost;  // contributions, on a GPU
   bool records_passes = false;           // where the device can
+  bool kernels_in_passes = false;        // of the device, where it has them
   std::stop_token leave = {};            // ends the fetches of Prepare and of tasks
 };
 

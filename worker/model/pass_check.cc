@@ -74,18 +74,21 @@ absl::Status CheckGate(const Place& place, int64_t width) {
                        [](const at::Tensor& in, PassKernels* kernels) { return std::vector{Gated(in, kernels)}; });
 }
 
+struct HeadCounts {
+  int64_t queries = 4, keys = 2;
+};
 // `rows` of angles: one of all sequences, or of each its own.
-absl::Status CheckTurn(const Place& place, int64_t head_dim, int64_t rows) {
-  constexpr int64_t kSequences = 2, kLength = 5, kHeads = 4, kKeys = 2;
+absl::Status CheckTurn(const Place& place, int64_t head_dim, int64_t rows, HeadCounts heads = {}) {
+  constexpr int64_t kSequences = 2, kLength = 5;
   const at::Tensor angle = Values(place, {rows, kLength, 1, head_dim / 2}, 7) * 3;
   const at::Tensor cosines = angle.cos(), sines = angle.sin();
   const auto turned = [&](const at::Tensor& in, PassKernels* kernels) {
     const Positions positions{cosines.to(in.scalar_type()), sines.to(in.scalar_type()), {}, {}};
-    const Heads heads = TurnedHeads(in, kHeads, positions, kernels);
-    return std::vector{heads.queries, heads.keys, heads.values};
+    const Heads parts = TurnedHeads(in, heads.queries, positions, kernels);
+    return std::vector{parts.queries, parts.keys, parts.values};
   };
   return AgreeBothWays(place, "the rotary embedding",
-                       Values(place, {kSequences, kLength, kHeads + 2 * kKeys, head_dim}, 0), turned);
+                       Values(place, {kSequences, kLength, heads.queries + 2 * heads.keys, head_dim}, 0), turned);
 }
 
 absl::Status CheckJudge(const Place& place, int64_t vocab, double z_loss) {
@@ -109,16 +112,26 @@ absl::Status Check(const Place& place) {
     for (const int64_t rows : {1, 2}) ATOLL_RETURN_IF_ERROR(CheckTurn(place, head_dim, rows));
   }
   ATOLL_RETURN_IF_ERROR(CheckJudge(place, 1003, 0));
-  for (const int64_t vocab : {4104, 20008}) ATOLL_RETURN_IF_ERROR(CheckJudge(place, vocab, 1e-2));
+  for (const int64_t vocab : {4104, 20008, 20011}) ATOLL_RETURN_IF_ERROR(CheckJudge(place, vocab, 1e-2));
   return absl::OkStatus();
+}
+
+absl::Status CheckOf(const Place& place, const ModelSpec& model) {
+  ATOLL_RETURN_IF_ERROR(CheckGate(place, model.intermediate_size));
+  for (const int64_t rows : {1, 2}) {
+    ATOLL_RETURN_IF_ERROR(CheckTurn(place, model.head_dim, rows, {model.heads, model.kv_heads}));
+  }
+  return CheckJudge(place, model.vocab_size, model.z_loss);
 }
 
 }  // namespace
 
-absl::Status CheckPassKernels(PassKernels& kernels, TensorDevice device) {
+absl::Status CheckPassKernels(PassKernels& kernels, const ModelSpec& model, TensorDevice device) {
   return Guarded("comparing the kernels of a pass", [&]() -> absl::Status {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      ATOLL_RETURN_IF_ERROR(Check({kernels, at::TensorOptions().device(ToTorch(device)).dtype(type)}));
+      const Place place{kernels, at::TensorOptions().device(ToTorch(device)).dtype(type)};
+      ATOLL_RETURN_IF_ERROR(Check(place));
+      ATOLL_RETURN_IF_ERROR(CheckOf(place, model));
     }
     return absl::OkStatus();
   });

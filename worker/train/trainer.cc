@@ -264,7 +264,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
   ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));
   ModelOptions of_model = OptionsOf(spec, options);
   if (of_model.kernels != nullptr) {
-    state->pass_kernels_refused = CheckPassKernels(*of_model.kernels, options.device);
+    state->pass_kernels_refused = CheckPassKernels(*of_model.kernels, spec.model, options.device);
     if (!state->pass_kernels_refused.ok()) of_model.kernels = nullptr;
   }
   state->pass_kernels = of_model.kernels;

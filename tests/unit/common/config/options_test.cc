@@ -244,8 +244,9 @@ TEST(WorkerOptions, DefaultsComeFromTheMachine) {
 }
 
 TEST(WorkerOptions, TakeUnitsAndSwitches) {
-  const auto line = Worker({"--upload-limit=10Mbit", "--memory-limit", "2GiB", "--evaluate-only", "--device", "cpu",
-                            "--no-admin", "--drain-timeout=5s", "--form-on", "gpu", "--cuda-graph=auto"});
+  const auto line =
+      Worker({"--upload-limit=10Mbit", "--memory-limit", "2GiB", "--evaluate-only", "--device", "cpu", "--no-admin",
+              "--drain-timeout=5s", "--form-on", "gpu", "--cuda-graph=auto", "--pass-kernels=auto"});
   ASSERT_TRUE(line.run.has_value()) << line.text;
   EXPECT_EQ(line.run->upload_bytes_per_second, 1'250'000u);
   EXPECT_EQ(line.run->memory_limit_bytes, uint64_t{2} << 30);
@@ -253,6 +254,8 @@ TEST(WorkerOptions, TakeUnitsAndSwitches) {
   EXPECT_EQ(line.run->device, DeviceChoice::kCpu);
   EXPECT_EQ(line.run->form_on, FormChoice::kGpu);
   EXPECT_EQ(line.run->cuda_graph, GraphChoice::kAuto);
+  EXPECT_EQ(line.run->pass_kernels, PassKernelChoice::kAuto);
+  EXPECT_EQ(Worker({}).run->pass_kernels, PassKernelChoice::kOff);
   EXPECT_EQ(Worker({}).run->form_on, FormChoice::kHost);
   EXPECT_EQ(Worker({}).run->cuda_graph, GraphChoice::kOff);
   EXPECT_FALSE(line.run->admin);

@@ -58,7 +58,7 @@ inline void ExpectJudgedOnce(Place& place, const Scores& c) {
 // `most_rows`: more than a launch has blocks of threads, where the place has the time for them.
 inline void ExpectJudged(Place& place, size_t most_rows = 3) {
   for (const int32_t type : kTypes) {
-    for (const size_t vocab : std::initializer_list<size_t>{1, 7, 8, 64, 1003, 2048, 4104, 20008}) {
+    for (const size_t vocab : std::initializer_list<size_t>{1, 7, 8, 64, 1003, 2048, 4104, 20008, 20011}) {
       ExpectJudgedOnce(place, {.type = type, .vocab = vocab, .z_loss = vocab % 3 == 0 ? 1e-3 : 0});
     }
     ExpectJudgedOnce(place, {.type = type, .vocab = 264, .shift = 1});

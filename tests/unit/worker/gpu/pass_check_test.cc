@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 TEST(PassCheck, TheKernelsAgreeWithLibTorch) {
   HostPassKernels kernels;
-  const absl::Status status = CheckPassKernels(kernels, {});
+  const absl::Status status = CheckPassKernels(kernels, TinyJob().model, {});
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_GT(kernels.calls(), 40u);
 }
@@ -41,7 +41,7 @@ class Spoiled final : public PassKernels {
 };
 
 void ExpectRefused(Spoiled& kernels, const std::string& over) {
-  const absl::Status status = CheckPassKernels(kernels, {});
+  const absl::Status status = CheckPassKernels(kernels, TinyJob().model, {});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(over));
 }
@@ -71,6 +71,26 @@ TEST(PassCheck, WhatDiffersIsRefused) {
   ExpectRefused(nan, "the loss");
 }
 
+// What is wrong at the sizes of the job's model alone.
+TEST(PassCheck, TheJobsOwnSizesAreAmongThoseCompared) {
+  const ModelSpec model = TinyJob().model;
+  Spoiled scores, gates, heads;
+  scores.judge = [&](atoll_gpu_judging j) {
+    if (j.vocab == model.vocab_size) j.scale *= 1.01f;
+    return scores.host.Judge(j);
+  };
+  ExpectRefused(scores, "the gradient of scores");
+  gates.gate_back = [&](const atoll_gpu_gating& g) {
+    return g.width == model.intermediate_size ? absl::InternalError("too wide") : gates.host.GateBack(g);
+  };
+  EXPECT_THAT(std::string(CheckPassKernels(gates, model, {}).message()), HasSubstr("too wide"));
+  heads.turn = [&](atoll_gpu_turning t) {
+    if (t.head_dim == model.head_dim && t.heads == model.kv_heads) t.back = 0;
+    return heads.host.Turn(t);
+  };
+  ExpectRefused(heads, "the rotary embedding");
+}
+
 // What is wrong in one type alone, by less than that rounds.
 TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
   Spoiled scaled, cut;
@@ -93,7 +113,7 @@ TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
 TEST(PassCheck, AFailureIsTold) {
   Spoiled kernels;
   kernels.gate = [](const atoll_gpu_gating&) { return absl::InternalError("SwiGLU failed on the GPU: no image"); };
-  const absl::Status status = CheckPassKernels(kernels, {});
+  const absl::Status status = CheckPassKernels(kernels, TinyJob().model, {});
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr("SwiGLU failed on the GPU: no image"));
 }

@@ -57,7 +57,7 @@ TEST_F(OnACard, ScoresThatAreNotFiniteMakeNoLoss) { pass_cases::ExpectNotFinite(
 TEST_F(OnACard, GatesAndTheirGradients) { pass_cases::ExpectGated(*this); }
 TEST_F(OnACard, HeadsAreTurnedAndTurnedBack) { pass_cases::ExpectTurned(*this); }
 TEST_F(OnACard, AgreesWithLibTorch) {
-  const absl::Status status = CheckPassKernels(kernels(), {.gpu = true});
+  const absl::Status status = CheckPassKernels(kernels(), TinyJob().model, {.gpu = true});
   EXPECT_TRUE(status.ok()) << status;
 }
 
