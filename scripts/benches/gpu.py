@@ -3,6 +3,8 @@
 What a card gave is kept in an answer as answer["gpu"], with a stamp of its own: a later run on a machine without one leaves it.
 """
 import json
+import os
+import pathlib
 import shutil
 import statistics
 import subprocess
@@ -26,7 +28,9 @@ def here():
 
 
 def programs(*targets):
-    """The folder of programs that use the card, with the plugin beside them."""
+    """The folder of programs that use the card, with the plugin beside them: built here, or as they came (kit_run.py)."""
+    if "ATOLL_GPU_KIT" in os.environ:
+        return pathlib.Path(os.environ["ATOLL_GPU_KIT"]) / "bin"
     return machine.built("bench-training", *targets, "atoll_gpu")
 
 

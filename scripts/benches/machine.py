@@ -99,6 +99,9 @@ def own_seconds():
 def stamped(answer, rounds):
     def git(*words):
         return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    if kit := os.environ.get("ATOLL_GPU_KIT"):  # what was packed, not a checkout (kit_run.py)
+        commit = json.loads((pathlib.Path(kit) / "kit.json").read_text())["commit"]
+        return answer | {"rounds": rounds, "commit": commit, "date": datetime.date.today().isoformat()}
     changed = " and changes" if git("status", "--porcelain", *MEASURED) else ""
     return answer | {"rounds": rounds, "commit": git("rev-parse", "--short", "HEAD") + changed, "date": datetime.date.today().isoformat()}
 

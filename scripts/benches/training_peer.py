@@ -1,11 +1,11 @@
 """The training step as a plain, good PyTorch program takes it, for scripts/bench training; runs by itself:
 
-    training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS [cpu|cuda]
+    training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS [{cpu,cuda} [{repeated,shared}]]
 
 DIRECTORY is what bench_training write leaves: first parameters, batches and the recipe. Reads a count of steps a line from stdin,
 takes them, and answers a line of JSON: {"seconds", "cpu_seconds", "losses"}. The first line that it writes says {"ready": true}.
 Without a GPU where one is asked for it ends with a sentence. bf16 is autocast, as PyTorch's pages advise: fp32 parameters, matrix products and attention in bf16. Key heads that serve several
-query heads are repeated for torch.compile and left to enable_gqa in eager: for each the faster way.
+query heads are repeated, or shared by enable_gqa; unless told, repeated for torch.compile and shared in eager: for each the faster way on a CPU.
 """
 import json
 import pathlib
@@ -89,13 +89,13 @@ def loaded(directory, config, repeat):
 
 
 class Training:
-    def __init__(self, directory, kind, precision, device):
+    def __init__(self, directory, kind, precision, device, repeat):
         self.device = device
         self.recipe = r = json.loads((directory / "bench.json").read_text())
         tokens = directory / "tokens.i32"
         flat = torch.from_file(str(tokens), size=tokens.stat().st_size // 4, dtype=torch.int32)
         self.batches = flat.view(-1, r["batch"], r["length"] + 1).long().to(device)
-        self.model = loaded(directory / "model", json.loads((directory / "model/config.json").read_text()), kind == "compile").to(device)
+        self.model = loaded(directory / "model", json.loads((directory / "model/config.json").read_text()), repeat).to(device)
         self.bf16 = precision == "bf16"
         self.forward = torch.compile(self.model) if kind == "compile" else self.model
         decayed = [p for p in self.model.parameters() if p.dim() > 1]
@@ -120,10 +120,11 @@ class Training:
 def main():
     directory, kind, precision, threads, *rest = sys.argv[1:]
     device = rest[0] if rest else "cpu"
+    repeat = rest[1] == "repeated" if len(rest) > 1 else kind == "compile"
     if device == "cuda" and not torch.cuda.is_available():
         sys.exit("training_peer.py: this PyTorch sees no GPU: it was installed without CUDA's libraries, or there is none")
     torch.set_num_threads(int(threads))
-    training = Training(pathlib.Path(directory), kind, precision, device)
+    training = Training(pathlib.Path(directory), kind, precision, device, repeat)
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         begin, cpu = time.monotonic(), time.process_time()

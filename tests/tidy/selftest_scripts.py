@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """What scripts/ does where it is interrupted or asked for what cannot be. scripts/setup runs as a copy whose system is a folder."""
 
+import contextlib
 import fcntl
+import io
 import json
 import pathlib
 import signal
@@ -15,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import stages  # noqa: E402
+from benches import kit, page  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Programs of the system: packages that are installed are the lines of `installed`, each in the version that is asked for.
@@ -162,6 +165,9 @@ class Refusals(unittest.TestCase):
             "soak --minutes inf": "--minutes must be finite and above 0",
             "simulate --hours nan": "--hours and --simulated must be finite and above 0",
             "simulate --simulated inf": "--hours and --simulated must be finite and above 0",
+            "bench --pack kit.tar.gz limits": "--pack takes no benchmark, and 'limits' is one",
+            "bench --take figures.json --rounds 3": "--take stands alone: nothing is measured",
+            "bench --pack kit.tar.gz --report": "--report stands alone: nothing is measured",
             "simulate --bin /nonexist": "--bin: /nonexist is no program; without --bin it is built",
         }.items():
             with self.subTest(words):
@@ -169,6 +175,41 @@ class Refusals(unittest.TestCase):
                 done = subprocess.run([ROOT / "scripts" / script, *options], capture_output=True, text=True, timeout=60)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(f"{script}: error: {said}", done.stderr)
+
+
+class FiguresOfACard(unittest.TestCase):
+    """What another machine has measured is kept beside the figures of this one."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        patch = mock.patch.object(page, "DATA", self.folder)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def take(self, told):
+        (self.folder / "figures.json").write_text(told)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            kit.take(self.folder / "figures.json")
+        return said.getvalue()
+
+    def test_they_take_the_place_of_those_before_and_of_nothing_else(self):
+        for name in ("limits", "passes", "training"):
+            (self.folder / f"performance-{name}.json").write_text('{"groups": [], "gpu": {"rounds": 1}}\n')
+        card = {"rounds": 7, "groups": [{"name": "a card"}]}
+        said = self.take(json.dumps({"tests": {"status": 0}, "card": card}))
+        kept = {name: json.loads((self.folder / f"performance-{name}.json").read_text()) for name in ("limits", "passes", "training")}
+        self.assertEqual(kept["limits"], {"groups": [], "gpu": card})
+        self.assertEqual(kept["passes"], kept["limits"])
+        self.assertEqual(kept["training"], {"groups": [], "gpu": {"rounds": 1}})
+        self.assertIn("nothing for training, which stays as it was", said)
+
+    def test_what_is_none_of_them_is_refused(self):
+        for told, why in (("{", "cannot be read as what kit/run writes"), ("[]", "holds no figures of a card"), ('{"tests": {}}', "holds no figures of a card"),
+                          ('{"card": {"groups": [{"name": "a card"}]}}', "no figures of limits yet")):
+            with self.subTest(told), self.assertRaisesRegex(SystemExit, why):
+                self.take(told)
 
 
 class Stages(unittest.TestCase):
