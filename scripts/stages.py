@@ -230,7 +230,7 @@ def report_failures(failures, what):
         raise StageFailed(f"{what} refused {len(failures)} files: {', '.join(files)}")
 
 
-# Tier 1 looks at these and at what the last commit or the working tree changed; --long at everything.
+# Tier 1 looks at these, at what the working tree changes and at the units that commits changed last; --long at everything.
 TIDY_ALWAYS = ("common/base/", "worker/core/")
 TIDY_CHANGED_LIMIT = 16
 
@@ -238,7 +238,8 @@ TIDY_CHANGED_LIMIT = 16
 def clang_tidy(everything):
     units = {f: a for f, a in compile_commands("dev").items() if not f.startswith("tests/")}
     if not everything:
-        recent = sorted(f for f in git("diff", "--name-only", "HEAD~1").split("\n") if f in units)[:TIDY_CHANGED_LIMIT]
+        changed = git("diff", "--name-only", "HEAD") + "\n" + git("log", "--format=", "--name-only", "-n", "200")
+        recent = list(dict.fromkeys(f for f in changed.split("\n") if f in units and not f.startswith(TIDY_ALWAYS)))[:TIDY_CHANGED_LIMIT]
         units = {f: a for f, a in units.items() if f.startswith(TIDY_ALWAYS) or f in recent}
     commands = [["clang-tidy-14", "--quiet", "--warnings-as-errors=*", "--extra-arg=-w", f, "--", *a]
                 for f, a in sorted(units.items())]

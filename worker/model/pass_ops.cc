@@ -1,7 +1,9 @@
 #include "worker/model/pass_ops.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <string>
@@ -15,13 +17,17 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Kernels go from a forward pass to its backward pass as what an IValue holds.
+// What a forward pass leaves to its backward pass must be a value of LibTorch's: this one holds the kernels.
+struct KeptKernels : torch::CustomClassHolder {
+  explicit KeptKernels(PassKernels* of) : kernels(of) {}
+  PassKernels* const kernels;
+};
 constexpr char kKernels[] = "kernels";
 void Keep(AutogradContext* context, PassKernels* kernels) {
-  context->saved_data[kKernels] = static_cast<int64_t>(reinterpret_cast<intptr_t>(kernels));
+  context->saved_data[kKernels] = c10::IValue::make_capsule(c10::make_intrusive<KeptKernels>(kernels));
 }
 PassKernels& Kept(AutogradContext* context) {
-  return *reinterpret_cast<PassKernels*>(static_cast<intptr_t>(context->saved_data[kKernels].toInt()));
+  return *c10::static_intrusive_pointer_cast<KeptKernels>(context->saved_data[kKernels].toCapsule())->kernels;
 }
 
 struct GatedByKernels : torch::autograd::Function<GatedByKernels> {
