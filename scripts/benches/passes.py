@@ -7,6 +7,7 @@ WHAT = "encode, aggregate, apply and outer step by codec, and the inner step, as
 ROUNDS = 11
 GOALS = {"fp32": 0.6, "bf16": 0.6, "int8": 0.6, "mxfp4": 0.5, "e3m0": 0.5, "outer step": 0.6, "inner step": 0.6}
 JUDGED = ("encode", "aggregate", "outer step", "AdamW")  # passes with a goal, by the beginning of their names
+SCREENS = 32  # contributions to a round, whose screens are told beside its aggregate
 
 
 def measure(rounds):
@@ -37,6 +38,19 @@ def between_steps_line(answer):
     return f"What the training thread pays for a contribution whose update comes before its apply step: {', '.join(told)}."
 
 
+def with_screens_line(answer):
+    """What aggregate comes to where the screens of its contributions, which are taken while they arrive, count as a part of it."""
+    told = []
+    for group in answer["groups"]:
+        samples = {s["name"]: s for s in group["samples"]}
+        if "screen" not in samples:
+            continue
+        whole, screen = samples[f"aggregate, N = {SCREENS}"], samples["screen"]
+        both = {"bytes": whole["bytes"], "seconds": [a + SCREENS * s for a, s in zip(whole["seconds"], screen["seconds"])]}
+        told.append(f"{statistics.median(figures.shares(both, group['samples'][0], 'seconds')):.0%} in `{group['name']}`")
+    return f"With the {SCREENS} screens of its round added to it, at one thread and by the clock, aggregate of {SCREENS} comes to this share of triad: {', '.join(told)}."
+
+
 def table(answer):
     quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
     lines = ["| codec | pass | threads | ms | GB/s | share of triad | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|"]
@@ -55,6 +69,6 @@ def table(answer):
         for t in (1, 2):
             yards = [g["samples"][0] for g in answer["groups"] if g["threads"] == t]
             triads[clock, t] = statistics.median(y["bytes"] / s / 1e9 for y in yards for s in y[clock])
-    return [*lines, "", between_steps_line(answer), "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
+    return [*lines, "", between_steps_line(answer), "", with_screens_line(answer), "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
             f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
             f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.", *gpu.pass_lines(answer)]
