@@ -34,6 +34,7 @@ class TunLink:
         self.set()
         self.blocked = set()      # of "up", "down"
         self.carried = {"up": 0, "down": 0}  # bytes
+        self.waited = {"up": 0, "down": 0}   # of them those that found the line busy
         self.random = random.Random(seed)
         block = os.getpid() % 16000 * 4
         self.here, self.there = (f"10.{210 + block // 65536}.{block // 256 % 256}.{block % 256 + i}" for i in (1, 2))
@@ -85,6 +86,7 @@ class TunLink:
                 continue
             free[way] = begin + (len(packet) * 8 / self.rate_bits if self.rate_bits else 0.0)
             self.carried[way] += len(packet)
+            self.waited[way] += len(packet) if begin > now else 0
             for _ in range(2 if self.random.random() < self.twice else 1):
                 count += 1  # equal times keep their order
                 at = free[way] + self.delay_seconds + self.random.random() * self.jitter_seconds
