@@ -12,7 +12,7 @@ from benches import gpu, machine, page
 TESTS = "gpu_device_test"
 PROGRAMS = ("bench_gpu", "bench_training")
 PLUGIN = "libatoll_gpu.so"
-MODULES = ("__init__", "figures", "gpu", "kit_run", "machine", "training", "training_peer")
+MODULES = ("figures", "gpu", "kit_run", "machine", "training", "training_peer")
 # What every machine has in a version that fits it, and what PyTorch brings.
 OF_THE_SYSTEM = r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|resolv)\.so"
 OF_PYTORCH = r"lib(torch|c10|cu|nv|nccl|gomp|shm|caffe)"
@@ -46,9 +46,7 @@ def pack(archive):
             for name, path in sorted(needed.items()):
                 kit.add(path, f"kit/lib/{name}")
             for module in MODULES:
-                path = machine.ROOT / f"scripts/benches/{module}.py"
-                if path.exists():
-                    kit.add(path, f"kit/scripts/benches/{module}.py")
+                kit.add(machine.ROOT / f"scripts/benches/{module}.py", f"kit/scripts/benches/{module}.py")
             kit.add(machine.ROOT / "scripts/benches/kit_run.py", "kit/run")
     print(f"bench: {archive} is written, {pathlib.Path(archive).stat().st_size / 1e6:.0f} MB; on the machine with the card, where Python has PyTorch {told['torch']}:\n"
           f"    tar xzf {pathlib.Path(archive).name} && python3 kit/run figures.json\nand here: scripts/bench --take figures.json")

@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import stages  # noqa: E402
-from benches import kit, page  # noqa: E402
+from benches import gpu, kit, page, training  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Programs of the system: packages that are installed are the lines of `installed`, each in the version that is asked for.
@@ -210,6 +211,78 @@ class FiguresOfACard(unittest.TestCase):
                           ('{"card": {"groups": [{"name": "a card"}]}}', "no figures of limits yet")):
             with self.subTest(told), self.assertRaisesRegex(SystemExit, why):
                 self.take(told)
+
+
+# What the programs of a kit answer with.
+FAKE_CARD = """#!/usr/bin/python3
+import json
+def sample(name): return {"name": name, "bytes": 8e9, "seconds": [2.0, 2.5], "cpu_seconds": [0.1, 0.1]}
+print(json.dumps({"machine": {"cpu": "a processor", "cores": 2}, "groups": [
+    {"name": "a card", "threads": 1, "samples": [sample("copy"), sample("product in bf16, 128 wide")]},
+    {"name": "kernels", "threads": 1, "samples": [sample("copy"), sample("judge scores")]}]}))
+"""
+FAKE_TRAINING = """#!/usr/bin/python3
+import json, pathlib, sys
+if sys.argv[1] == "write":
+    (pathlib.Path(sys.argv[2]) / "bench.json").write_text(json.dumps({"batch": 2, "length": 8, "flops_per_token": 1e6}))
+else:
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps({"seconds": 1.0, "cpu_seconds": 1.0, "losses": [2.0 + len(sys.argv)] * int(line)}), flush=True)
+"""
+
+
+class Kit(unittest.TestCase):
+    """What scripts/bench --pack packs, with stand-ins for the programs, PyTorch and the driver."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        scripts = self.folder / "kit/scripts/benches"
+        scripts.mkdir(parents=True)
+        for module in kit.MODULES:
+            shutil.copy(ROOT / f"scripts/benches/{module}.py", scripts)
+        shutil.copy(ROOT / "scripts/benches/kit_run.py", self.folder / "kit/run")
+        self.program("kit/kit.json", json.dumps({"commit": "0123abc", "torch": "9.9+cu1"}))
+        self.program("kit/programs/bench_gpu", FAKE_CARD)
+        self.program("kit/programs/bench_training", FAKE_TRAINING)
+        self.program("kit/programs/gpu_device_test", "#!/bin/sh\necho all well\n")
+        self.program("modules/torch/__init__.py", "__version__ = '9.9+cu1'\n")
+        self.program("bin/nvidia-smi", "#!/bin/sh\ncase $1 in -L) echo 'GPU 0: a card' ;; *) yes 90 | head -100 ;; esac\n")
+
+    def program(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def ran(self, status):
+        path = f"{self.folder}/bin:/usr/bin:/bin"
+        done = subprocess.run(["/usr/bin/python3", self.folder / "kit/run", "figures.json", "--rounds", "2"], cwd=self.folder, capture_output=True, text=True, timeout=60,
+                              env={"PATH": path, "PYTHONPATH": str(self.folder / "modules"), "PYTHONDONTWRITEBYTECODE": "1"})
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_its_figures_stand_in_the_page(self):
+        self.assertIn("all well", self.ran(0))
+        told = json.loads((self.folder / "figures.json").read_text())
+        self.assertEqual((told["card"]["commit"], told["training"]["commit"]), ("0123abc", "0123abc"))
+        self.assertIn("| copy | 3.6 GB/s |", "\n".join(gpu.limit_lines({"gpu": told["card"]})))
+        self.assertIn("| judge scores |", "\n".join(gpu.pass_lines({"gpu": told["card"]})))
+        rows = [line for line in training.gpu_lines({"gpu": told["training"]}) if line.startswith("| 1")]
+        self.assertEqual([[cell.strip() for cell in row.split("|")][1:3] for row in rows],
+                         [[model, name] for model in ("124m", "1b") for name in ("Atoll, as a worker is by itself", "Atoll, --pass-kernels auto", "Atoll, --cuda-graph auto", "Atoll, both")])
+
+    def test_a_failed_test_and_a_missing_card_are_told(self):
+        self.program("kit/programs/gpu_device_test", "#!/bin/sh\necho not well\nexit 1\n")
+        self.assertIn("not well", self.ran(1))
+        self.program("bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
+        self.assertIn("nvidia-smi lists no GPU", self.ran(77))
+
+    def test_another_pytorch_is_refused(self):
+        self.program("modules/torch/__init__.py", "__version__ = '9.8'\n")
+        self.assertIn("linked with PyTorch 9.9+cu1, and /usr/bin/python3 has 9.8", self.ran(1))
 
 
 class Stages(unittest.TestCase):
