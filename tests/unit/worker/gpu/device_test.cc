@@ -23,7 +23,7 @@ TEST(GpuDevice, TrainsWithItsOwnKernelsAndFeed) {
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_NE((*device)->step_kernels(), nullptr);
   ASSERT_NE((*device)->pass_kernels(), nullptr);
-  const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
+  const auto feed = (*device)->OpenFeed(TokenBytes(SmallJob()));
   ASSERT_TRUE(feed.ok()) << feed.status();
   const auto cpu = LossAfter(5, {}),
              gpu = LossAfter(5, {.gpu = true}, {(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()}),
@@ -40,7 +40,7 @@ TEST(GpuDevice, TrainsByRecordedPasses) {
   const auto device = OpenGpuDevice(Plugin().table, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_NE((*device)->pass_recorder(), nullptr);
-  const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
+  const auto feed = (*device)->OpenFeed(TokenBytes(SmallJob()));
   ASSERT_TRUE(feed.ok()) << feed.status();
   Own own{(*device)->step_kernels(), (*device)->pass_kernels(), feed->get()};
   const auto launched = LossAfter(12, {.gpu = true}, own);

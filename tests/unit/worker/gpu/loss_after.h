@@ -5,19 +5,15 @@
 #include <vector>
 
 #include "tests/unit/worker/gpu/opened_plugin.h"
+#include "tests/unit/worker/train/tiny_job.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
 
-inline JobSpec TinyJob() {
-  JobSpec job;
-  job.model = {.vocab_size = 64,
-               .hidden_size = 32,
-               .intermediate_size = 64,
-               .layers = 2,
-               .heads = 4,
-               .kv_heads = 2,
-               .head_dim = 8};
+inline JobSpec SmallJob() {
+  JobSpec job = TinyJob();
+  job.model.vocab_size = 64;
+  job.model.kv_heads = 2;
   job.data.sequence_length = 16;
   job.batch.sequences_per_step = 2;
   return job;
@@ -39,7 +35,7 @@ struct Own {
 };
 
 inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, const Own& own = {}) {
-  JobSpec job = TinyJob();
+  JobSpec job = SmallJob();
   job.model.precision = own.precision;
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;

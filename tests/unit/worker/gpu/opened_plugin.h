@@ -2,12 +2,22 @@
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_
 
+#include <filesystem>
+#include <string>
+#include <system_error>
+
 #include "worker/device/gpu_plugin.h"
 
 namespace atl {
 
+// Beside the program, wherever both were carried.
+inline std::string PluginPath() {
+  std::error_code none;
+  return std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libatoll_gpu.so";
+}
+
 inline const GpuPlugin& Plugin() {
-  static const GpuPlugin plugin = OpenGpuPlugin(ATOLL_GPU_PLUGIN);
+  static const GpuPlugin plugin = OpenGpuPlugin(PluginPath());
   return plugin;
 }
 

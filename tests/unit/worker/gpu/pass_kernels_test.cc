@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/worker/gpu/opened_plugin.h"
 #include "tests/unit/worker/gpu/pass_cases.h"
+#include "tests/unit/worker/train/tiny_job.h"
 #include "worker/model/arena.h"
 #include "worker/model/pass_check.h"
 

@@ -33,7 +33,7 @@ TEST(GpuPlugin, SaysWhatItSees) {
 
 TEST(GpuPlugin, RefusesWhatIsNotThere) {
   if (LibrariesAreMissing()) GTEST_SKIP() << Plugin().reason << "; scripts/setup installs CUDA's libraries";
-  EXPECT_TRUE(OpenGpuPlugin(ATOLL_GPU_PLUGIN ".none").reason.find("no GPU plugin") != std::string::npos);
+  EXPECT_TRUE(OpenGpuPlugin(PluginPath() + ".none").reason.find("no GPU plugin") != std::string::npos);
   ASSERT_NE(Plugin().table, nullptr) << Plugin().reason;
   atoll_gpu_context* context = nullptr;
   EXPECT_NE(Plugin().table->device_open(99, &context), 0);
