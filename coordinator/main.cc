@@ -59,6 +59,7 @@
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/flush_watch.h"
 #include "coordinator/store/freed_beside.h"
+#include "coordinator/store/purged_files.h"
 #include "coordinator/store/rounds_at_start.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
@@ -209,6 +210,7 @@ absl::Status Coordinator::OpenState() {
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   if (const absl::Status dropped = DropStaleParts(directory_); !dropped.ok())
     log_.Warn("given-up uploads not removed", {{"reason", std::string(dropped.message())}});
+  DropFilesOfPurgedJobs(*files_, directory_, recovered_, log_);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
   ATOLL_ASSIGN_OR_RETURN(rounds_found_, LookAtRounds(*rounds_, *files_, directory_, *ledger_, recovered_));

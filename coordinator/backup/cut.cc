@@ -14,9 +14,6 @@ namespace {
 
 constexpr int kLooks = 3000;  // each takes as long as listing the directories
 
-// Never dropped by a coordinator.
-bool Stays(const std::string& path) { return path.starts_with("blobs/"); }
-
 class HeldFiles {
  public:
   HeldFiles(const Files& files, const std::string& root, size_t most_open)
@@ -65,7 +62,7 @@ class HeldFiles {
     if (::stat(full.c_str(), &s) != 0) return absl::OkStatus();  // dropped since it was listed
     CutFile held{
         .path = path, .bytes = static_cast<uint64_t>(s.st_size), .inode = {s.st_dev, s.st_ino}, .file = nullptr};
-    if (!Stays(path) && open_ < most_open_) {
+    if (open_ < most_open_) {
       auto file = files_.OpenForRead(full);
       if (absl::IsNotFound(file.status())) return absl::OkStatus();
       if (!file.ok()) return file.status();

@@ -1,4 +1,5 @@
 """Steering: pause, resume, update, rollback, cancel, a new job from a checkpoint, and what the command line shows of them."""
+import hashlib
 import json
 import shutil
 import subprocess
@@ -139,6 +140,27 @@ def purge(scene, coordinator, manifest):
     equal(len(scene.atoll("-o", "json", "checkpoint", "list", "next").json()["checkpoints"]), 1, "the checkpoints of another job")
 
 
+def stored(scene):
+    return {path.name for path in scene.path("state/blobs").rglob("*") if path.is_file()}
+
+
+def files_of_purged_jobs(scene, data):
+    """What purged jobs were submitted with goes at the next start, and nothing that another job names."""
+    before = stored(scene)
+    weights = {hashlib.sha256(path.read_bytes()).hexdigest() for path in scene.path("export").glob("*.safetensors")}
+    check(weights and weights < before, f"the weights {weights} are not among the stored files {before}")
+    for jobs, left in (([], before), (["third"], before - weights), (["next", "running"], set())):
+        coordinator = scene.coordinator(*data)
+        for job in jobs:
+            scene.atoll("job", "purge", job)
+        coordinator.terminate()
+        coordinator = scene.coordinator(*data)
+        equal(stored(scene), left, f"the stored files once {jobs} are purged too")
+        equal("files of purged jobs removed" in coordinator.log(), bool(jobs), "whether its log tells of them")
+        coordinator.terminate()
+    equal(scene.verify()["damage"], [], "what verify finds once all jobs are purged")
+
+
 def completion(scene):
     for shell in ("bash", "zsh", "fish"):
         script = scene.atoll("completion", shell).out
@@ -171,6 +193,7 @@ def test(scene):
     check(worker.popen.poll() is None, "the worker has ended")
     coordinator.terminate()
     equal((scene.verify()["damage"], scene.replay()["damage"]), ([], []), "what verify and replay find once a job was purged")
+    files_of_purged_jobs(scene, data)
 
 
 main(test)
