@@ -149,7 +149,8 @@ constexpr Row kWorkerRows[] = {
     {Metric::kNonFiniteSteps, "atoll_non_finite_steps_total", kCounter, "", "",
      "Inner steps undone because loss or gradient was not finite."},
     {Metric::kCertificateEnd, "atoll_certificate_end_timestamp_seconds", kGauge, "seconds", "",
-     "Unix time at which the worker's certificate ends, which it renews at half of its life; absent without one."},
+     "Unix time at which the worker's certificate ends, which it renews at half of its life; absent without one. The "
+     "coordinator shows it with the label worker alone, also of workers without a job."},
 };
 
 // Bounds of histograms: flushes of the disk are short, heartbeats come within some seconds (among the bounds is a
@@ -207,6 +208,8 @@ const MetricInfo* FindWorkerMetric(const std::string& name) {
   }
   return nullptr;
 }
+
+bool IsOfNoJob(Metric metric) { return metric == Metric::kCertificateEnd; }
 
 std::string HeartbeatName(Metric metric) { return InfoOf(metric).name + std::strlen(kPrefix); }
 

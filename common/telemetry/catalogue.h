@@ -52,7 +52,7 @@ enum class Metric : uint32_t {
   kCheckpointLastSuccess,  // job
   kDiskFreeRatio,
   kFlushUnderWay,
-  // Worker; shown by the coordinator too, with the labels job and worker, from heartbeats
+  // Worker; shown by the coordinator too, from heartbeats, with the labels job and worker or, of no job, worker alone
   kTrainLoss,
   kLearningRate,
   kGradNorm,
@@ -91,6 +91,8 @@ const std::vector<MetricInfo>& MetricCatalogue();
 const MetricInfo& InfoOf(Metric metric);
 // By the name that heartbeats carry: without prefix ("train_loss"). Null when there is none, or it is not a worker's.
 const MetricInfo* FindWorkerMetric(const std::string& name);
+// Of a worker's: whether it has nothing to do with the job that the worker is at.
+bool IsOfNoJob(Metric metric);
 // The name without the prefix.
 std::string HeartbeatName(Metric metric);
 

@@ -154,16 +154,16 @@ void Metrics::Forget(Metric metric, const Labels& labels) {
 }
 
 void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat) {
-  const PromLabels labels = {{"job", heartbeat.job.value}, {"worker", worker.value}};
+  const PromLabels alone = {{"worker", worker.value}};
+  const PromLabels at_job = {{"job", heartbeat.job.value}, {"worker", worker.value}};
   MutexLock lock(state_->mutex);
   std::string& job = state_->job_of[worker.value];
   if (!job.empty() && job != heartbeat.job.value) state_->Forget({{"job", job}, {"worker", worker.value}}, true);
   job = heartbeat.job.value;
-  if (job.empty()) return;
   for (const MetricSample& sample : heartbeat.metrics) {
     const MetricInfo* info = FindWorkerMetric(sample.name);
-    if (info == nullptr) continue;
-    Series* series = state_->Find(*info, labels);
+    if (info == nullptr || (job.empty() && !IsOfNoJob(info->metric))) continue;
+    Series* series = state_->Find(*info, IsOfNoJob(info->metric) ? alone : at_job);
     if (series == nullptr) continue;
     if (series->gauge != nullptr) series->gauge->Set(sample.value);
     if (series->counter != nullptr && sample.value > series->counter->Value())

@@ -29,7 +29,8 @@ class Metrics {
   void Forget(Metric metric, const Labels& labels);
 
   // Metrics of a worker as they come with its heartbeat, shown with the labels job and worker, those of one job at a
-  // time and none between jobs. Unknown names are ignored. Counters are shown as the worker counts them.
+  // time and none between jobs; what is of no job (IsOfNoJob) with the label worker, always. Unknown names are ignored.
+  // Counters are shown as the worker counts them.
   void SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat);
   // Drops every series with that worker label value.
   void ForgetWorker(const WorkerId& worker);

@@ -127,6 +127,20 @@ TEST(MetricsTest, ShowsWorkersUntilTheyAreGone) {
   EXPECT_EQ(metrics.Expose().find("rome-1"), std::string::npos);
 }
 
+TEST(MetricsTest, ShowsTheEndOfACertificateWhateverTheWorkerIsAt) {
+  Metrics metrics;
+  const char* const told = "atoll_certificate_end_timestamp_seconds{worker=\"paris-1\"} 1700000000";
+  for (const char* job : {"", "first", "", "second"}) {
+    Heartbeat heartbeat;
+    heartbeat.job = {job};
+    heartbeat.metrics = {{HeartbeatName(Metric::kCertificateEnd), 1.7e9}, {HeartbeatName(Metric::kInnerStep), 7}};
+    metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+    EXPECT_NE(metrics.Expose().find(told), std::string::npos) << metrics.Expose();
+  }
+  metrics.ForgetWorker({"paris-1"});
+  EXPECT_EQ(metrics.Expose().find("paris-1"), std::string::npos);
+}
+
 TEST(MetricsTest, ShowsAWorkerUnderTheJobItIsAt) {
   Metrics metrics;
   Heartbeat heartbeat;
