@@ -22,6 +22,7 @@ CONNECTIONS = (1, 2, 4)
 IDLE = "idle"
 FOREIGN = "other processes"  # the machine's, and scripts/bench itself: in no share and in no sum
 APART = (IDLE, FOREIGN)
+KERNEL_THREADS = re.compile(r"kworker|ksoftirqd|kswapd|kcompactd|khugepaged|kthreadd|rcu|migration|jbd2|ext4|kblockd|kauditd|irq/|cpuhp|watchdog|writeback|flush-|napi|khvcd")
 
 # Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel"), "" where there is one alone, IDLE or FOREIGN; library, the file of the innermost
 # function; symbol, that function; kernel, the functions of the kernel from the innermost out to the system call, in one string.
@@ -102,7 +103,7 @@ def sample(block, names):
         if not library.startswith("[kernel") and not library.startswith("[guest"):
             break
         kernel.append(symbol)
-    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if len(kernel) == len(frames) else FOREIGN)
+    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if KERNEL_THREADS.match(name) else FOREIGN)
     return Sample(process, os.path.basename(frames[0][1]), frames[0][0], " ".join(kernel))
 
 
@@ -187,7 +188,8 @@ def table(answer):
         rows.append(["parts below 1 %", *(cell(c, sum(c["seconds"].get(p, 0) for p in parts if p not in told)) for c in columns)])
         rows.append(["**all**", *(f"{busy(c):.3g}" for c in columns)])
         rows.append(["of both cores idle", *(f"{of_both_cores(c, IDLE):.0%}" for c in columns)])
-        rows.append([f"of both cores {FOREIGN}", *(f"{of_both_cores(c, FOREIGN):.0%}" for c in columns)])
+        if any(FOREIGN in c["seconds"] for c in columns):  # figures of before have them among the parts
+            rows.append([f"of both cores {FOREIGN}", *(f"{of_both_cores(c, FOREIGN):.0%}" for c in columns)])
         if len(columns) > len(told):
             rows = [list(row) for row in zip(*rows)]
         lines += [f"**{group['what']}**, CPU seconds {group['unit']} and share of them:", "", line(rows[0]), "|---" * len(rows[0]) + "|", *map(line, rows[1:]), ""]
