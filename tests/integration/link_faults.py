@@ -1,5 +1,5 @@
 """Real links that are narrow, long, lossy, out of order or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
-over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats are heard in the midst of each contribution that fills it; a worker that is cut off, both
+over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats are heard beside the contributions that fill it; a worker that is cut off, both
 ways or one way, is lost, the run goes on, and it comes back by itself. The ledger balances all the while, and the audits find nothing."""
 import time
 
@@ -17,7 +17,7 @@ LINKS = {
 }
 WHOLE = {"rate_bits": 100e6, "delay_seconds": 0.01}
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
-SLICE_BYTES, SLICES = 1e6, 60  # some eight to a contribution of 7.7 MB; the line takes 0.8 s for one, in which a heartbeat is due
+SLICE_BYTES, SLICES, LEAST_GAPS = 1e6, 60, 100  # some eight to a contribution of 7.7 MB; the line takes 0.8 s for one, in which a heartbeat is due
 CUTS = {"both-ways": {"up", "down"}, "upwards": {"up"}, "downwards": {"down"}}
 
 
@@ -67,6 +67,7 @@ def heartbeats_under_load(scene, link, coordinator, far, manifest):
     scene.wait_round("full", 1)
     before, carried, began, said = heartbeat_gaps(coordinator, FAR), link.carried["up"], time.monotonic(), len(far.log())
     heard = heard_beside_slices(link, coordinator, far)
+    wait_for(f"{LEAST_GAPS} gaps", lambda: heartbeat_gaps(coordinator, FAR)[float("inf")] - before[float("inf")] >= LEAST_GAPS, 300, [coordinator, far])
     gaps = {bound: number - before[bound] for bound, number in heartbeat_gaps(coordinator, FAR).items()}
     full = (link.carried["up"] - carried) * 8 / link.rate_bits / (time.monotonic() - began)
     print(f"narrow, {full:.0%} full upwards: heartbeats heard beside {sum(heard)} of {SLICES} slices of {SLICE_BYTES / 1e6:g} MB; {gaps[float('inf')]:.0f} gaps between "
