@@ -145,12 +145,19 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
                                                  bulk, files, clock, log);
   }
   return std::make_unique<TorchJobFactory>(
-      TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes, ThreadsOf(options),
-                      options.memory_limit_bytes, options.optimizer_snapshot,
-                      crew == nullptr ? std::nullopt : std::optional(crew->ways()), options.island.ranks_here,
-                      options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
-                      options.cuda_graph == GraphChoice::kAuto, options.pass_kernels == PassKernelChoice::kAuto,
-                      std::move(leave)},
+      TorchJobOptions{.worker = worker,
+                      .data_root = options.data_root,
+                      .cache_dir = options.cache_dir,
+                      .cache_bytes = options.cache_bytes,
+                      .threads = ThreadsOf(options),
+                      .memory_limit_bytes = options.memory_limit_bytes,
+                      .optimizer_snapshot = options.optimizer_snapshot,
+                      .island = crew == nullptr ? std::nullopt : std::optional(crew->ways()),
+                      .ranks_here = options.island.ranks_here,
+                      .formed_by = options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
+                      .records_passes = options.cuda_graph == GraphChoice::kAuto,
+                      .kernels_in_passes = options.pass_kernels == PassKernelChoice::kAuto,
+                      .leave = std::move(leave)},
       std::move(device), bulk, files, clock, log);
 }
 

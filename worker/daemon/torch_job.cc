@@ -98,6 +98,10 @@ class TorchModel final : public TrainingModel {
       log_.Warn("the device's kernels are not used between the products of a pass",
                 {{"reason", std::string(trainer_->pass_kernels_refused().message())}});
     }
+    if (!told_kernels_ && trainer_->pass_kernels() != nullptr) {
+      told_kernels_ = true;
+      log_.Info("the device's kernels are used between the products of a pass");
+    }
     if (!told_playing_ && trainer_->plays()) {
       told_playing_ = true;
       log_.Info("passes are played from a recording");
@@ -132,7 +136,7 @@ class TorchModel final : public TrainingModel {
   JobData& data_;
   JobTasks tasks_;
   Log& log_;
-  bool told_ = false, told_passes_ = false, told_playing_ = false, told_launching_ = false;
+  bool told_ = false, told_passes_ = false, told_kernels_ = false, told_playing_ = false, told_launching_ = false;
   std::optional<Pass> pass_;
 };
 
