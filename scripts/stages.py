@@ -238,7 +238,7 @@ TIDY_CHANGED_LIMIT = 16
 def clang_tidy(everything):
     units = {f: a for f, a in compile_commands("dev").items() if not f.startswith("tests/")}
     if not everything:
-        changed = git("diff", "--name-only", "HEAD") + "\n" + git("log", "--format=", "--name-only", "-n", "200")
+        changed = git("diff", "--name-only", "HEAD") + "\n" + git("ls-files", "-o", "--exclude-standard") + "\n" + git("log", "--format=", "--name-only", "-n", "200")
         recent = list(dict.fromkeys(f for f in changed.split("\n") if f in units and not f.startswith(TIDY_ALWAYS)))[:TIDY_CHANGED_LIMIT]
         units = {f: a for f, a in units.items() if f.startswith(TIDY_ALWAYS) or f in recent}
     commands = [["clang-tidy-14", "--quiet", "--warnings-as-errors=*", "--extra-arg=-w", f, "--", *a]
