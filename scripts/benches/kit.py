@@ -2,21 +2,23 @@
 import json
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
 
-from benches import gpu, machine, page
+from benches import gpu, machine, page, training
 
 TESTS = "gpu_device_test"
 PROGRAMS = ("bench_gpu", "bench_training")
 PLUGIN = "libatoll_gpu.so"
 MODULES = ("figures", "gpu", "kit_run", "machine", "training", "training_peer")
-# What every machine has in a version that fits it, and what PyTorch brings.
-OF_THE_SYSTEM = r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|resolv)\.so"
-OF_PYTORCH = r"lib(torch|c10|cu|nv|nccl|gomp|shm|caffe)"
+# What is the machine's own, and what PyTorch brings.
+OF_THE_SYSTEM = r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|util|anl|gcc_s|stdc\+\+|resolv)\.so"
+OF_PYTORCH = r"lib(torch|c10|cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nvrtc|nvJitLink|nvshmem|nccl|gomp|shm|caffe2)"
 PARTS = {"limits": "card", "passes": "card", "training": "training"}  # of a benchmark's kept figures, which of a card's answer is its "gpu"
+LINES = {"limits": gpu.limit_lines, "passes": gpu.pass_lines, "training": training.gpu_lines}
 
 
 def libraries(program):
@@ -32,10 +34,9 @@ def libraries(program):
 def pack(archive):
     """Builds the programs and writes them, with all they need beside PyTorch, into `archive`."""
     release = gpu.programs(*PROGRAMS)
-    tests = machine.built("dev", TESTS)
-    programs = {**{name: release / name for name in (*PROGRAMS, PLUGIN)}, TESTS: tests / TESTS}
+    programs = {**{name: release / name for name in (*PROGRAMS, PLUGIN)}, TESTS: machine.built("dev", TESTS) / TESTS}
     needed = {name: path for program in programs.values() for name, path in libraries(program).items()}
-    told = machine.stamped({"programs": [*PROGRAMS, TESTS], "torch": torch_version()}, 0)
+    told = machine.stamped(linked_with(release / PROGRAMS[1]) | {"glibc": newest_glibc(programs.values())}, 0)
     with tempfile.TemporaryDirectory() as folder:
         answer = pathlib.Path(folder) / "kit.json"
         answer.write_text(json.dumps(told) + "\n")
@@ -48,30 +49,51 @@ def pack(archive):
             for module in MODULES:
                 kit.add(machine.ROOT / f"scripts/benches/{module}.py", f"kit/scripts/benches/{module}.py")
             kit.add(machine.ROOT / "scripts/benches/kit_run.py", "kit/run")
-    print(f"bench: {archive} is written, {pathlib.Path(archive).stat().st_size / 1e6:.0f} MB; on the machine with the card, where Python has PyTorch {told['torch']}:\n"
-          f"    tar xzf {pathlib.Path(archive).name} && python3 kit/run figures.json\nand here: scripts/bench --take figures.json")
+    print(f"bench: {archive} is written, {pathlib.Path(archive).stat().st_size / 1e6:.0f} MB; on the machine with the card, by a Python with PyTorch "
+          f"{told['torch']} for CUDA {told['cuda']}:\n    tar xzf {pathlib.Path(archive).name} && python3 kit/run figures.json\nand here: scripts/bench --take figures.json")
 
 
-def torch_version():
-    """Of the LibTorch that the programs are linked with."""
-    wanted = (machine.ROOT / "scripts/requirements-libtorch-cuda.txt").read_text()
-    return re.search(r"^torch==(\S+)", wanted, re.MULTILINE).group(1)
+def linked_with(program):
+    """{"torch": version, "cuda": that of its CUDA} of the LibTorch that the program is linked with."""
+    told = subprocess.run(["ldd", program], check=True, stdout=subprocess.PIPE, text=True).stdout
+    library = re.search(r"libtorch_cpu\.so => (/\S+)", told).group(1)
+    version = (pathlib.Path(library).parent.parent / "version.py").read_text()
+    return {what: re.search(rf"^{name}\b[^=]*= '([^'+]+)", version, re.MULTILINE).group(1) for what, name in (("torch", "__version__"), ("cuda", "cuda"))}
+
+
+def newest_glibc(programs):
+    """The oldest version of the C library that has all that the programs ask of it."""
+    told = "".join(subprocess.run(["objdump", "-T", program], check=True, stdout=subprocess.PIPE, text=True).stdout for program in programs)
+    return max(re.findall(r"\bGLIBC_(\d+\.\d+)", told), key=numbers)
+
+
+def numbers(version):
+    return [int(part) for part in version.split(".")]
 
 
 def take(answer):
-    """Keeps what kit/run wrote as the GPU's figures of the benchmarks; ends with a sentence where it is none of it."""
+    """Keeps what kit/run wrote as the GPU's figures of the benchmarks; ends with a sentence, and keeps nothing, where it is none of it."""
     try:
         told = json.loads(pathlib.Path(answer).read_text())
     except (OSError, ValueError) as error:
         sys.exit(f"bench: {answer} cannot be read as what kit/run writes: {error}")
     if not isinstance(told, dict) or not any(part in told for part in PARTS.values()):
         sys.exit(f"bench: {answer} holds no figures of a card: it is the file that kit/run has written")
+    if status := told.get("tests", {}).get("status"):
+        sys.exit(f"bench: the tests of {answer} ended with status {status} on that card: figures of programs that do something else are not kept")
+    kept = {}
     for name, part in PARTS.items():
-        kept = page.DATA / f"performance-{name}.json"
+        path = page.DATA / f"performance-{name}.json"
         if part not in told:
             print(f"bench: {answer} has nothing for {name}, which stays as it was")
-        elif not kept.exists():
+        elif not path.exists():
             sys.exit(f"bench: there are no figures of {name} yet that a GPU's could stand beside: scripts/bench {name} first")
         else:
-            kept.write_text(json.dumps(json.loads(kept.read_text()) | {"gpu": told[part]}) + "\n")
-            print(f"bench: {name} has the figures of {told[part]['groups'][0]['name']}")
+            kept[path] = json.loads(path.read_text()) | {"gpu": told[part]}
+            try:
+                LINES[name](kept[path])
+            except (KeyError, TypeError, ValueError, IndexError, StopIteration, statistics.StatisticsError) as error:
+                sys.exit(f"bench: {answer} has no whole figures for {name}: {error!r}")
+    for path, value in kept.items():
+        page.replace(path, json.dumps(value) + "\n")
+    print(f"bench: {', '.join(path.stem for path in kept)}: the GPU's figures are kept")

@@ -4,8 +4,8 @@
     python3 kit/run FIGURES.json [--rounds N] [--only tests|card|124m|1b]...
 
 The Python that runs it is the one with PyTorch, whose libraries the programs use. FIGURES.json is written after each part, so that one
-that is stopped leaves what it had; `scripts/bench --take FIGURES.json` keeps it. Ends with status 77 where there is no GPU, with 1 where
-a test failed.
+that is stopped leaves what it had, and what it has already stays where --only asks for something else; `scripts/bench --take FIGURES.json`
+keeps it. Ends with status 77 where there is no GPU, with 1 where a test failed.
 """
 import argparse
 import json
@@ -18,36 +18,47 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ("tests", "card", "124m", "1b")
 ROUNDS = 7
+TESTS_SECONDS = 600
 
 
-def torch_libraries():
-    """The folders of PyTorch's own libraries and of those that it brings from NVIDIA."""
+def check_machine():
+    """Ends with a sentence where the programs cannot run here."""
+    kit = json.loads((HERE / "kit.json").read_text())
     try:
         import torch
     except ImportError:
-        sys.exit(f"kit: {sys.executable} has no PyTorch: run this with a Python that has, in the version that {HERE}/kit.json names")
-    wanted = json.loads((HERE / "kit.json").read_text())["torch"]
-    if torch.__version__.split("+")[0] != wanted.split("+")[0]:
-        sys.exit(f"kit: the programs are linked with PyTorch {wanted}, and {sys.executable} has {torch.__version__}")
-    own = pathlib.Path(torch.__file__).parent / "lib"
-    return [own, *sorted((own.parent.parent / "nvidia").glob("*/lib"))]
+        sys.exit(f"kit: {sys.executable} has no PyTorch: run this with a Python that has version {kit['torch']} for CUDA {kit['cuda']}")
+    if (torch.__version__.split("+")[0], torch.version.cuda) != (kit["torch"], kit["cuda"]):
+        sys.exit(f"kit: the programs are linked with PyTorch {kit['torch']} for CUDA {kit['cuda']}, and {sys.executable} has {torch.__version__} for {torch.version.cuda}")
+    here = os.confstr("CS_GNU_LIBC_VERSION").split()[-1]
+    if [int(part) for part in here.split(".")] < [int(part) for part in kit["glibc"].split(".")]:
+        sys.exit(f"kit: the programs need glibc {kit['glibc']}, and this system has {here}: take one as new as Debian 12 or Ubuntu 22.04")
+    return pathlib.Path(torch.__file__).parent
 
 
-def wrap():
-    """bin/NAME runs programs/NAME with the libraries: its own stay out of the way of Python's."""
-    folders = ":".join(map(str, [HERE / "lib", *torch_libraries()]))
+def wrap(torch):
+    """bin/NAME runs programs/NAME with its libraries, PyTorch's own and those that it brings from NVIDIA: they stay out of Python's way."""
+    folders = [HERE / "lib", torch / "lib", *sorted((torch.parent / "nvidia").glob("*/lib"))]
     (HERE / "bin").mkdir(exist_ok=True)
     for program in (HERE / "programs").iterdir():
         if program.suffix == ".so":
             continue
         wrapper = HERE / "bin" / program.name
-        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={shlex.quote(folders)} exec {shlex.quote(str(program))} "$@"\n')
+        path = shlex.quote(":".join(map(str, folders)))
+        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={path}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}} exec {shlex.quote(str(program))} "$@"\n')
         wrapper.chmod(0o755)
+
+
+def opened():
+    """Ends with the reason where the programs do not see the card that the driver lists: tests would be skipped then, which is no pass."""
+    done = subprocess.run([HERE / "bin/bench_gpu", "1", "4096"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"kit: nvidia-smi lists a GPU that the programs cannot use: {done.stderr.strip() or f'status {done.returncode}'}")
 
 
 def tests():
     """What the tests say, and their status."""
-    done = subprocess.run([HERE / "bin/gpu_device_test"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([HERE / "bin/gpu_device_test"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TESTS_SECONDS)
     print(done.stdout, flush=True)
     return {"status": done.returncode, "said": done.stdout.splitlines()[-40:]}
 
@@ -62,29 +73,33 @@ def main():
         parser.error("--rounds must be at least 1")
     os.environ |= {"ATOLL_GPU_KIT": str(HERE), "ATOLL_BENCH_PYTHON": sys.executable}
     sys.path.insert(0, str(HERE / "scripts"))
-    wrap()
     from benches import figures, gpu, machine, training
     if not gpu.here():
         print("kit: nvidia-smi lists no GPU", file=sys.stderr)
         sys.exit(77)
-    told = {}
+    told = json.loads(asked.figures.read_text()) if asked.figures.exists() else {}
 
     def keep(part, answer):
         told[part] = answer
-        asked.figures.write_text(json.dumps(told) + "\n")
+        new = asked.figures.with_suffix(".new")
+        new.write_text(json.dumps(told) + "\n")
+        new.replace(asked.figures)
 
+    wrap(check_machine())
+    opened()
     wanted = asked.only or PARTS
     if "tests" in wanted:
         keep("tests", tests())
     if "card" in wanted:
         keep("card", figures.rounded(machine.stamped({"machine": machine.described()} | gpu.card(asked.rounds), asked.rounds)))
     if models := [m for m in training.MODELS if m in wanted]:
-        # The rate of products that MFU is told by is that of the same run.
-        of_card = gpu.card(asked.rounds)
-        groups = []
+        of_card = gpu.card(asked.rounds)  # the rate of products that MFU is told by is that of the same run
+        before = [group for group in told.get("training", {}).get("models", []) if group["name"] not in models]
         for model in models:
-            groups.append(training.gpu_group(str(gpu.programs() / "bench_training"), model, asked.rounds))
-            keep("training", figures.rounded(machine.stamped({"machine": machine.described()} | of_card | {"models": groups}, asked.rounds)))
+            def so_far(group):
+                groups = sorted([*before, group], key=lambda g: training.MODELS.index(g["name"]))
+                keep("training", figures.rounded(machine.stamped({"machine": machine.described()} | of_card | {"models": groups}, asked.rounds)))
+            before.append(training.gpu_group(str(gpu.programs() / "bench_training"), model, asked.rounds, so_far))
     print(f"kit: {asked.figures} is written")
     sys.exit(1 if told.get("tests", {}).get("status") else 0)
 

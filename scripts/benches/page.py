@@ -13,7 +13,14 @@ def keep(name, answer):
     path = DATA / f"performance-{name}.json"
     if "gpu" not in answer and path.exists():
         answer = answer | {part: value for part, value in json.loads(path.read_text()).items() if part == "gpu"}
-    path.write_text(json.dumps(answer) + "\n")
+    replace(path, json.dumps(answer) + "\n")
+
+
+def replace(path, text):
+    """All of it or nothing."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
 
 
 def section(name, bench, answer):

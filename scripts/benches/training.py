@@ -113,40 +113,52 @@ def peers_on_gpu():
 
 
 def gpu_sides(program, folder, model):
+    """(name, command) of each."""
     atoll = [program, "train", "bf16", "1", "--model", model, "--device", "gpu"]
     kernels, recorded = ["--pass-kernels", "auto"], ["--cuda-graph", "auto"]
-    yield Side("Atoll, as a worker is by itself", atoll, {})
-    yield Side("Atoll, --pass-kernels auto", [*atoll, *kernels], {})
-    yield Side("Atoll, --cuda-graph auto", [*atoll, *recorded], {})
-    yield Side("Atoll, both", [*atoll, *kernels, *recorded], {})
+    yield "Atoll, as a worker is by itself", atoll
+    yield "Atoll, --pass-kernels auto", [*atoll, *kernels]
+    yield "Atoll, --cuda-graph auto", [*atoll, *recorded]
+    yield "Atoll, both", [*atoll, *kernels, *recorded]
     if why := peers_on_gpu():
         print(f"bench: warning: no peers on the GPU: {python()}: {why}; set ATOLL_BENCH_PYTHON to one with CUDA", file=sys.stderr)
         return
     for kind, name in (("eager", "PyTorch eager"), ("compile", COMPILED)):
         for heads in ("repeated", "shared"):
-            yield Side(f"{name}, {heads} key heads", [python(), "-W", "ignore", PEER, folder, kind, "bf16", "1", "cuda", heads], {})
+            yield f"{name}, {heads} key heads", [python(), "-W", "ignore", PEER, folder, kind, "bf16", "1", "cuda", heads]
 
 
-def gpu_group(program, model, rounds):
-    """Sides one after the other, since their memory is not there twice."""
-    samples = []
+def gpu_sample(name, command, recipe, rounds):
+    side = Side(name, command, {})
+    side.turn(GPU_WARM_UP, timed=False)
+    for _ in range(rounds):
+        side.turn(STEPS, timed=True)
+    with gpu.Busy() as busy:
+        side.turn(GPU_STEPS, timed=False)
+    side.close()
+    return {"name": name, "bytes": STEPS * recipe["batch"] * recipe["length"], "seconds": side.seconds, "cpu_seconds": side.cpu_seconds, "busy": busy.share}, side.losses
+
+
+def gpu_group(program, model, rounds, so_far=lambda group: None):
+    """Sides one after the other, since their memory is not there twice. A peer that fails is left out with a warning; `so_far` is told
+    the group after each side."""
+    group, first = {"name": model, "samples": []}, None
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, "write", folder, "--model", model], check=True)
-        recipe = json.loads((pathlib.Path(folder) / "bench.json").read_text())
-        for side in gpu_sides(program, folder, model):
-            side.turn(GPU_WARM_UP, timed=False)
-            for _ in range(rounds):
-                side.turn(STEPS, timed=True)
-            with gpu.Busy() as busy:
-                side.turn(GPU_STEPS, timed=False)
-            side.close()
-            samples.append({"name": side.name, "bytes": STEPS * recipe["batch"] * recipe["length"], "seconds": side.seconds,
-                            "cpu_seconds": side.cpu_seconds, "busy": busy.share, "losses": side.losses})
-    for sample in samples:
-        sample["apart"] = apart(samples[0]["losses"], sample.pop("losses")) if sample is not samples[0] else 0.0
-    samples[0].pop("losses")
+        group["recipe"] = json.loads((pathlib.Path(folder) / "bench.json").read_text())
+        for name, command in gpu_sides(program, folder, model):
+            try:
+                sample, losses = gpu_sample(name, command, group["recipe"], rounds)
+            except SystemExit as ended:
+                if command[0] == program:
+                    raise
+                print(f"{ended}; the row is left out", file=sys.stderr)
+                continue
+            first = first or losses
+            group["samples"].append(sample | {"apart": apart(first, losses)})
+            so_far(group)
     print(f"{model} on the GPU: {rounds} rounds", file=sys.stderr)
-    return {"name": model, "recipe": recipe, "samples": samples}
+    return group
 
 
 def on_gpu(rounds):
@@ -185,7 +197,7 @@ def gpu_lines(answer):
             other = ["", "", f"{ratio:.2f}", *([f"{GOAL:.1f}", figures.verdict(ratio >= GOAL)] if s["name"] == compiled else ["", ""])]
             idle = "" if s["busy"] is None else f"{1 - s['busy']:.0%}"
             lines.append(" | ".join([f"| {group['name']}", s["name"], f"{statistics.median(rates):,.0f}", figures.spread(rates, 0), f"{used:.0%}",
-                                     *(own if s["name"].startswith("Atoll") else other), idle, f"{s['apart']:.1e}" if s["apart"] else ""]) + " |")
+                                     *(own if s["name"].startswith("Atoll") else other), idle, "" if s is group["samples"][0] else f"{s['apart']:.1e}"]) + " |")
     return [*lines, "", f"MFU: floating-point operations of the model, attention by half its square, ÷ time, as a share of the {peak / 1e12:,.0f} TFLOP/s that "
             "products of matrices reach in bf16 in the same run. The goal beside torch.compile is that beside the faster of its two. Step outside the GPU: the part of the time in which the driver saw no kernel."]
 

@@ -198,19 +198,26 @@ class FiguresOfACard(unittest.TestCase):
     def test_they_take_the_place_of_those_before_and_of_nothing_else(self):
         for name in ("limits", "passes", "training"):
             (self.folder / f"performance-{name}.json").write_text('{"groups": [], "gpu": {"rounds": 1}}\n')
-        card = {"rounds": 7, "groups": [{"name": "a card"}]}
+        sample = {"name": "copy", "bytes": 8e9, "seconds": [2.0], "cpu_seconds": [0.1]}
+        card = {"rounds": 7, "commit": "0123abc", "date": "a day", "machine": {"cpu": "a processor", "cores": 2},
+                "groups": [{"name": "a card", "samples": [sample]}, {"name": "kernels", "samples": [sample]}]}
         said = self.take(json.dumps({"tests": {"status": 0}, "card": card}))
         kept = {name: json.loads((self.folder / f"performance-{name}.json").read_text()) for name in ("limits", "passes", "training")}
         self.assertEqual(kept["limits"], {"groups": [], "gpu": card})
         self.assertEqual(kept["passes"], kept["limits"])
         self.assertEqual(kept["training"], {"groups": [], "gpu": {"rounds": 1}})
         self.assertIn("nothing for training, which stays as it was", said)
+        self.assertIn("performance-limits, performance-passes: the GPU's figures are kept", said)
 
     def test_what_is_none_of_them_is_refused(self):
+        for name in ("passes", "training"):
+            (self.folder / f"performance-{name}.json").write_text("{}")
         for told, why in (("{", "cannot be read as what kit/run writes"), ("[]", "holds no figures of a card"), ('{"tests": {}}', "holds no figures of a card"),
-                          ('{"card": {"groups": [{"name": "a card"}]}}', "no figures of limits yet")):
+                          ('{"card": {}, "tests": {"status": 1}}', "ended with status 1 on that card"),
+                          ('{"training": {"groups": []}}', "no whole figures for training"), ('{"card": {"groups": [{"name": "a card"}]}}', "no figures of limits yet")):
             with self.subTest(told), self.assertRaisesRegex(SystemExit, why):
                 self.take(told)
+        self.assertEqual({path.read_text() for path in self.folder.glob("performance-*")}, {"{}"})
 
 
 # What the programs of a kit answer with.
@@ -244,11 +251,11 @@ class Kit(unittest.TestCase):
         for module in kit.MODULES:
             shutil.copy(ROOT / f"scripts/benches/{module}.py", scripts)
         shutil.copy(ROOT / "scripts/benches/kit_run.py", self.folder / "kit/run")
-        self.program("kit/kit.json", json.dumps({"commit": "0123abc", "torch": "9.9+cu1"}))
+        self.program("kit/kit.json", json.dumps({"commit": "0123abc", "torch": "9.9", "cuda": "9.1", "glibc": "2.2"}))
         self.program("kit/programs/bench_gpu", FAKE_CARD)
         self.program("kit/programs/bench_training", FAKE_TRAINING)
         self.program("kit/programs/gpu_device_test", "#!/bin/sh\necho all well\n")
-        self.program("modules/torch/__init__.py", "__version__ = '9.9+cu1'\n")
+        self.torch("9.9+cu91", "9.1")
         self.program("bin/nvidia-smi", "#!/bin/sh\ncase $1 in -L) echo 'GPU 0: a card' ;; *) yes 90 | head -100 ;; esac\n")
 
     def program(self, name, text):
@@ -257,9 +264,12 @@ class Kit(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def ran(self, status):
+    def torch(self, version, cuda):
+        self.program("modules/torch/__init__.py", f"class version:\n    cuda = {cuda!r}\n__version__ = {version!r}\n")
+
+    def ran(self, status, *more):
         path = f"{self.folder}/bin:/usr/bin:/bin"
-        done = subprocess.run(["/usr/bin/python3", self.folder / "kit/run", "figures.json", "--rounds", "2"], cwd=self.folder, capture_output=True, text=True, timeout=60,
+        done = subprocess.run(["/usr/bin/python3", self.folder / "kit/run", "figures.json", "--rounds", "2", *more], cwd=self.folder, capture_output=True, text=True, timeout=60,
                               env={"PATH": path, "PYTHONPATH": str(self.folder / "modules"), "PYTHONDONTWRITEBYTECODE": "1"})
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout + done.stderr
@@ -280,9 +290,52 @@ class Kit(unittest.TestCase):
         self.program("bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
         self.assertIn("nvidia-smi lists no GPU", self.ran(77))
 
-    def test_another_pytorch_is_refused(self):
-        self.program("modules/torch/__init__.py", "__version__ = '9.8'\n")
-        self.assertIn("linked with PyTorch 9.9+cu1, and /usr/bin/python3 has 9.8", self.ran(1))
+    def test_what_it_cannot_run_with_is_refused(self):
+        for version, cuda in (("9.8+cu91", "9.1"), ("9.9+cu92", "9.2"), ("9.9+cpu", None)):
+            self.torch(version, cuda)
+            self.assertIn(f"linked with PyTorch 9.9 for CUDA 9.1, and /usr/bin/python3 has {version} for {cuda}", self.ran(1))
+        self.torch("9.9+cu91", "9.1")
+        self.program("kit/kit.json", json.dumps({"commit": "0123abc", "torch": "9.9", "cuda": "9.1", "glibc": "99.1"}))
+        self.assertIn("the programs need glibc 99.1, and this system has", self.ran(1))
+        self.assertFalse((self.folder / "figures.json").exists())
+
+    def test_a_card_that_the_programs_do_not_see_is_no_card_whose_tests_passed(self):
+        self.program("kit/programs/bench_gpu", "#!/bin/sh\necho bench_gpu: no driver >&2\nexit 77\n")
+        self.assertIn("a GPU that the programs cannot use: bench_gpu: no driver", self.ran(1, "--only", "tests"))
+
+    def test_what_was_measured_before_stays(self):
+        self.ran(0, "--only", "1b")
+        self.ran(0, "--only", "124m")
+        self.assertEqual([group["name"] for group in json.loads((self.folder / "figures.json").read_text())["training"]["models"]], ["124m", "1b"])
+
+
+class Packing(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_the_archive_has_the_programs_and_what_runs_them(self):
+        for name in (*kit.PROGRAMS, kit.PLUGIN, kit.TESTS):
+            shutil.copy("/usr/bin/curl" if shutil.which("/usr/bin/curl") else "/usr/bin/git", self.folder / name)
+        with mock.patch.object(kit.gpu, "programs", return_value=self.folder), mock.patch.object(kit.machine, "built", return_value=self.folder), \
+                mock.patch.object(kit, "linked_with", return_value={"torch": "9.9", "cuda": "9.1"}), contextlib.redirect_stdout(io.StringIO()) as said:
+            kit.pack(self.folder / "kit.tar.gz")
+        self.assertIn("PyTorch 9.9 for CUDA 9.1", said.getvalue())
+        subprocess.run(["tar", "xzf", "kit.tar.gz"], cwd=self.folder, check=True)
+        self.assertEqual({path.name for path in (self.folder / "kit/programs").iterdir()}, {*kit.PROGRAMS, kit.PLUGIN, kit.TESTS})
+        packed = {path.name for path in (self.folder / "kit/lib").iterdir()}
+        self.assertTrue(packed and not any(name.startswith(("libc.so", "libm.so", "ld-linux")) for name in packed), packed)
+        self.assertRegex(json.loads((self.folder / "kit/kit.json").read_text())["glibc"], r"^2\.\d+$")
+        usage = subprocess.run(["/usr/bin/python3", self.folder / "kit/run", "--help"], capture_output=True, text=True, check=True)
+        self.assertIn("kit/run FIGURES.json", usage.stdout)
+
+    def test_the_versions_are_those_of_the_libraries_that_are_linked(self):
+        (self.folder / "torch/lib").mkdir(parents=True)
+        (self.folder / "torch/version.py").write_text("from typing import Optional\n__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n")
+        told = mock.Mock(stdout=f"\tlibtorch_cpu.so => {self.folder}/torch/lib/libtorch_cpu.so (0x1)\n")
+        with mock.patch.object(kit.subprocess, "run", return_value=told):
+            self.assertEqual(kit.linked_with("bench_training"), {"torch": "2.11.0", "cuda": "13.0"})
 
 
 class Stages(unittest.TestCase):

@@ -48,7 +48,7 @@ TEST_P(UpdateBytes, AreAllWritten) {
 INSTANTIATE_TEST_SUITE_P(Codecs, UpdateBytes,
                          testing::Combine(testing::Values(CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
                                                           CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0),
-                                          testing::Values(1, 31, 4096, 20011)));
+                                          testing::Values(1, 31, 4096, 70011)));
 
 }  // namespace
 }  // namespace atl
