@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 
 #include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/wall_time.h"
@@ -67,12 +68,17 @@ class TlsTest : public testing::Test {
     return To(*security);
   }
   grpc::StatusCode Health(const std::shared_ptr<grpc::Channel>& channel) {
-    return OneCall(channel, kHealthMethod).error_code();
+    const grpc::Status status = OneCall(channel, kHealthMethod);
+    if (!status.ok()) refused_ = status.error_message();
+    return status.error_code();
+  }
+  void TearDown() override {
+    if (HasFailure()) std::cout << "the newest call that failed said: " << refused_ << std::endl;
   }
 
   // The server's. Far from what it begins with, which no certificate here knows.
   ManualClock clock_{{(NowSeconds() - WallSeconds(ManualClock({0}))) * Seconds(1).ns}};
-  std::string directory_, address_;
+  std::string directory_, address_, refused_;
   const Authority authority_ = *Authority::Create(NowSeconds());
   const Authority stranger_ = *Authority::Create(NowSeconds());
   std::unique_ptr<Server> server_;
