@@ -16,7 +16,10 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = ("tests", "card", "124m", "1b")
+sys.path.insert(0, str(HERE / "scripts"))
+from benches import figures, gpu, machine, page, training  # noqa: E402
+
+PARTS = ("tests", "card", *training.MODELS)
 ROUNDS = 7
 TESTS_SECONDS = 600
 
@@ -72,33 +75,29 @@ def main():
     if asked.rounds < 1:
         parser.error("--rounds must be at least 1")
     os.environ |= {"ATOLL_GPU_KIT": str(HERE), "ATOLL_BENCH_PYTHON": sys.executable}
-    sys.path.insert(0, str(HERE / "scripts"))
-    from benches import figures, gpu, machine, training
     if not gpu.here():
         print("kit: nvidia-smi lists no GPU", file=sys.stderr)
         sys.exit(77)
     told = json.loads(asked.figures.read_text()) if asked.figures.exists() else {}
 
     def keep(part, answer):
-        told[part] = answer
-        new = asked.figures.with_suffix(".new")
-        new.write_text(json.dumps(told) + "\n")
-        new.replace(asked.figures)
+        told[part] = figures.rounded(machine.stamped(answer, asked.rounds))
+        page.replace(asked.figures, json.dumps(told) + "\n")
 
     wrap(check_machine())
     opened()
     wanted = asked.only or PARTS
     if "tests" in wanted:
         keep("tests", tests())
+    card = gpu.card(asked.rounds) if set(wanted) - {"tests"} else None  # for the models too: the rate of products that MFU is told by is that of the same run
     if "card" in wanted:
-        keep("card", figures.rounded(machine.stamped({"machine": machine.described()} | gpu.card(asked.rounds), asked.rounds)))
+        keep("card", card)
     if models := [m for m in training.MODELS if m in wanted]:
-        of_card = gpu.card(asked.rounds)  # the rate of products that MFU is told by is that of the same run
         before = [group for group in told.get("training", {}).get("models", []) if group["name"] not in models]
         for model in models:
             def so_far(group):
                 groups = sorted([*before, group], key=lambda g: training.MODELS.index(g["name"]))
-                keep("training", figures.rounded(machine.stamped({"machine": machine.described()} | of_card | {"models": groups}, asked.rounds)))
+                keep("training", card | {"models": groups})
             before.append(training.gpu_group(str(gpu.programs() / "bench_training"), model, asked.rounds, so_far))
     print(f"kit: {asked.figures} is written")
     sys.exit(1 if told.get("tests", {}).get("status") else 0)
