@@ -1,7 +1,9 @@
 """Where processor time goes: samples of perf over the whole machine, each counted to the first part that it belongs to."""
 import collections
 import contextlib
+import functools
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -22,7 +24,6 @@ CONNECTIONS = (1, 2, 4)
 IDLE = "idle"
 FOREIGN = "other processes"  # the machine's, and scripts/bench itself: in no share and in no sum
 APART = (IDLE, FOREIGN)
-KERNEL_THREADS = re.compile(r"kworker|ksoftirqd|kswapd|kcompactd|khugepaged|kthreadd|rcu|migration|jbd2|ext4|kblockd|kauditd|irq/|cpuhp|watchdog|writeback|flush-|napi|khvcd")
 
 # Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel"), "" where there is one alone, IDLE or FOREIGN; library, the file of the innermost
 # function; symbol, that function; kernel, the functions of the kernel from the innermost out to the system call, in one string.
@@ -85,6 +86,16 @@ class Recording:
         return found
 
 
+@functools.cache
+def is_kernels(pid):
+    """A thread of the kernel's own: a child of kthreadd, or that itself. A process that has ended is none."""
+    try:
+        parent = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    except OSError:
+        return False
+    return pid == 2 or parent == "2"
+
+
 def sample(block, names):
     """Of a block of perf script: a line of who, then a line a function, the innermost first."""
     head, *rest = block.strip("\n").splitlines() or [""]
@@ -103,7 +114,7 @@ def sample(block, names):
         if not library.startswith("[kernel") and not library.startswith("[guest"):
             break
         kernel.append(symbol)
-    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if KERNEL_THREADS.match(name) else FOREIGN)
+    process = IDLE if pid == 0 or "swapper" in name else names.get(pid, "kernel" if is_kernels(pid) else FOREIGN)
     return Sample(process, os.path.basename(frames[0][1]), frames[0][0], " ".join(kernel))
 
 
