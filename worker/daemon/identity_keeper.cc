@@ -35,11 +35,15 @@ absl::Status Renew(const WorkerOptions& options, const IdentityFile& held, Log& 
   return absl::OkStatus();
 }
 
+absl::StatusOr<CertificateFacts> FactsHeld(const WorkerOptions& options) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile held, ReadIdentityFile(options.identity));
+  return ReadCertificate(held.certificate_pem);
+}
+
 // Of what was just got. By a clock that is wrong it is not good yet, or not any more: that mends itself once the clock
 // does, as an outage.
 absl::Status CheckNew(const WorkerOptions& options, const Clock& clock) {
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile held, ReadIdentityFile(options.identity));
-  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(held.certificate_pem));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, FactsHeld(options));
   const absl::Status good = CheckTimes(facts, WallSeconds(clock));
   if (good.ok()) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat(good.message(), ", though it was issued just now"));
@@ -92,9 +96,7 @@ Duration IdentityKeeper::PauseAfter(const absl::Status& asked) {
 
 // What cannot be read leaves the end as it was told last.
 void IdentityKeeper::TellEnd() {
-  const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options_.identity);
-  if (!held.ok()) return;
-  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
+  const absl::StatusOr<CertificateFacts> facts = FactsHeld(options_);
   if (facts.ok()) metrics_.Set(Metric::kCertificateEnd, static_cast<double>(facts->not_after_s));
 }
 
