@@ -80,9 +80,13 @@ Sha256 HolderHash(const Sha256& public_key, const std::string& name) {
       AsBytes(std::string(reinterpret_cast<const char*>(public_key.bytes.data()), public_key.bytes.size()) + name));
 }
 
+absl::Status CheckKnown(const TokenRecord& record, const Secret<32>& secret_hash) {
+  return record.secret_hash == secret_hash ? absl::OkStatus() : Refused("is not known to this coordinator");
+}
+
 absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,
                         int64_t now_s) {
-  if (record.secret_hash != secret_hash) return Refused("is not known to this coordinator");
+  ATOLL_RETURN_IF_ERROR(CheckKnown(record, secret_hash));
   if (record.revoked) return Refused("was revoked");
   if (now_s > record.end_s) return Refused(absl::StrCat("ended at ", DateText(record.end_s)));
   if (record.used >= record.uses) {

@@ -57,6 +57,8 @@ absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
 Secret<32> SecretHash(const JoinToken& token);
 // Who a use of a token let in: of the hash of its public key and its name.
 Sha256 HolderHash(const Sha256& public_key, const std::string& name);
+// Unauthenticated when the secret is wrong, compared in constant time.
+absl::Status CheckKnown(const TokenRecord& record, const Secret<32>& secret_hash);
 // Unauthenticated with one sentence when the secret is wrong (compared in constant time), the token is revoked, used
 // up, past its end or made for another role or name. The secret is looked at first: a stranger learns nothing else.
 absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,

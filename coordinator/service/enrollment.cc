@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/host_port.h"
 #include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/wire/field_checks.h"
@@ -38,13 +37,12 @@ bool IsOver(const TokenRecord& token, int64_t now_s) {
   return token.used == 0 || token.issue_s + kIssueStep_s + LifetimeOf(token.role) + renewal_s < now_s;
 }
 
-// Of a use whose answer was lost: the same key asks again under the same name, and is not a second one.
-// True: this key and name had one.
-bool TakeBackUse(TokenRecord& record, const v1::EnrollRequest& request) {
-  const absl::StatusOr<Sha256> key = CheckSigningRequest(request.signing_request());
-  if (!key.ok() || std::erase(record.holders, HolderHash(*key, request.name())) == 0) return false;
-  --record.used;
-  return true;
+// What the caller offers, hashed. Nothing where it is no secret at all.
+std::optional<Secret<32>> OfferedHash(const v1::EnrollRequest& request) {
+  JoinToken offered{.id = request.token_id()};
+  if (request.token_secret().size() != offered.secret.bytes().size()) return std::nullopt;
+  std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.bytes().begin());
+  return SecretHash(offered);
 }
 
 absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
@@ -77,14 +75,20 @@ void AnswerOn(Executor& executor, Answer<Response> answer, Work work) {
 }  // namespace
 
 void Enrollment::Load(const std::vector<TokenRecord>& tokens) {
+  const MutexLock lock(mutex_);
   for (const TokenRecord& token : tokens) {
     tokens_[token.id] = token;
+    secrets_[token.id] = token.secret_hash;
     if (token.revoked) parts_.guard.Revoke(token.id);
   }
 }
 
 void Enrollment::Enroll(const v1::EnrollRequest& request, const std::string& address,
                         Answer<v1::EnrollResponse> answer) {
+  if (const absl::Status proven = CheckProof(request); !proven.ok()) {
+    TellRefusal(request, address, proven);
+    return answer(proven, {});
+  }
   if (waiting_.fetch_add(1) >= kWaiting) {
     waiting_.fetch_sub(1);
     return answer(absl::ResourceExhaustedError("too many are enrolling at this moment; try again in a few seconds"),
@@ -92,7 +96,9 @@ void Enrollment::Enroll(const v1::EnrollRequest& request, const std::string& add
   }
   AnswerOn(parts_.executor, std::move(answer), [this, request, address] {
     waiting_.fetch_sub(1);
-    return EnrollNow(request, address);
+    absl::StatusOr<v1::EnrollResponse> response = EnrollNow(request);
+    if (!response.ok()) TellRefusal(request, address, response.status());
+    return response;
   });
 }
 
@@ -122,56 +128,23 @@ void Enrollment::ListTokens(const v1::ListTokensRequest& request, Answer<v1::Lis
            });
 }
 
-absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest& request, const std::string& address) {
-  const std::string network = NetworkOf(address);
-  ATOLL_RETURN_IF_ERROR(CheckNetwork(network));
-  absl::StatusOr<v1::EnrollResponse> response =
-      request.certificate().empty() ? ByToken(request) : ByCertificate(request);
-  if (response.ok()) return response;
-  CountFailure(network);
-  if (const std::optional<uint64_t> untold = refusals_.Take(parts_.clock.Now())) {
-    parts_.trail.Tell(LogLevel::kWarning, {{"who", address},
-                                           {"call", "Enroll"},
-                                           {"result", "refused"},
-                                           {"name", Sendable(request.name(), 64)},
-                                           {"token", Sendable(request.token_id(), 16)},
-                                           {"reason", std::string(response.status().message())},
-                                           {"not_told_before", *untold}});
-  }
-  return response;
+absl::Status Enrollment::CheckProof(const v1::EnrollRequest& request) const {
+  return request.certificate().empty() ? CheckSecret(request) : CheckRenewable(request);
 }
 
-absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& request) {
-  JoinToken offered{.id = request.token_id()};
-  const bool whole = request.token_secret().size() == offered.secret.bytes().size();
-  if (whole) std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.bytes().begin());
-  const auto found = tokens_.find(request.token_id());
-  // An unknown id is compared too: the time it takes says nothing about which ids there are.
-  TokenRecord record = found != tokens_.end() && whole ? found->second : TokenRecord{};
-  const Secret<32> secret_hash = SecretHash(offered);
-  Role role = record.role;
-  if (!request.role().empty()) {
-    ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
+absl::Status Enrollment::CheckSecret(const v1::EnrollRequest& request) const {
+  const std::optional<Secret<32>> offered = OfferedHash(request);
+  TokenRecord known;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = secrets_.find(request.token_id());
+    // An unknown id is compared too: the time it takes says nothing about which ids there are.
+    if (found != secrets_.end() && offered) known.secret_hash = found->second;
   }
-  const bool again = record.secret_hash == secret_hash && TakeBackUse(record, request);
-  ATOLL_RETURN_IF_ERROR(CheckToken(record, secret_hash, role, request.name(), NowSeconds()));
-  if (record.create_s < parts_.authority().retired_until_s()) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("join token ", record.id, " was made under an authority that is ", "retired: ask for a new one"));
-  }
-  if (!IsName(request.name())) {
-    return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
-  }
-  ATOLL_ASSIGN_OR_RETURN(const Sha256 key, CheckSigningRequest(request.signing_request()));
-  ++record.used;
-  record.issue_s = NowSeconds();
-  record.holders.push_back(HolderHash(key, request.name()));
-  if (record.holders.size() > kHoldersKept) record.holders.erase(record.holders.begin());
-  ATOLL_RETURN_IF_ERROR(Keep(record));
-  return Issue(request, {record.role, request.name(), record.id}, again);
+  return CheckKnown(known, offered.value_or(SecretHash({})));
 }
 
-absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
+absl::Status Enrollment::CheckRenewable(const v1::EnrollRequest& request) const {
   ATOLL_RETURN_IF_ERROR(parts_.authority().CheckIssued(request.certificate()));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(request.certificate()));
   ATOLL_ASSIGN_OR_RETURN(const Sha256 key, CheckSigningRequest(request.signing_request()));
@@ -189,6 +162,60 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollReq
                                                    DateText(facts.not_after_s),
                                                    ", too long ago to be renewed: enrol with a new join token"));
   }
+  return absl::OkStatus();
+}
+
+void Enrollment::TellRefusal(const v1::EnrollRequest& request, const std::string& address, const absl::Status& why) {
+  const std::optional<uint64_t> untold = refusals_.Take(parts_.clock.Now());
+  if (!untold) return;
+  parts_.trail.Tell(LogLevel::kWarning, {{"who", address},
+                                         {"call", "Enroll"},
+                                         {"result", "refused"},
+                                         {"name", Sendable(request.name(), 64)},
+                                         {"token", Sendable(request.token_id(), 16)},
+                                         {"reason", std::string(why.message())},
+                                         {"not_told_before", *untold}});
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest& request) {
+  return request.certificate().empty() ? ByToken(request) : ByCertificate(request);
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& request) {
+  const auto found = tokens_.find(request.token_id());
+  if (found == tokens_.end()) return CheckSecret(request);  // it was dropped since its secret was looked at
+  TokenRecord record = found->second;
+  Role role = record.role;
+  if (!request.role().empty()) {
+    ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
+  }
+  const absl::StatusOr<Sha256> key = CheckSigningRequest(request.signing_request());
+  const Sha256 holder = key.ok() ? HolderHash(*key, request.name()) : Sha256();
+  // Of a use whose answer was lost: the same key asks again under the same name, and that is not a second one.
+  const bool again = key.ok() && std::erase(record.holders, holder) > 0;
+  if (again) --record.used;
+  ATOLL_RETURN_IF_ERROR(CheckToken(record, record.secret_hash, role, request.name(), NowSeconds()));
+  if (record.create_s < parts_.authority().retired_until_s()) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("join token ", record.id, " was made under an authority that is ", "retired: ask for a new one"));
+  }
+  if (!IsName(request.name())) {
+    return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
+  }
+  ATOLL_RETURN_IF_ERROR(key.status());
+  const Identity identity{record.role, request.name(), record.id};
+  // Asked for again without end, it writes the ledger now and then.
+  if (again && record.issue_s + kIssueStep_s >= NowSeconds()) return Issue(request, identity, again);
+  ++record.used;
+  record.issue_s = NowSeconds();
+  record.holders.push_back(holder);
+  if (record.holders.size() > kHoldersKept) record.holders.erase(record.holders.begin());
+  ATOLL_RETURN_IF_ERROR(Keep(record));
+  return Issue(request, identity, again);
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(request.certificate()));
   const auto token = tokens_.find(facts.identity.token);
   if (token != tokens_.end() && token->second.revoked) {
     return absl::UnauthenticatedError(absl::StrCat("join token ", token->first, ", by which ", Who(facts.identity),
@@ -249,27 +276,6 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTo
   return response;
 }
 
-absl::Status Enrollment::CheckNetwork(const std::string& network) {
-  const auto found = failures_.find(network);
-  if (found == failures_.end() || found->second.count < kFailures || parts_.clock.Now() >= found->second.until) {
-    return absl::OkStatus();
-  }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(kFailures, " enrolments from this address (", network,
-                   ") have failed; it is not listened to for ten minutes after the last"));
-}
-
-void Enrollment::CountFailure(const std::string& network) {
-  const Instant now = parts_.clock.Now();
-  std::erase_if(failures_, [now](const auto& entry) { return now >= entry.second.until; });
-  // Full of addresses that failed in the last ten minutes: a flood from many places, whose members are then not told
-  // apart. Tokens have 128 random bits; the ban is about noise.
-  if (failures_.size() >= kAddresses && !failures_.contains(network)) return;
-  Failures& failures = failures_[network];
-  ++failures.count;
-  failures.until = now + kBan;
-}
-
 absl::Status Enrollment::Keep(const TokenRecord& record) {
   absl::Status written = parts_.ledger.PutToken(record);
   if (!written.ok()) {
@@ -277,6 +283,8 @@ absl::Status Enrollment::Keep(const TokenRecord& record) {
     return written;
   }
   tokens_[record.id] = record;
+  const MutexLock lock(mutex_);
+  secrets_[record.id] = record.secret_hash;
   return absl::OkStatus();
 }
 
@@ -294,6 +302,8 @@ absl::Status Enrollment::DropOld() {
       parts_.fatal(dropped);
       return dropped;
     }
+    const MutexLock lock(mutex_);
+    secrets_.erase(at->first);
     at = tokens_.erase(at);
   }
   return absl::OkStatus();

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/worker.pb.h"
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/base/wall_time.h"
 #include "common/trust/authority.h"
@@ -34,15 +36,15 @@ struct EnrollmentParts {
 };
 
 // Thread-safe: public methods hand over to the executor. Outlived by its parts.
+//
+// An address is never a reason to refuse: many people and machines share one (NAT, load balancers). A secret has 128
+// random bits, so nobody finds one by trying, and a wrong try costs its hash, or two signatures that are checked, in
+// the caller's thread. It takes no place of those that wait for the ledger, and its audit lines have a rate (LineRate).
 class Enrollment {
  public:
-  // Failed attempts of one address (NetworkOf) before it is not listened to for kBan; so many addresses are remembered.
-  static constexpr uint32_t kFailures = 10;
-  static constexpr Duration kBan = Seconds(600);
-  static constexpr size_t kAddresses = 4096;
   // Join tokens that are kept at most.
   static constexpr size_t kTokens = 16'384;
-  // Enrolments that may wait for the executor at a time: strangers must not hold up the ledger.
+  // Enrolments with a proof that may wait for the executor at a time: nobody holds up the ledger.
   static constexpr uint32_t kWaiting = 64;
 
   explicit Enrollment(EnrollmentParts parts) : parts_(std::move(parts)) {}
@@ -50,9 +52,10 @@ class Enrollment {
   // Takes the ledger's tokens and tells the guard which are revoked. Before the first listener opens.
   void Load(const std::vector<TokenRecord>& tokens);
 
-  // `address`: of the caller, without its port. Unauthenticated with the reason; ResourceExhausted after too many
-  // failures of that address. A token's use is durable before the answer, so that two at once cannot both have it;
-  // whoever had it asks again with the same key and name where the answer was lost, and has the same use.
+  // `address`: of the caller, for the audit log. Unauthenticated with the reason, or ResourceExhausted while kWaiting
+  // wait; answers at once, in the caller's thread, where the proof is wrong. A token's use is durable before the
+  // answer, so that two at once cannot both have it; whoever had it asks again with the same key and name where the
+  // answer was lost, and has the same use.
   void Enroll(const v1::EnrollRequest& request, const std::string& address, Answer<v1::EnrollResponse> answer);
 
   void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);
@@ -61,19 +64,18 @@ class Enrollment {
   void RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer);
 
  private:
-  struct Failures {
-    uint32_t count = 0;
-    Instant until = {};  // forgotten then
-  };
-  // All on the executor.
-  absl::StatusOr<v1::EnrollResponse> EnrollNow(const v1::EnrollRequest& request, const std::string& address);
+  // That the caller has the secret of a token, or the key of a worker's certificate that may be renewed. In any thread.
+  absl::Status CheckProof(const v1::EnrollRequest& request) const ATOLL_EXCLUDES(mutex_);
+  absl::Status CheckSecret(const v1::EnrollRequest& request) const ATOLL_EXCLUDES(mutex_);
+  absl::Status CheckRenewable(const v1::EnrollRequest& request) const;
+  void TellRefusal(const v1::EnrollRequest& request, const std::string& address, const absl::Status& why);
+  // The rest on the executor.
+  absl::StatusOr<v1::EnrollResponse> EnrollNow(const v1::EnrollRequest& request);
   absl::StatusOr<v1::EnrollResponse> ByToken(const v1::EnrollRequest& request);
   absl::StatusOr<v1::EnrollResponse> ByCertificate(const v1::EnrollRequest& request);
   absl::StatusOr<v1::EnrollResponse> Issue(const v1::EnrollRequest& request, const Identity& identity, bool again);
   absl::StatusOr<v1::CreateTokenResponse> CreateNow(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::RevokeTokenResponse> RevokeNow(const v1::RevokeTokenRequest& request);
-  absl::Status CheckNetwork(const std::string& network);
-  void CountFailure(const std::string& network);
   absl::Status Keep(const TokenRecord& record);
   // Some of the tokens that nobody can come by any more, nor has a certificate of: revoking one goes on working for
   // those who came by it.
@@ -83,7 +85,8 @@ class Enrollment {
   const EnrollmentParts parts_;
   std::atomic<uint32_t> waiting_ = 0;
   std::map<std::string, TokenRecord> tokens_;
-  std::map<std::string, Failures> failures_;
+  mutable Mutex mutex_;
+  std::map<std::string, Secret<32>> secrets_ ATOLL_GUARDED_BY(mutex_);  // SecretHash of each of tokens_
   LineRate refusals_, repeats_;
 };
 

@@ -105,6 +105,10 @@ def test(scene):
     check(second.end() != 0, "a second worker came in by a used token")
     check("has had it" in second.log(), second.log())
 
+    # Many share one address: what somebody tries from there keeps nobody else out.
+    for _ in range(12):
+        scene.atoll("enroll", "--at", at, "--join-token", once, "--name", "x", "--out", scene.path("x.pem"), code=FORBIDDEN)
+
     # A person, who is locked out again.
     operator = token(scene, "--role", "operator", "--name", "bob")
     enrol = ["enroll", "--at", at, "--join-token", operator, "--out", scene.path("bob.pem"), "--name"]

@@ -25,8 +25,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
 class IdentityKeeper {
  public:
   static constexpr Duration kLookInterval = Seconds(60);
-  // After a refusal that time does not mend, as of a revoked token: ten failures within ten minutes of each other, and
-  // the coordinator listens to nobody at this address.
+  // After a refusal that time does not mend, as of a revoked token: each is a line of the coordinator's audit log.
   static constexpr Duration kRefusedInterval = Seconds(900);
   // Until the next look after that came of a renewal.
   static Duration PauseAfter(const absl::Status& asked);

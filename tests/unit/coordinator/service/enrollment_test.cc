@@ -247,14 +247,12 @@ TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
   }
 }
 
-// From more addresses than are remembered, so that none of them is banned.
 TEST_F(EnrollmentTest, AFloodOfRefusalsIsCounted) {
   const auto lines = [this] { return log_.Recent(2000).size(); };
-  for (uint32_t i = 0; i < LineRate::kLines + 40; ++i)
-    (void)Enroll(With(JoinToken{}, "\u00e9" + std::string(80, 'x')), absl::StrCat("ipv6:", i));
+  for (uint32_t i = 0; i < LineRate::kLines + 40; ++i) (void)Enroll(With(JoinToken{}, "\u00e9" + std::string(80, 'x')));
   EXPECT_EQ(lines(), size_t{LineRate::kLines});
   clock_.Advance(LineRate::kEvery);
-  (void)Enroll(With(JoinToken{}, "x"), "ipv6:last");
+  (void)Enroll(With(JoinToken{}, "x"));
   EXPECT_NE(log_.Recent(1).at(0).ToText().find("not_told_before=40"), std::string::npos);
 }
 
@@ -300,27 +298,52 @@ TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
 }
 
-TEST_F(EnrollmentTest, AnAddressThatFailsTooOftenIsNotListenedTo) {
+// Many share one address: what one of them tries is no reason to refuse the others.
+TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
+  const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token(100);
+  const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
+  const std::string strange =
+      *Authority::Create(NowSeconds())
+           ->Sign(*MakeSigningRequest(key), {Role::kWorker, "w", ""}, NowSeconds(), kWorkerLifetime_s);
   JoinToken wrong = token;
   wrong.secret.bytes()[0] ^= 1;
-  for (uint32_t i = 0; i < Enrollment::kFailures; ++i) Why(Enroll(With(wrong, "a")));
-  Why(Enroll(With(token, "a")), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(Enroll(With(token, "b"), "ipv4:10.0.0.8").ok()) << "others are not disturbed";
-  clock_.Advance(Enrollment::kBan);
+  for (int i = 0; i < 200; ++i) {
+    Why(Enroll(With(wrong, "a", key)));
+    Why(Enroll(Renewal(strange, key)), absl::StatusCode::kPermissionDenied);
+  }
+  EXPECT_TRUE(Enroll(With(token, "cpu-2")).ok());
+  EXPECT_TRUE(Enroll(Renewal(certificate, key)).ok());
+}
+
+// A wrong proof is answered in the caller's thread and waits for nothing, so that it keeps nobody out either.
+TEST_F(EnrollmentTest, WrongProofsTakeNoPlaceInTheQueue) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const JoinToken token = Token();
+  JoinToken wrong = token;
+  wrong.secret.bytes()[15] ^= 1;
+  const std::string own = *authority_.Sign(*MakeSigningRequest(key), {Role::kWorker, "w", ""}, NowSeconds(), 60);
+  for (const v1::EnrollRequest& request : {With(wrong, "a"), Renewal(own, *PrivateKey::Generate())}) {
+    for (uint32_t i = 0; i < 2 * Enrollment::kWaiting; ++i) {
+      absl::StatusOr<v1::EnrollResponse> answer = absl::UnknownError("no answer yet");
+      enrollment_->Enroll(request, kAddress, Into(answer));
+      ASSERT_EQ(answer.status().code(), absl::StatusCode::kUnauthenticated) << answer.status();
+    }
+  }
   EXPECT_TRUE(Enroll(With(token, "a")).ok());
 }
 
-TEST_F(EnrollmentTest, AnotherAddressOfTheSameIpv6NetworkHelpsNobody) {
-  const JoinToken token = Token(100);
-  JoinToken wrong = token;
-  wrong.secret.bytes()[0] ^= 1;
-  for (uint32_t i = 0; i < Enrollment::kFailures; ++i)
-    Why(Enroll(With(wrong, "a"), absl::StrCat("ipv6:%5B2001:db8::", i + 1, "%5D")));
-  EXPECT_NE(Why(Enroll(With(token, "a"), "ipv6:%5B2001:db8::ffff%5D"), absl::StatusCode::kResourceExhausted)
-                .find("this address (2001:db8::/64)"),
-            std::string::npos);
-  EXPECT_TRUE(Enroll(With(token, "b"), "ipv6:%5B2001:db8:0:1::1%5D").ok()) << "another network";
+// Whoever has a token and its key asks as often as he likes: no flush of the disk for each.
+TEST_F(EnrollmentTest, AnAnswerGivenAgainIsNotWrittenAgain) {
+  const JoinToken token = Token();
+  const v1::EnrollRequest request = With(token, "cpu-1");
+  ASSERT_TRUE(Enroll(request).ok());
+  disk_error_ = absl::ResourceExhaustedError("a write");
+  EXPECT_TRUE(Enroll(request).ok());
+  disk_error_ = absl::OkStatus();
+  clock_.Advance(Seconds(6 * 3600 + 1));
+  ASSERT_TRUE(Enroll(request).ok());
+  EXPECT_EQ(disk_.tokens.at(token.id).issue_s, NowSeconds());
 }
 
 TEST_F(EnrollmentTest, SoManyMayWaitAtATime) {
