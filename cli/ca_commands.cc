@@ -1,9 +1,10 @@
-// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made with its key. Needs no
-// coordinator.
+// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made with its key; these
+// need no coordinator. `atoll ca revoke|revocations`: names whose certificates a coordinator refuses.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "cli/command_tree.h"
 #include "cli/output.h"
 #include "common/base/names.h"
@@ -12,6 +13,8 @@
 
 namespace atl::cli {
 namespace {
+
+constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
 
 struct IssueOptions {
   std::string directory, role = "admin", name, out;
@@ -121,6 +124,43 @@ absl::Status Show(Session& session, const std::string& path) {
   return CheckTimes(facts, WallSeconds(session.clock));
 }
 
+int Revoke(Session& session, const std::string& name) {
+  v1::RevokeIdentityRequest request;
+  request.set_name(name);
+  const auto response = session.api.RevokeIdentity(request);
+  if (!response.ok()) return Fail(session, response.status());
+  // Certificates tell their time in seconds: one that is issued in the same second would be taken for an old one.
+  session.pause_before_retry(Seconds(1));
+  session.talk << "every certificate of '" << Printable(response->revocation().name()) << "' that was issued until "
+               << DateText(response->revocation().revoke_time().seconds())
+               << " is refused, and connections with one have ended; a join token made since, or 'atoll ca issue', "
+                  "brings the name a new one\n";
+  return kExitOk;
+}
+
+int ListRevocations(Session& session) {
+  v1::ListRevocationsRequest request;
+  v1::ListRevocationsResponse all;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto response = session.api.ListRevocations(request);
+    if (!response.ok()) return Fail(session, response.status());
+    all.mutable_revocations()->MergeFrom(response->revocations());
+    request.set_page_token(response->next_page_token());
+    if (request.page_token().empty()) break;
+  }
+  if (session.format == OutputFormat::kJsonl) {
+    for (const v1::Revocation& revocation : all.revocations()) session.out << ToJson(revocation, true);
+    return kExitOk;
+  }
+  if (PrintMessage(session, all)) return kExitOk;
+  session.out << absl::StrFormat("%-20s  %-23s  %s\n", "NAME", "UNTIL", "BY");
+  for (const v1::Revocation& revocation : all.revocations()) {
+    session.out << absl::StrFormat("%-20s  %-23s  %s\n", Printable(revocation.name()),
+                                   DateText(revocation.revoke_time().seconds()), Printable(revocation.revoked_by()));
+  }
+  return kExitOk;
+}
+
 // A command from a function that returns a status.
 template <typename Run>
 Command Running(Run run) {
@@ -162,6 +202,15 @@ void AddCaCommands(CLI::App& root, Command& command) {
   retire.add_option("directory", r->directory, "of the authority")->required()->type_name("DIR");
   retire.add_flag("--early", r->early, "while identities of it may be in use");
   retire.callback([=, &command] { command = Running([r](Session& s) { return Retire(s, *r); }); });
+
+  CLI::App& revoke = *ca.add_subcommand("revoke", "refuse every certificate that a name has, through a coordinator");
+  const auto name = std::make_shared<std::string>();
+  revoke.add_option("name", *name, "of a person or a worker")->required()->type_name("NAME");
+  revoke.callback([=, &command] { command = TextOnly([name](Session& s) { return Revoke(s, *name); }); });
+
+  ca.add_subcommand("revocations", "list the names that were revoked")->callback([&command] {
+    command = Takes(kDocumentForms, [](Session& s) { return ListRevocations(s); });
+  });
 
   CLI::App& show = *ca.add_subcommand("show", "say whose an identity file is, how long it is good and whom it trusts");
   const auto path = std::make_shared<std::string>();

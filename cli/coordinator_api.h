@@ -40,6 +40,8 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request) = 0;
   virtual absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request) = 0;
   virtual absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request) = 0;
+  virtual absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentity(const v1::RevokeIdentityRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListRevocationsResponse> ListRevocations(const v1::ListRevocationsRequest& request) = 0;
 
   // Streams. `next` is called for each message, by the calling thread; false ends the call with OK. OK also when the
   // coordinator ends the stream.

@@ -84,6 +84,8 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(AdminService, CreateToken)
   ATOLL_UNARY(AdminService, ListTokens)
   ATOLL_UNARY(AdminService, RevokeToken)
+  ATOLL_UNARY(AdminService, RevokeIdentity)
+  ATOLL_UNARY(AdminService, ListRevocations)
 #undef ATOLL_UNARY
   absl::StatusOr<v1::RollbackJobResponse> RollbackJob(const v1::RollbackJobRequest& request) override {
     return Call<v1::JobService, v1::RollbackJobRequest, v1::RollbackJobResponse>(&v1::JobService::Stub::RollbackJob,

@@ -165,6 +165,7 @@ class Coordinator {
   std::unique_ptr<EventLog> events_;
   RecoveredState recovered_;
   std::vector<TokenRecord> tokens_;  // as the ledger had them at start
+  std::vector<RevocationRecord> revocations_;
   RoundsAtStart rounds_found_;
   std::unique_ptr<DataPlane> data_;
   std::unique_ptr<Engine> engine_;
@@ -206,6 +207,7 @@ absl::Status Coordinator::OpenState() {
   ledger_ = WithFlushWatch(std::move(ledger_), directory_.LedgerPath(), flushes_);
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
+  ATOLL_ASSIGN_OR_RETURN(revocations_, ledger_->Revocations());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   if (const absl::Status dropped = DropStaleParts(directory_); !dropped.ok())
@@ -230,10 +232,12 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   ATOLL_ASSIGN_OR_RETURN(own_trust_, OwnTrust::Open({options_.trust_dir, OwnIdentityPath()}, clock_, log_));
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
       [this] { return own_trust_->authority(); }, *ledger_, executors_->ledger, clock_, trail_, guard_,
-      [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
-  enrollment_->Load(tokens_);
-  return MutualTls(OwnIdentityPath(), clock_,
-                   [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
+      [this] { ports_.EndConnections([this](const CertificateFacts& who) { return !guard_.CheckRevoked(who).ok(); }); },
+      [this](const absl::Status& status) { Die(status); }});
+  enrollment_->Load(tokens_, revocations_);
+  return MutualTls(OwnIdentityPath(), clock_, [this](const std::string& method, const CertificateFacts& caller) {
+    return guard_.Check(method, caller);
+  });
 }
 
 // Small and alone: strangers speak to it, with nothing but a token.

@@ -305,9 +305,9 @@ void Acceptor::Forget(uint64_t id) {
   unserved_.erase(id);
 }
 
-void Acceptor::CallBegan(const std::string& peer, const std::string& token) {
+void Acceptor::CallBegan(const std::string& peer, const Caller& caller) {
   const MutexLock lock(mutex_);
-  const std::optional<ConnectionTable::Ended> ended = table_.Called(EndpointOfPeer(peer), token, clock_.Now());
+  const std::optional<ConnectionTable::Ended> ended = table_.Called(EndpointOfPeer(peer), caller, clock_.Now());
   if (!ended) return;
   ++(ended->fault == ConnectionTable::Fault::kTooFast ? counts_.cut : counts_.revoked);
   End(ended->id);
@@ -321,9 +321,9 @@ void Acceptor::CallsTooFast(const std::string& peer) {
   End(*id);
 }
 
-void Acceptor::Revoke(const std::string& token) {
+void Acceptor::EndConnections(Certificates which) {
   const MutexLock lock(mutex_);
-  for (const uint64_t id : table_.Revoke(token)) {
+  for (const uint64_t id : table_.End(std::move(which))) {
     ++counts_.revoked;
     End(id);
   }

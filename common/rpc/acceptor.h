@@ -28,7 +28,7 @@ struct ConnectionCounts {
   uint64_t gave_way = 0;  // without a call, to a newer one
   uint64_t silent = 0;    // made no call in time
   uint64_t cut = 0;       // their calls came too fast, or those of others from there had and they did not wait
-  uint64_t revoked = 0;   // of a join token that was revoked
+  uint64_t revoked = 0;   // of a certificate that was revoked
   bool operator==(const ConnectionCounts&) const = default;
 };
 
@@ -45,13 +45,13 @@ class Acceptor {
   // Takes no more connections; those there are stay with gRPC, and nothing ends them any more. Returns when the thread
   // has ended. Idempotent.
   void Stop();
-  // A call begins at gRPC's `peer`, of who enrolled by `token` (empty: nobody). Ends the connection when its calls come
-  // too fast or the token was revoked.
-  void CallBegan(const std::string& peer, const std::string& token) ATOLL_EXCLUDES(mutex_);
+  // A call begins at gRPC's `peer`, of `caller` (null: nobody). Ends the connection when its calls come too fast or its
+  // certificate is among those of EndConnections.
+  void CallBegan(const std::string& peer, const Caller& caller) ATOLL_EXCLUDES(mutex_);
   // A call of gRPC's `peer` was refused because it came too fast: ends the connection, and slows who comes from there.
   void CallsTooFast(const std::string& peer) ATOLL_EXCLUDES(mutex_);
-  // Ends the connections of this token, and those that call with it later.
-  void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
+  // Ends the connections of these certificates, and those that call with one of them later.
+  void EndConnections(Certificates which) ATOLL_EXCLUDES(mutex_);
   ConnectionCounts Counts() const ATOLL_EXCLUDES(mutex_);
 
  private:

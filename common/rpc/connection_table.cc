@@ -1,6 +1,7 @@
 #include "common/rpc/connection_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/host_port.h"
 
@@ -115,18 +116,18 @@ std::optional<uint64_t> ConnectionTable::CalledTooFast(const std::string& endpoi
   return id;
 }
 
-std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string& endpoint, const std::string& token,
+std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string& endpoint, const Caller& caller,
                                                               Instant now) {
   const auto named = by_endpoint_.find(endpoint);
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;
   Entry& entry = entries_.at(id);
   silent_.erase(id);
-  if (revoked_.contains(token)) {
+  if (caller && revoked_ && revoked_(*caller)) {
     Leave(id);
     return Ended{id, Fault::kRevoked};
   }
-  entry.token = token;
+  entry.caller = caller;
   if (now - entry.window >= Seconds(1)) {
     entry.window = now;
     entry.calls = 0;
@@ -136,12 +137,11 @@ std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string&
   return Ended{id, Fault::kTooFast};
 }
 
-std::vector<uint64_t> ConnectionTable::Revoke(const std::string& token) {
+std::vector<uint64_t> ConnectionTable::End(Certificates which) {
+  revoked_ = std::move(which);
   std::vector<uint64_t> ended;
-  if (token.empty()) return ended;
-  revoked_.insert(token);
   for (const auto& [id, entry] : entries_) {
-    if (entry.token == token) ended.push_back(id);
+    if (entry.caller && revoked_(*entry.caller)) ended.push_back(id);
   }
   for (const uint64_t id : ended) Leave(id);
   return ended;

@@ -1,5 +1,5 @@
 // Who may hold a connection to a listener: how many in all and from one address, who gives way when there are too many,
-// whose calls come too fast and what that means for who comes next from there, and whose join token was revoked.
+// whose calls come too fast and what that means for who comes next from there, and whose certificate was revoked.
 // Decides; the sockets are common/rpc/acceptor.h. Pure, single-threaded.
 //
 // Source: the packaged gRPC stops listening for good when descriptors run out, its memory grows with calls that are
@@ -12,14 +12,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "common/base/time.h"
+#include "common/trust/certificate.h"
 
 namespace atl {
 
@@ -39,6 +40,11 @@ struct ConnectionLimits {
 
 // "1.2.3.4:5" of a gRPC peer, as "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5"; the same text as of the socket (acceptor.h).
 std::string EndpointOfPeer(const std::string& peer);
+
+// Who calls, by the verified certificate; null where there is none.
+using Caller = std::shared_ptr<const CertificateFacts>;
+// Some certificates. Asked at each call; does not wait.
+using Certificates = std::function<bool(const CertificateFacts& facts)>;
 
 class ConnectionTable {
  public:
@@ -82,12 +88,11 @@ class ConnectionTable {
     Fault fault = Fault::kTooFast;
     friend bool operator==(const Ended&, const Ended&) = default;
   };
-  // A call begins, of who enrolled by `token`; empty where nobody did. The connection when the call is one too many in
-  // this second, or the token was revoked.
-  std::optional<Ended> Called(const std::string& endpoint, const std::string& token, Instant now);
-  // From now on no connection of this token stays. Those that have called with it; out of the table, their sockets must
-  // be ended.
-  std::vector<uint64_t> Revoke(const std::string& token);
+  // A call begins. The connection when the call is one too many in this second, or the caller is among those of End.
+  std::optional<Ended> Called(const std::string& endpoint, const Caller& caller, Instant now);
+  // From now on no connection of these certificates stays, and those of an earlier call are no longer looked for. Those
+  // that have called with one; out of the table, their sockets must be ended.
+  std::vector<uint64_t> End(Certificates which);
   // Those whose time to make a call has passed; out of the table, their sockets must be ended.
   std::vector<uint64_t> TakeSilent(Instant now);
   // When TakeSilent has something to give at the earliest; kNever when nobody is silent.
@@ -99,8 +104,8 @@ class ConnectionTable {
  private:
   struct Entry {
     std::string address, endpoint;
-    std::string token;  // of the calls; one certificate, one token
-    Instant window;     // begin of the second that is counted
+    Caller caller;   // of its calls
+    Instant window;  // begin of the second that is counted
     uint32_t calls = 0;
   };
   struct Slowed {
@@ -118,7 +123,7 @@ class ConnectionTable {
   std::unordered_map<std::string, uint64_t> by_endpoint_;
   std::unordered_map<std::string, size_t> by_address_;
   // A call that was allowed just before may begin just after.
-  std::unordered_set<std::string> revoked_;
+  Certificates revoked_;
 };
 
 }  // namespace atl

@@ -53,8 +53,7 @@ class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInt
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     const grpc::ServerContextBase& context = *info->server_context();
     const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
-    const std::optional<Identity> caller = authenticated ? IdentityOf(*authenticated) : std::nullopt;
-    acceptor_->CallBegan(context.peer(), caller ? caller->token : "");
+    acceptor_->CallBegan(context.peer(), authenticated ? CertificateOf(*authenticated) : nullptr);
     if (authenticated && brake_->Refused(CallBrake::Numbered(*authenticated), clock_.Now()))
       acceptor_->CallsTooFast(context.peer());
     return nullptr;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -71,8 +72,9 @@ class Server {
   void AnnounceShutdown();
   // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
   void Shutdown(Duration limit);
-  // Ends the connections of who enrolled by this join token, running calls and all, and those that call with it later.
-  void RevokeToken(const std::string& token) { acceptor_->Revoke(token); }
+  // Ends the connections whose certificate is among `which`, running calls and all, and those that call with one later.
+  // Each call replaces the one before.
+  void EndConnections(Certificates which) { acceptor_->EndConnections(std::move(which)); }
   // Since the start: what became of connections that did not end by themselves.
   ConnectionCounts Connections() const { return acceptor_->Counts(); }
 

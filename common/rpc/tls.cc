@@ -1,17 +1,11 @@
 #include "common/rpc/tls.h"
 
-#include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
-#include <functional>
-#include <map>
 #include <memory>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/peer.h"
 #include "common/trust/secret_files.h"
@@ -21,47 +15,20 @@ namespace {
 
 namespace tls = grpc::experimental;
 
-// When certificates end. Each is read once, not at every call.
-class Ends {
- public:
-  absl::StatusOr<int64_t> Of(std::string_view certificate_pem) ATOLL_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    if (const auto known = ends_.find(certificate_pem); known != ends_.end()) return known->second;
-    std::string pem(certificate_pem);
-    ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(pem));
-    if (ends_.size() >= kKept) ends_.clear();
-    ends_.emplace(std::move(pem), facts.not_after_s);
-    return facts.not_after_s;
-  }
-
- private:
-  static constexpr size_t kKept = 1024;
-  Mutex mutex_;
-  std::map<std::string, int64_t, std::less<>> ends_ ATOLL_GUARDED_BY(mutex_);
-};
-
-absl::Status CheckEnd(Ends& ends, const Identity& caller, const grpc::AuthContext& context, int64_t now_s) {
-  const std::vector<grpc::string_ref> shown = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  const absl::StatusOr<int64_t> end_s =
-      ends.Of(shown.empty() ? std::string_view() : std::string_view(shown[0].data(), shown[0].size()));
-  if (!end_s.ok()) return absl::UnauthenticatedError(end_s.status().message());
-  if (now_s <= *end_s) return absl::OkStatus();
-  return absl::UnauthenticatedError(absl::StrCat("the certificate of ", RoleName(caller.role), " '", caller.name,
-                                                 "' ended at ", DateText(*end_s),
-                                                 " by the coordinator's clock: ", kNewForPerson));
-}
-
 // Deny by default: a call without method or identity is nobody's.
 EarlyCheck CheckEachCall(CallCheck check, const Clock& clock) {
-  return [check = std::move(check), &clock, ends = std::make_shared<Ends>()](
-             const std::string& method, const grpc::AuthContext& context) -> absl::Status {
-    const std::optional<Identity> caller = IdentityOf(context);
-    if (method.empty() || !caller) {
-      return absl::UnauthenticatedError("the certificate names nobody: enrol with a join token");
-    }
-    if (caller->role != Role::kWorker) ATOLL_RETURN_IF_ERROR(CheckEnd(*ends, *caller, context, WallSeconds(clock)));
-    return check(method, *caller);
-  };
+  return
+      [check = std::move(check), &clock](const std::string& method, const grpc::AuthContext& context) -> absl::Status {
+        const std::shared_ptr<const CertificateFacts> caller = CertificateOf(context);
+        if (method.empty() || !caller) {
+          return absl::UnauthenticatedError("the certificate names nobody: enrol with a join token");
+        }
+        const Identity& who = caller->identity;
+        if (who.role == Role::kWorker || WallSeconds(clock) <= caller->not_after_s) return check(method, *caller);
+        return absl::UnauthenticatedError(absl::StrCat("the certificate of ", RoleName(who.role), " '", who.name,
+                                                       "' ended at ", DateText(caller->not_after_s),
+                                                       " by the coordinator's clock: ", kNewForPerson));
+      };
 }
 
 // Key, certificate and authority are one file, so that a look at it never finds halves of two.

@@ -11,13 +11,13 @@
 #include "common/base/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/server.h"
-#include "common/trust/identity.h"
+#include "common/trust/certificate.h"
 
 namespace atl {
 
 // Says whether a caller may make a call ("/atoll.v1.JobService/GetJob"). Called on transport threads, at once from
 // several, before the handler; must not wait. An error ends the call with its code and message.
-using CallCheck = std::function<absl::Status(const std::string& method, const Identity& caller)>;
+using CallCheck = std::function<absl::Status(const std::string& method, const CertificateFacts& caller)>;
 
 // How often identity files are looked at.
 inline constexpr unsigned kReloadSeconds = 1;

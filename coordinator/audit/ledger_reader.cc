@@ -19,8 +19,8 @@
 namespace atl::audit {
 namespace {
 
-constexpr int64_t kApplicationId = 0x41544C31;         // "ATL1"
-constexpr int64_t kOldestRevision = 1, kRevision = 9;  // what 2 to 5 and 7 to 9 added is not read here
+constexpr int64_t kApplicationId = 0x41544C31;          // "ATL1"
+constexpr int64_t kOldestRevision = 1, kRevision = 10;  // what 2 to 5 and 7 to 10 added is not read here
 constexpr int64_t kWithChecksums = 6;
 
 constexpr char kTemporaryName[] = "atoll-audit-";

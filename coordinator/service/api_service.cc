@@ -153,27 +153,31 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   ATOLL_UNARY(AdminService, GetServerInfo)
 #undef ATOLL_UNARY
 
-#define ATOLL_OF_TOKENS(Method)                                                                                        \
+  // Of people and machines, not of jobs: nothing to do without certificates.
+#define ATOLL_OF_TRUST(Method, ...)                                                                                    \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
                                    v1::Method##Response* response) override {                                          \
     UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
     if (enrollment_ == nullptr) {                                                                                      \
-      reactor->Give(ToGrpc(NoTokens()));                                                                               \
+      reactor->Give(ToGrpc(NoTrust()));                                                                                \
     } else {                                                                                                           \
-      enrollment_->Method(*request,                                                                                    \
+      enrollment_->Method(*request __VA_OPT__(, ) __VA_ARGS__,                                                         \
                           AnswerTo(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, *request, response)); \
     }                                                                                                                  \
     return reactor;                                                                                                    \
   }
-  ATOLL_OF_TOKENS(CreateToken)
-  ATOLL_OF_TOKENS(ListTokens)
-  ATOLL_OF_TOKENS(RevokeToken)
-#undef ATOLL_OF_TOKENS
+  ATOLL_OF_TRUST(CreateToken)
+  ATOLL_OF_TRUST(ListTokens)
+  ATOLL_OF_TRUST(RevokeToken)
+  ATOLL_OF_TRUST(RevokeIdentity, CallerOf(*context))
+  ATOLL_OF_TRUST(ListRevocations)
+#undef ATOLL_OF_TRUST
 
  private:
-  static absl::Status NoTokens() {
+  static absl::Status NoTrust() {
     return absl::FailedPreconditionError(
-        "this coordinator runs without certificates and takes no join tokens: start it with --trust");
+        "this coordinator runs without certificates, and has no join tokens and nothing to revoke: start it with "
+        "--trust");
   }
 
   JobApi& api_;

@@ -27,12 +27,12 @@ bool ChangeBudget::Take(const std::string& who, Instant now) {
   return true;
 }
 
-absl::Status CallGuard::Check(const std::string& method, const Identity& caller) {
+absl::Status CallGuard::Check(const std::string& method, const CertificateFacts& caller) {
   absl::Status decided = Decide(method, caller);
   if (!decided.ok()) {
-    TellRefusal(method, caller, decided);
+    TellRefusal(method, caller.identity, decided);
   } else if (FindAccessRule(method)->changes_state) {
-    TellAllowed(method, caller);
+    TellAllowed(method, caller.identity);
   }
   return decided;
 }
@@ -55,24 +55,36 @@ void CallGuard::TellOutcome(const std::string& method, const Identity& caller, c
   }
 }
 
-void CallGuard::Revoke(const std::string& token) {
+void CallGuard::RevokeToken(const std::string& id) {
   MutexLock lock(mutex_);
-  revoked_.insert(token);
+  revoked_.RevokeToken(id);
 }
 
-absl::Status CallGuard::Decide(const std::string& method, const Identity& caller) {
-  ATOLL_RETURN_IF_ERROR(CheckAccess(method, caller));
+void CallGuard::RevokeName(const std::string& name, int64_t revoke_s) {
   MutexLock lock(mutex_);
-  if (!caller.token.empty() && revoked_.contains(caller.token)) {
-    return absl::PermissionDeniedError(absl::StrCat(RoleName(caller.role), " '", caller.name,
-                                                    "' enrolled with join token ", caller.token,
-                                                    ", which was revoked: enrol again with another token"));
-  }
+  revoked_.RevokeName(name, revoke_s);
+}
+
+absl::Status CallGuard::CheckRevoked(const CertificateFacts& caller) const {
+  MutexLock lock(mutex_);
+  return revoked_.Check(caller);
+}
+
+std::optional<int64_t> CallGuard::RevokedAt(const std::string& name) const {
+  MutexLock lock(mutex_);
+  return revoked_.RevokedAt(name);
+}
+
+absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts& caller) {
+  const Identity& who = caller.identity;
+  ATOLL_RETURN_IF_ERROR(CheckRevoked(caller));
+  ATOLL_RETURN_IF_ERROR(CheckAccess(method, who));
   // A worker changes nothing but by its control stream, which it may open as often as it likes.
-  if (caller.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
-  if (changes_.Take(Who(caller), clock_.Now())) return absl::OkStatus();
+  if (who.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
+  MutexLock lock(mutex_);
+  if (changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      RoleName(caller.role), " '", caller.name, "' changes more than the audit log can keep: ", ChangeBudget::kAtOnce,
+      RoleName(who.role), " '", who.name, "' changes more than the audit log can keep: ", ChangeBudget::kAtOnce,
       " calls at once and then one a second are taken; try again in a second"));
 }
 

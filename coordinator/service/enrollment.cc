@@ -30,11 +30,40 @@ v1::JoinToken MessageOf(const TokenRecord& record) {
   return message;
 }
 
+v1::Revocation MessageOf(const RevocationRecord& record) {
+  v1::Revocation message;
+  message.set_name(record.name);
+  message.mutable_revoke_time()->set_seconds(record.revoke_s);
+  message.set_revoked_by(record.by);
+  return message;
+}
+
+// A page of a list by key: as many records after `after` as one message holds. `after` may be gone by now.
+template <typename Response, typename Record, typename Add>
+Response PageOf(const std::map<std::string, Record>& records, const std::string& after, const Add& add) {
+  Response response;
+  Room room(kAnswerBytes);
+  for (auto it = records.upper_bound(after); it != records.end(); ++it) {
+    auto message = MessageOf(it->second);
+    if (!room.Take(message.ByteSizeLong())) {
+      response.set_next_page_token(std::prev(it)->first);
+      break;
+    }
+    *add(response) = std::move(message);
+  }
+  return response;
+}
+
 // Nobody can enrol with it, and what came by it has ended and is not renewed.
 bool IsOver(const TokenRecord& token, int64_t now_s) {
   if (token.used < token.uses && !token.revoked && token.end_s >= now_s) return false;
   const int64_t renewal_s = token.role == Role::kWorker ? kRenewalGrace_s : 0;
   return token.used == 0 || token.issue_s + kIssueStep_s + LifetimeOf(token.role) + renewal_s < now_s;
+}
+
+// No certificate that it refuses can be good any more, nor be renewed.
+bool IsOver(const RevocationRecord& revocation, int64_t now_s) {
+  return revocation.revoke_s + std::max(kUserLifetime_s, kWorkerLifetime_s + kRenewalGrace_s) + kClockMargin_s < now_s;
 }
 
 // What the caller offers, hashed. Nothing where it is no secret at all.
@@ -74,12 +103,16 @@ void AnswerOn(Executor& executor, Answer<Response> answer, Work work) {
 
 }  // namespace
 
-void Enrollment::Load(const std::vector<TokenRecord>& tokens) {
+void Enrollment::Load(const std::vector<TokenRecord>& tokens, const std::vector<RevocationRecord>& revocations) {
+  for (const RevocationRecord& revocation : revocations) {
+    revocations_[revocation.name] = revocation;
+    parts_.guard.RevokeName(revocation.name, revocation.revoke_s);
+  }
   const MutexLock lock(mutex_);
   for (const TokenRecord& token : tokens) {
     tokens_[token.id] = token;
     secrets_[token.id] = token.secret_hash;
-    if (token.revoked) parts_.guard.Revoke(token.id);
+    if (token.revoked) parts_.guard.RevokeToken(token.id);
   }
 }
 
@@ -107,24 +140,38 @@ void Enrollment::CreateToken(const v1::CreateTokenRequest& request, Answer<v1::C
 }
 
 void Enrollment::RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer) {
-  AnswerOn(parts_.executor, std::move(answer), [this, request] { return RevokeNow(request); });
+  AnswerOn(parts_.executor, std::move(answer), [this, request] { return RevokeTokenNow(request); });
 }
 
 void Enrollment::ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer) {
-  // The token of a page is the last id of the page before, which may be gone by now.
   AnswerOn(parts_.executor, std::move(answer),
            [this, after = request.page_token()]() -> absl::StatusOr<v1::ListTokensResponse> {
-             v1::ListTokensResponse response;
-             Room room(kAnswerBytes);
-             for (auto it = tokens_.upper_bound(after); it != tokens_.end(); ++it) {
-               v1::JoinToken token = MessageOf(it->second);
-               if (!room.Take(token.ByteSizeLong())) {
-                 response.set_next_page_token(std::prev(it)->first);
-                 break;
-               }
-               *response.add_tokens() = std::move(token);
-             }
-             return response;
+             return PageOf<v1::ListTokensResponse>(tokens_, after, [](auto& page) { return page.add_tokens(); });
+           });
+}
+
+void Enrollment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const std::optional<Identity>& caller,
+                                Answer<v1::RevokeIdentityResponse> answer) {
+  if (!IsName(request.name())) {
+    return answer(absl::InvalidArgumentError(absl::StrCat("the name to revoke must be ", kNameRule)), {});
+  }
+  // Its answer would not arrive, and nobody be left who can undo a slip.
+  if (caller && caller->name == request.name()) {
+    return answer(absl::FailedPreconditionError(absl::StrCat(
+                      Who(*caller), " calls by the name that it wants to revoke: use the identity of another admin ",
+                      "('atoll ca issue' makes one)")),
+                  {});
+  }
+  AnswerOn(parts_.executor, std::move(answer),
+           [this, name = request.name(), by = caller ? Who(*caller) : ""] { return RevokeIdentityNow(name, by); });
+}
+
+void Enrollment::ListRevocations(const v1::ListRevocationsRequest& request,
+                                 Answer<v1::ListRevocationsResponse> answer) {
+  AnswerOn(parts_.executor, std::move(answer),
+           [this, after = request.page_token()]() -> absl::StatusOr<v1::ListRevocationsResponse> {
+             return PageOf<v1::ListRevocationsResponse>(revocations_, after,
+                                                        [](auto& page) { return page.add_revocations(); });
            });
 }
 
@@ -162,7 +209,12 @@ absl::Status Enrollment::CheckRenewable(const v1::EnrollRequest& request) const 
                                                    DateText(facts.not_after_s),
                                                    ", too long ago to be renewed: enrol with a new join token"));
   }
-  return absl::OkStatus();
+  return CheckNotRevoked(facts);
+}
+
+absl::Status Enrollment::CheckNotRevoked(const CertificateFacts& facts) const {
+  const absl::Status revoked = parts_.guard.CheckRevoked(facts);
+  return revoked.ok() ? revoked : absl::UnauthenticatedError(revoked.message());
 }
 
 void Enrollment::TellRefusal(const v1::EnrollRequest& request, const std::string& address, const absl::Status& why) {
@@ -203,6 +255,12 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
   ATOLL_RETURN_IF_ERROR(key.status());
+  // Whoever had the certificate may still have the token by which it came.
+  if (const auto revoked_s = parts_.guard.RevokedAt(request.name()); revoked_s && record.create_s <= *revoked_s) {
+    return absl::UnauthenticatedError(absl::StrCat("the name '", request.name(), "' was revoked at ",
+                                                   DateText(*revoked_s), ", and join token ", record.id,
+                                                   " was made before: ask for a new one"));
+  }
   const Identity identity{record.role, request.name(), record.id};
   // Asked for again without end, it writes the ledger now and then.
   if (again && record.issue_s + kIssueStep_s >= NowSeconds()) return Issue(request, identity, again);
@@ -216,11 +274,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(request.certificate()));
+  ATOLL_RETURN_IF_ERROR(CheckNotRevoked(facts));  // again: the request has waited since
   const auto token = tokens_.find(facts.identity.token);
-  if (token != tokens_.end() && token->second.revoked) {
-    return absl::UnauthenticatedError(absl::StrCat("join token ", token->first, ", by which ", Who(facts.identity),
-                                                   " enrolled, was revoked: enrol with a new one"));
-  }
   if (token != tokens_.end() && token->second.issue_s + kIssueStep_s < NowSeconds()) {
     TokenRecord renewed = token->second;
     renewed.issue_s = NowSeconds();
@@ -234,7 +289,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
   v1::EnrollResponse response;
   const Authority authority = parts_.authority();
   ATOLL_ASSIGN_OR_RETURN(*response.mutable_certificate(),
-                         authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
+                         authority.Sign(request.signing_request(), identity, SecondsAfterRevocation(identity.name),
+                                        LifetimeOf(identity.role)));
   response.set_authorities(authority.certificates_pem());
   // First enrolments are as many as tokens have uses.
   const std::optional<uint64_t> untold = again ? repeats_.Take(parts_.clock.Now()) : 0;
@@ -244,7 +300,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
 }
 
 absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTokenRequest& request) {
-  ATOLL_ASSIGN_OR_RETURN(TokenRecord wanted, ReadWanted(request, NowSeconds()));
+  ATOLL_ASSIGN_OR_RETURN(TokenRecord wanted, ReadWanted(request, SecondsAfterRevocation(request.name())));
   if (tokens_.size() >= kTokens) ATOLL_RETURN_IF_ERROR(DropOld());
   if (tokens_.size() >= kTokens) {
     return absl::ResourceExhaustedError(
@@ -260,7 +316,7 @@ absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTo
   return response;
 }
 
-absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTokenRequest& request) {
+absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeTokenNow(const v1::RevokeTokenRequest& request) {
   const auto found = tokens_.find(request.id());
   if (found == tokens_.end()) {
     return absl::NotFoundError(absl::StrCat("there is no join token '", request.id().substr(0, 64),
@@ -269,19 +325,51 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTo
   TokenRecord revoked = found->second;
   revoked.revoked = true;
   ATOLL_RETURN_IF_ERROR(Keep(revoked));
-  parts_.guard.Revoke(revoked.id);
-  parts_.revoke(revoked.id);
+  parts_.guard.RevokeToken(revoked.id);
+  parts_.end_revoked();
   v1::RevokeTokenResponse response;
   *response.mutable_token() = MessageOf(revoked);
   return response;
 }
 
-absl::Status Enrollment::Keep(const TokenRecord& record) {
-  absl::Status written = parts_.ledger.PutToken(record);
-  if (!written.ok()) {
-    parts_.fatal(written);
-    return written;
+absl::StatusOr<v1::RevokeIdentityResponse> Enrollment::RevokeIdentityNow(const std::string& name,
+                                                                         const std::string& by) {
+  const auto known = revocations_.find(name);
+  if (known == revocations_.end() && revocations_.size() >= kRevocations) ATOLL_RETURN_IF_ERROR(DropOldRevocations());
+  if (known == revocations_.end() && revocations_.size() >= kRevocations) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "there are ", kRevocations,
+        " revoked names, the most that are kept, each for 90 days: 'atoll ca rotate --retire' revokes all at once"));
   }
+  // What was issued since an earlier revocation is of the second after it, or of a later one (SecondsAfterRevocation).
+  // And a clock that was set back takes no certificate out.
+  const int64_t after_s = known == revocations_.end() ? 0 : known->second.revoke_s + 1;
+  const RevocationRecord revocation{.name = name, .revoke_s = std::max(NowSeconds(), after_s), .by = by};
+  ATOLL_RETURN_IF_ERROR(Written(parts_.ledger.PutRevocation(revocation)));
+  revocations_[name] = revocation;
+  parts_.guard.RevokeName(name, revocation.revoke_s);
+  parts_.end_revoked();
+  v1::RevokeIdentityResponse response;
+  *response.mutable_revocation() = MessageOf(revocation);
+  return response;
+}
+
+int64_t Enrollment::SecondsAfterRevocation(const std::string& name) const {
+  int64_t after_s = NowSeconds();
+  if (const auto of_name = revocations_.find(name); of_name != revocations_.end())
+    return std::max(after_s, of_name->second.revoke_s + 1);
+  if (!name.empty()) return after_s;
+  for (const auto& [revoked, revocation] : revocations_) after_s = std::max(after_s, revocation.revoke_s + 1);
+  return after_s;
+}
+
+absl::Status Enrollment::Written(absl::Status written) const {
+  if (!written.ok()) parts_.fatal(written);
+  return written;
+}
+
+absl::Status Enrollment::Keep(const TokenRecord& record) {
+  ATOLL_RETURN_IF_ERROR(Written(parts_.ledger.PutToken(record)));
   tokens_[record.id] = record;
   const MutexLock lock(mutex_);
   secrets_[record.id] = record.secret_hash;
@@ -297,14 +385,25 @@ absl::Status Enrollment::DropOld() {
       continue;
     }
     --left;
-    absl::Status dropped = parts_.ledger.DropToken(at->first);
-    if (!dropped.ok()) {
-      parts_.fatal(dropped);
-      return dropped;
-    }
+    ATOLL_RETURN_IF_ERROR(Written(parts_.ledger.DropToken(at->first)));
     const MutexLock lock(mutex_);
     secrets_.erase(at->first);
     at = tokens_.erase(at);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Enrollment::DropOldRevocations() {
+  const int64_t now_s = NowSeconds();
+  uint32_t left = kDroppedAtOnce;
+  for (auto at = revocations_.begin(); at != revocations_.end() && left > 0;) {
+    if (!IsOver(at->second, now_s)) {
+      ++at;
+      continue;
+    }
+    --left;
+    ATOLL_RETURN_IF_ERROR(Written(parts_.ledger.DropRevocation(at->first)));
+    at = revocations_.erase(at);
   }
   return absl::OkStatus();
 }

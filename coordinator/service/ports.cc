@@ -17,9 +17,9 @@ void Ports::Opened(const std::string& name, Server& server, std::function<absl::
   ports_[name] = {.server = &server, .dial = std::move(dial), .told = {}, .misses = 0, .why = {}};
 }
 
-void Ports::Revoke(const std::string& token) {
+void Ports::EndConnections(const Certificates& which) {
   const MutexLock lock(mutex_);
-  for (const auto& [name, port] : ports_) port.server->RevokeToken(token);
+  for (const auto& [name, port] : ports_) port.server->EndConnections(which);
 }
 
 bool Ports::TellTurnedAway() {
@@ -33,7 +33,7 @@ bool Ports::TellTurnedAway() {
                                           {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
                                           {"without_call", absl::StrCat(now.silent - told.silent)},
                                           {"calls_too_fast", absl::StrCat(now.cut - told.cut)},
-                                          {"token_revoked", absl::StrCat(now.revoked - told.revoked)}});
+                                          {"revoked", absl::StrCat(now.revoked - told.revoked)}});
     any = true;
   }
   return any;

@@ -24,8 +24,9 @@ class Ports {
   explicit Ports(Log& log) : log_(log) {}
   // `dial` blocks for at most some seconds and fails when nothing answers; called by Dial only.
   void Opened(const std::string& name, Server& server, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
-  // Ends the connections of who enrolled by this join token, at every port.
-  void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
+  // Ends the connections of these certificates at every port, now and when one of them calls later. Each call replaces
+  // the one before.
+  void EndConnections(const Certificates& which) ATOLL_EXCLUDES(mutex_);
   // A log line for each port at which connections were turned away since the last one; whether there was any.
   bool TellTurnedAway() ATOLL_EXCLUDES(mutex_);
   // Dials every port, one after the other, and logs what changed. One caller at a time.

@@ -91,6 +91,15 @@ class WatchedLedger final : public Ledger {
     return ledger_->DropToken(id);
   }
   absl::StatusOr<std::vector<TokenRecord>> Tokens() const override { return ledger_->Tokens(); }
+  absl::Status PutRevocation(const RevocationRecord& revocation) override {
+    const FlushWatch::Flush flush(watch_, FlushKind::kTransaction, path_, kPageBytes);
+    return ledger_->PutRevocation(revocation);
+  }
+  absl::Status DropRevocation(const std::string& name) override {
+    const FlushWatch::Flush flush(watch_, FlushKind::kTransaction, path_, kPageBytes);
+    return ledger_->DropRevocation(name);
+  }
+  absl::StatusOr<std::vector<RevocationRecord>> Revocations() const override { return ledger_->Revocations(); }
 
  private:
   static constexpr uint64_t kPageBytes = 4096;  // that a record changes, about

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/plan/records.h"
 #include "common/trust/join_token.h"
+#include "common/trust/revocations.h"
 #include "coordinator/store/data_directory.h"
 
 namespace atl {
@@ -32,6 +33,11 @@ class Ledger {
   virtual absl::Status DropToken(const std::string& id) = 0;
   // By id.
   virtual absl::StatusOr<std::vector<TokenRecord>> Tokens() const = 0;
+  // Revoked names, in the same way.
+  virtual absl::Status PutRevocation(const RevocationRecord& revocation) = 0;
+  virtual absl::Status DropRevocation(const std::string& name) = 0;
+  // By name.
+  virtual absl::StatusOr<std::vector<RevocationRecord>> Revocations() const = 0;
 };
 
 }  // namespace atl

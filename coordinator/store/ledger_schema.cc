@@ -117,6 +117,12 @@ DROP TABLE tokens;
 ALTER TABLE tokens_9 RENAME TO tokens;
 )sql";
 
+// To 10: revoked names. `revoke_s` is seconds since 1970.
+constexpr char kRevision10[] = R"sql(
+CREATE TABLE revocations (name TEXT PRIMARY KEY, revoke_s INTEGER NOT NULL, revoked_by TEXT NOT NULL,
+  crc INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+)sql";
+
 // The tables that a step makes anew, whose rows get their checksums afterwards.
 std::vector<std::string> MadeAnew(int64_t revision) {
   if (revision == 8) return {"tokens", "checkpoints"};
@@ -125,8 +131,9 @@ std::vector<std::string> MadeAnew(int64_t revision) {
 }
 
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4, kRevision5,
-                                                             kRevision6, kRevision7, kRevision8, kRevision9};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
+                                                             kRevision5, kRevision6, kRevision7, kRevision8,
+                                                             kRevision9, kRevision10};
 
 absl::Status TakeStep(Database& database, int64_t revision) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));

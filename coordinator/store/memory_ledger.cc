@@ -60,6 +60,23 @@ class MemoryLedger final : public Ledger {
     return tokens;
   }
 
+  absl::Status PutRevocation(const RevocationRecord& revocation) override {
+    if (fail_) ATOLL_RETURN_IF_ERROR(fail_());
+    disk_.revocations[revocation.name] = revocation;
+    return absl::OkStatus();
+  }
+  absl::Status DropRevocation(const std::string& name) override {
+    if (fail_) ATOLL_RETURN_IF_ERROR(fail_());
+    disk_.revocations.erase(name);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<RevocationRecord>> Revocations() const override {
+    std::vector<RevocationRecord> revocations;
+    revocations.reserve(disk_.revocations.size());
+    for (const auto& [name, revocation] : disk_.revocations) revocations.push_back(revocation);
+    return revocations;
+  }
+
  private:
   MemoryLedgerDisk& disk_;
   std::function<absl::Status()> fail_;

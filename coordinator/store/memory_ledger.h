@@ -18,6 +18,7 @@ struct MemoryLedgerDisk {
   uint64_t boot = 0;
   std::vector<std::vector<LedgerRecord>> transactions;  // in order of commit
   std::map<std::string, TokenRecord> tokens;
+  std::map<std::string, RevocationRecord> revocations;
 };
 
 // `fail` (may be empty) is asked before each commit; an error is returned and nothing is written.

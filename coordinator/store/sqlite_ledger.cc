@@ -364,6 +364,27 @@ class SqliteLedger final : public Ledger {
     }
   }
 
+  absl::Status PutRevocation(const RevocationRecord& revocation) override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO revocations", 3)));
+    return s.Bind(revocation.name).Bind(revocation.revoke_s).Bind(revocation.by).Run();
+  }
+  absl::Status DropRevocation(const std::string& name) override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("DELETE FROM revocations WHERE name = ?"));
+    return s.Bind(name).Run();
+  }
+  absl::StatusOr<std::vector<RevocationRecord>> Revocations() const override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s,
+                           database_->Prepare("SELECT name, revoke_s, revoked_by FROM revocations ORDER BY name"));
+    std::vector<RevocationRecord> out;
+    for (;;) {
+      ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+      if (!row) return out;
+      RevocationRecord& revocation = out.emplace_back(RevocationRecord{.name = s.NextText()});
+      revocation.revoke_s = s.NextSigned();
+      revocation.by = s.NextText();
+    }
+  }
+
  private:
   static absl::StatusOr<TokenRecord> ReadToken(Statement& s) {
     TokenRecord token{.id = s.NextText()};

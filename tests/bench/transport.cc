@@ -320,7 +320,9 @@ class Comparison {
   }
   ServerSecurity ServerSide() {
     static const SystemClock clock;
-    auto security = MutualTls(identities_.Of("coordinator"), clock, CheckAccess);
+    auto security = MutualTls(
+        identities_.Of("coordinator"), clock,
+        [](const std::string& method, const CertificateFacts& who) { return CheckAccess(method, who.identity); });
     Require(security.status());
     return *std::move(security);
   }

@@ -41,6 +41,9 @@ class World::WatchedLedger final : public Ledger {
   absl::Status PutToken(const TokenRecord& token) override { return ledger_->PutToken(token); }
   absl::Status DropToken(const std::string& id) override { return ledger_->DropToken(id); }
   absl::StatusOr<std::vector<TokenRecord>> Tokens() const override { return ledger_->Tokens(); }
+  absl::Status PutRevocation(const RevocationRecord& r) override { return ledger_->PutRevocation(r); }
+  absl::Status DropRevocation(const std::string& name) override { return ledger_->DropRevocation(name); }
+  absl::StatusOr<std::vector<RevocationRecord>> Revocations() const override { return ledger_->Revocations(); }
 
  private:
   World& world_;

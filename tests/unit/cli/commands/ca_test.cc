@@ -144,6 +144,26 @@ TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   EXPECT_THAT(harness.Run({"token", "create", "--lifetime", "5"}).talk, HasSubstr("--lifetime"));
 }
 
+TEST_F(Ca, ANameIsRevokedAndListed) {
+  Harness harness;
+  const RunResult revoked = harness.Run({"ca", "revoke", "paris-1"});
+  EXPECT_EQ(revoked.code, 0) << revoked.talk;
+  EXPECT_THAT(revoked.talk, HasSubstr("every certificate of 'paris-1' that was issued until 2027-01-15 08:00:00 UTC is "
+                                      "refused"));
+  v1::Revocation& revocation = *harness.fake.revocations.add_revocations();
+  revocation.set_name("paris-1");
+  revocation.mutable_revoke_time()->set_seconds(1'800'000'000);
+  revocation.set_revoked_by("admin/ops");
+  harness.fake.revocations.set_next_page_token("paris-1");
+  harness.fake.more_revocations.add_revocations()->set_name("rome-2");
+  const std::string listed = harness.Run({"ca", "revocations"}).out;
+  EXPECT_THAT(listed, testing::ContainsRegex("paris-1 +2027-01-15 08:00:00 UTC  admin/ops\n"));
+  EXPECT_THAT(listed, HasSubstr("rome-2"));
+  EXPECT_THAT(harness.Run({"-o", "json", "ca", "revocations"}).out, HasSubstr("\"revoked_by\": \"admin/ops\""));
+  harness.fake.error = absl::PermissionDeniedError("it takes the role admin");
+  EXPECT_EQ(harness.Run({"ca", "revoke", "paris-1"}).code, kExitAuth);
+}
+
 TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
   const std::vector<std::string> command = {
       "enroll", "--at", "127.0.0.1:1", "--join-token",         directory_ + "/token",

@@ -34,6 +34,7 @@ class FakeCoordinator : public CoordinatorApi {
   v1::CreateTokenRequest token_wanted;
   v1::CreateTokenResponse token_made;
   v1::ListTokensResponse tokens, more_tokens;
+  v1::ListRevocationsResponse revocations, more_revocations;
   v1::ListCheckpointsResponse checkpoints;
   v1::GetCheckpointResponse checkpoint;
   v1::DeleteCheckpointRequest deleted;
@@ -147,6 +148,15 @@ class FakeCoordinator : public CoordinatorApi {
     v1::RevokeTokenResponse response;
     response.mutable_token()->set_id(request.id());
     return Answer(response);
+  }
+  absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentity(const v1::RevokeIdentityRequest& request) override {
+    v1::RevokeIdentityResponse response;
+    response.mutable_revocation()->set_name(request.name());
+    response.mutable_revocation()->mutable_revoke_time()->set_seconds(1'800'000'000);
+    return Answer(response);
+  }
+  absl::StatusOr<v1::ListRevocationsResponse> ListRevocations(const v1::ListRevocationsRequest& request) override {
+    return Answer(request.page_token().empty() ? revocations : more_revocations);
   }
 
   absl::Status WatchJob(const v1::WatchJobRequest& request,

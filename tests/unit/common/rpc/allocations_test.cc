@@ -92,7 +92,10 @@ Securities Sealed(const std::string& directory) {
     EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(*authority, identity, now_s)).ok());
     return path;
   };
-  return {*MutualTls(file({Role::kCoordinator, "coordinator", ""}), clock, CheckAccess),
+  return {*MutualTls(file({Role::kCoordinator, "coordinator", ""}), clock,
+                     [](const std::string& method, const CertificateFacts& caller) {
+                       return CheckAccess(method, caller.identity);
+                     }),
           *MutualTlsChannel(file({Role::kWorker, "a", ""}), now_s)};
 }
 

@@ -13,6 +13,13 @@ using testing::Optional;
 
 Instant At(double seconds) { return Instant{} + Nanoseconds(static_cast<int64_t>(seconds * 1e9)); }
 
+Caller By(const std::string& token) {
+  return std::make_shared<const CertificateFacts>(CertificateFacts{.identity = {Role::kWorker, "w", token}});
+}
+Certificates Of(const std::string& token) {
+  return [token](const CertificateFacts& facts) { return facts.identity.token == token; };
+}
+
 class ConnectionTableTest : public testing::Test {
  protected:
   // A connection from port `id` of the address.
@@ -22,7 +29,7 @@ class ConnectionTableTest : public testing::Test {
   // Of one that is served. The connection, when it has to be ended.
   std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
     (void)Turns(seconds);
-    const auto ended = table_.Called(Endpoint(id, address), "", At(seconds));
+    const auto ended = table_.Called(Endpoint(id, address), nullptr, At(seconds));
     if (!ended) return std::nullopt;
     EXPECT_EQ(ended->fault, ConnectionTable::Fault::kTooFast);
     return ended->id;
@@ -146,9 +153,9 @@ TEST_F(ConnectionTableTest, ANetworkOfIpv6IsSlowedAsAnAddressIs) {
 TEST_F(ConnectionTableTest, ALateCallIsNotOfWhoWaitsAtItsPort) {
   table_.CalledTooFast("a:1", At(1));
   EXPECT_TRUE(Arrive(9, 1).admitted);
-  EXPECT_EQ(table_.Called("a:9", "token", At(1.001)), std::nullopt);
+  EXPECT_EQ(table_.Called("a:9", By("token"), At(1.001)), std::nullopt);
   EXPECT_EQ(table_.CalledTooFast("a:9", At(1.002)), std::nullopt);
-  EXPECT_THAT(table_.Revoke("token"), IsEmpty());
+  EXPECT_THAT(table_.End(Of("token")), IsEmpty());
   EXPECT_EQ(table_.NextTurn(), At(1.02));
   EXPECT_THAT(Turns(1.02), ElementsAre(Turn{9, Way::kServed}));
   EXPECT_EQ(table_.NextSilent(), At(31)) << "it has made no call yet";
@@ -190,30 +197,30 @@ TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
   table_.Arrive(2, "a", "a:9", At(1), see_);  // its predecessor's end has not been seen yet
   Turns(1);
   table_.Leave(1);
-  EXPECT_EQ(table_.Called("a:9", "", At(2)), std::nullopt);
+  EXPECT_EQ(table_.Called("a:9", nullptr, At(2)), std::nullopt);
   EXPECT_EQ(table_.NextSilent(), kNever);
 }
 
 // S7.
-TEST_F(ConnectionTableTest, ARevokedTokenKeepsNoConnection) {
+TEST_F(ConnectionTableTest, ARevokedCertificateKeepsNoConnection) {
   for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
   Arrive(4, 0, "b");
   Turns(0);
-  table_.Called("a:1", "t", At(1));
-  table_.Called("a:2", "u", At(1));
-  table_.Called("a:3", "", At(1));
-  table_.Called("b:4", "t", At(1));
-  EXPECT_THAT(table_.Revoke("t"), ElementsAre(1u, 4u));
-  EXPECT_THAT(table_.Revoke("t"), IsEmpty());
+  table_.Called("a:1", By("t"), At(1));
+  table_.Called("a:2", By("u"), At(1));
+  table_.Called("a:3", nullptr, At(1));
+  table_.Called("b:4", By("t"), At(1));
+  EXPECT_THAT(table_.End(Of("t")), ElementsAre(1u, 4u));
+  EXPECT_THAT(table_.End(Of("t")), IsEmpty());
   EXPECT_EQ(table_.size(), 2u);
   // A call that was allowed just before the revocation begins after it.
   Arrive(5, 2, "c");
   Turns(2);
-  EXPECT_EQ(table_.Called("c:5", "t", At(2)), (ConnectionTable::Ended{5, ConnectionTable::Fault::kRevoked}));
+  EXPECT_EQ(table_.Called("c:5", By("t"), At(2)), (ConnectionTable::Ended{5, ConnectionTable::Fault::kRevoked}));
   EXPECT_EQ(table_.size(), 2u);
-  // No token is nobody's.
-  EXPECT_THAT(table_.Revoke(""), IsEmpty());
-  EXPECT_EQ(table_.Called("a:3", "", At(3)), std::nullopt);
+  // Without a certificate it is nobody's.
+  EXPECT_THAT(table_.End([](const CertificateFacts&) { return true; }), ElementsAre(2u));
+  EXPECT_EQ(table_.Called("a:3", nullptr, At(3)), std::nullopt);
 }
 
 }  // namespace

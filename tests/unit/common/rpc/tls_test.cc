@@ -24,6 +24,10 @@ namespace {
 
 int64_t NowSeconds() { return WallSeconds(SystemClock()); }
 
+absl::Status CheckRole(const std::string& method, const CertificateFacts& caller) {
+  return CheckAccess(method, caller.identity);
+}
+
 class TlsTest : public testing::Test {
  protected:
   TlsTest() {
@@ -46,7 +50,7 @@ class TlsTest : public testing::Test {
   }
   void Start(const std::vector<grpc::Service*>& services = {}) {
     absl::StatusOr<ServerSecurity> security =
-        MutualTls(Path("server"), clock_, CheckAccess, {.per_connection = 1'000'000, .all = 1'000'000});
+        MutualTls(Path("server"), clock_, CheckRole, {.per_connection = 1'000'000, .all = 1'000'000});
     ASSERT_TRUE(security.ok()) << security.status();
     Listen(*security, services);
   }
@@ -137,7 +141,7 @@ TEST_F(TlsTest, HandlersLearnWhoCalls) {
 }
 
 // S7: from the moment a token is revoked nothing of who came by it stands, and nothing of others is touched.
-TEST_F(TlsTest, ARevokedTokenEndsItsConnections) {
+TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
   Mutex mutex;
   std::vector<std::unique_ptr<CoordinatorEnd>> streams;
   Inbox<int> accepted;
@@ -160,7 +164,7 @@ TEST_F(TlsTest, ARevokedTokenEndsItsConnections) {
     return stream;
   };
   const auto bad = open("bad", "0000000000000001"), good = open("good", "0000000000000002");
-  server_->RevokeToken("0000000000000001");
+  server_->EndConnections([](const CertificateFacts& facts) { return facts.identity.name == "bad"; });
   EXPECT_EQ(ends.Take(), "bad UNAVAILABLE");
   EXPECT_EQ(server_->Connections().revoked, 1u);
   EXPECT_TRUE(good->Send(Leaving{}).ok());
@@ -195,7 +199,7 @@ TEST_F(TlsTest, NobodyElseComesIn) {
 TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
   EXPECT_EQ(MutualTlsChannel(Path("server"), NowSeconds()).status().code(), absl::StatusCode::kInvalidArgument);
   Write("worker", Issue(authority_, {Role::kWorker, "w", ""}));
-  EXPECT_EQ(MutualTls(Path("worker"), clock_, CheckAccess).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MutualTls(Path("worker"), clock_, CheckRole).status().code(), absl::StatusCode::kInvalidArgument);
   const IdentityFile worker = *ReadIdentityFile(Path("worker"));
   grpc::SslServerCredentialsOptions options;
   options.pem_key_cert_pairs.push_back({worker.key_pem, worker.certificate_pem});

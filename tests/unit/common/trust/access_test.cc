@@ -54,6 +54,7 @@ const std::map<std::string, std::string> kExpected = {
     {"/atoll.v1.TransferService/MissingBlobs", "oa"}, {"/atoll.v1.TransferService/Upload", "oaw"},
     {"/atoll.v1.WorkerService/Control", "w"},         {"/atoll.v1.AdminService/CreateToken", "a"},
     {"/atoll.v1.AdminService/ListTokens", "a"},       {"/atoll.v1.AdminService/RevokeToken", "a"},
+    {"/atoll.v1.AdminService/ListRevocations", "a"},  {"/atoll.v1.AdminService/RevokeIdentity", "a"},
     {"/atoll.v1.WorkerService/Enroll", ""},           {"/atoll.v1.AdminService/ReadmitWorker", "oa"},
     {"/grpc.health.v1.Health/Check", "voaw"},         {"/grpc.health.v1.Health/Watch", "voaw"},
     {"/atoll.v1.JobService/ListOffers", "voaw"},      {"/atoll.v1.AdminService/CordonWorker", "oa"},

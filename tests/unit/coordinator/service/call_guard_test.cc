@@ -1,4 +1,4 @@
-// Calls are decided by role and token, and told in the log: refused ones and those that change something.
+// Calls are decided by role and by what was revoked, and told in the log: refused ones and those that change something.
 #include "coordinator/service/call_guard.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,9 @@ constexpr char kList[] = "/atoll.v1.JobService/ListJobs";
 class CallGuardTest : public testing::Test {
  protected:
   size_t Lines() const { return log_.Recent(2000).size(); }
+  absl::Status Check(const std::string& method, const Identity& caller, int64_t not_before_s = 0) {
+    return guard_.Check(method, {.identity = caller, .not_before_s = not_before_s});
+  }
   std::string Newest() const { return log_.Recent(1).at(0).ToText(); }
 
   ManualClock clock_;
@@ -22,12 +25,12 @@ class CallGuardTest : public testing::Test {
 
 // S32.
 TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
-  EXPECT_TRUE(guard_.Check(kList, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_TRUE(Check(kList, {Role::kViewer, "eve", ""}).ok());
   EXPECT_EQ(Lines(), size_t{0});
-  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_TRUE(Check(kCancel, {Role::kOperator, "bob", ""}).ok());
   EXPECT_NE(Newest().find("who=operator/bob call=/atoll.v1.JobService/CancelJob result=allowed"), std::string::npos)
       << Newest();
-  EXPECT_EQ(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Check(kCancel, {Role::kViewer, "eve", ""}).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(Newest().find("result=refused"), std::string::npos) << Newest();
   EXPECT_EQ(Lines(), size_t{2});
 }
@@ -50,59 +53,68 @@ TEST_F(CallGuardTest, TellsWhatCameOfAChange) {
 
 TEST_F(CallGuardTest, ARevokedTokenEndsWhatCameByIt) {
   const Identity by_token = {Role::kOperator, "bob", "0123456789abcdef"};
-  EXPECT_TRUE(guard_.Check(kList, by_token).ok());
-  guard_.Revoke("0123456789abcdef");
-  const absl::Status refused = guard_.Check(kList, by_token);
+  EXPECT_TRUE(Check(kList, by_token).ok());
+  guard_.RevokeToken("0123456789abcdef");
+  const absl::Status refused = Check(kList, by_token);
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(refused.message()).find("was revoked"), std::string::npos) << refused;
-  EXPECT_TRUE(guard_.Check(kList, {Role::kOperator, "bob", ""}).ok());
-  EXPECT_TRUE(guard_.Check(kList, {Role::kOperator, "bob", "fedcba9876543210"}).ok());
+  EXPECT_TRUE(Check(kList, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_TRUE(Check(kList, {Role::kOperator, "bob", "fedcba9876543210"}).ok());
+}
+
+TEST_F(CallGuardTest, ARevokedNameMakesNoCallByWhatItHad) {
+  const Identity ops = {Role::kAdmin, "ops", ""};
+  guard_.RevokeName("ops", 5000);
+  EXPECT_FALSE(Check(kList, ops, 1000).ok());
+  EXPECT_NE(Newest().find("who=admin/ops call=/atoll.v1.JobService/ListJobs result=refused"), std::string::npos)
+      << Newest();
+  EXPECT_TRUE(Check(kList, ops, 5000).ok()) << "issued ten minutes after it";
 }
 
 TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
   for (uint32_t i = 0; i < LineRate::kLines + 50; ++i) {
-    EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+    EXPECT_FALSE(Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   }
   EXPECT_EQ(Lines(), size_t{LineRate::kLines});
   clock_.Advance(LineRate::kEvery);
-  EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_FALSE(Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
 }
 
 // Nobody pushes what it did out of the audit log.
 TEST_F(CallGuardTest, OnePersonChangesSoMuchAtATime) {
   const Identity bob = {Role::kOperator, "bob", ""};
-  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(guard_.Check(kCancel, bob).ok()) << i;
-  const absl::Status refused = guard_.Check(kCancel, bob);
+  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
+  const absl::Status refused = Check(kCancel, bob);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(std::string(refused.message()).find("operator 'bob' changes more than"), std::string::npos) << refused;
-  EXPECT_TRUE(guard_.Check(kList, bob).ok()) << "a look is no change";
-  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "eve", ""}).ok());
+  EXPECT_TRUE(Check(kList, bob).ok()) << "a look is no change";
+  EXPECT_TRUE(Check(kCancel, {Role::kOperator, "eve", ""}).ok());
   clock_.Advance(ChangeBudget::kEvery);
-  EXPECT_TRUE(guard_.Check(kCancel, bob).ok());
-  EXPECT_FALSE(guard_.Check(kCancel, bob).ok());
+  EXPECT_TRUE(Check(kCancel, bob).ok());
+  EXPECT_FALSE(Check(kCancel, bob).ok());
   clock_.Advance(Seconds(86'400));
-  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(guard_.Check(kCancel, bob).ok()) << i;
-  EXPECT_FALSE(guard_.Check(kCancel, bob).ok()) << "what is not used is not saved up";
+  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
+  EXPECT_FALSE(Check(kCancel, bob).ok()) << "what is not used is not saved up";
 }
 
 // Streams that are opened and dropped push nothing out of the log; what people do is told all the same.
 TEST_F(CallGuardTest, AFloodOfAWorkersStreamsIsCounted) {
   const Identity worker = {Role::kWorker, "cpu-1", ""};
   constexpr char kControl[] = "/atoll.v1.WorkerService/Control";
-  for (uint32_t i = 0; i < LineRate::kLines + 400; ++i) EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  for (uint32_t i = 0; i < LineRate::kLines + 400; ++i) EXPECT_TRUE(Check(kControl, worker).ok());
   EXPECT_EQ(Lines(), size_t{LineRate::kLines});
-  EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
-  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_FALSE(Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_TRUE(Check(kCancel, {Role::kOperator, "bob", ""}).ok());
   EXPECT_EQ(Lines(), size_t{LineRate::kLines} + 2);
   clock_.Advance(LineRate::kEvery);
-  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_TRUE(Check(kControl, worker).ok());
   EXPECT_NE(Newest().find("result=allowed token=none not_told_before=400"), std::string::npos) << Newest();
-  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_TRUE(Check(kControl, worker).ok());
   clock_.Advance(Seconds(7 * 86'400));
-  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_TRUE(Check(kControl, worker).ok());
   EXPECT_NE(Newest().find("not_told_before=1"), std::string::npos) << Newest();
-  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_TRUE(Check(kControl, worker).ok());
   EXPECT_EQ(Newest().find("not_told_before"), std::string::npos) << Newest();
 }
 

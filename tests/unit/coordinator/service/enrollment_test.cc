@@ -1,102 +1,13 @@
 // Tokens and certificates become certificates, once or never; everything else is one clear refusal.
-#include "coordinator/service/enrollment.h"
-
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/wall_time.h"
-#include "common/plan/limits.h"
-#include "coordinator/store/memory_ledger.h"
+#include "tests/unit/coordinator/service/enrollment_fixture.h"
 
 namespace atl {
 namespace {
-
-constexpr char kAddress[] = "ipv4:10.0.0.7";
-
-class EnrollmentTest : public testing::Test {
- protected:
-  EnrollmentTest() { Restart(); }
-  void Restart() {
-    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
-        [this] { return authority_; }, *ledger_, executor_, clock_, trail_, guard_,
-        [this](const std::string& t) { ended_.push_back(t); }, [this](const absl::Status& why) { fatal_ = why; }});
-    enrollment_->Load(*ledger_->Tokens());
-  }
-  int64_t NowSeconds() const { return WallSeconds(clock_); }
-
-  template <typename Response, typename Request>
-  absl::StatusOr<Response> Ask(void (Enrollment::*method)(const Request&, Answer<Response>), const Request& request) {
-    absl::StatusOr<Response> out = absl::UnknownError("no answer");
-    ((*enrollment_).*method)(request, Into(out));
-    Settle();
-    return out;
-  }
-  absl::StatusOr<v1::EnrollResponse> Enroll(const v1::EnrollRequest& request, const std::string& address = kAddress) {
-    absl::StatusOr<v1::EnrollResponse> out = absl::UnknownError("no answer");
-    enrollment_->Enroll(request, address, Into(out));
-    Settle();
-    return out;
-  }
-  template <typename Response>
-  static Answer<Response> Into(absl::StatusOr<Response>& out) {
-    return [&out](const absl::Status& status, Response response) {
-      if (status.ok()) {
-        out = std::move(response);
-      } else {
-        out = status;
-      }
-    };
-  }
-  // Until everything posted so far is done.
-  void Settle() { executor_.RunAll(); }
-
-  JoinToken Token(uint32_t uses = 1, const std::string& role = "worker", const std::string& name = "") {
-    v1::CreateTokenRequest request;
-    request.set_role(role);
-    request.set_uses(uses);
-    request.set_name(name);
-    const auto made = Ask(&Enrollment::CreateToken, request);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return *ParseJoinToken(made->text());
-  }
-  static v1::EnrollRequest With(const JoinToken& token, const std::string& name, const PrivateKey& key) {
-    v1::EnrollRequest request;
-    request.set_signing_request(*MakeSigningRequest(key));
-    request.set_token_id(token.id);
-    request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
-    request.set_name(name);
-    return request;
-  }
-  static v1::EnrollRequest With(const JoinToken& token, const std::string& name) {
-    return With(token, name, *PrivateKey::Generate());
-  }
-  static v1::EnrollRequest Renewal(const std::string& certificate, const PrivateKey& key) {
-    v1::EnrollRequest request;
-    request.set_signing_request(*MakeSigningRequest(key));
-    request.set_certificate(certificate);
-    return request;
-  }
-  static std::string Why(const absl::StatusOr<v1::EnrollResponse>& response,
-                         absl::StatusCode code = absl::StatusCode::kUnauthenticated) {
-    EXPECT_EQ(response.status().code(), code) << response.status();
-    return std::string(response.status().message());
-  }
-
-  ManualClock clock_;
-  Authority authority_ = *Authority::Create(WallSeconds(clock_));
-  MemoryLedgerDisk disk_;
-  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
-  absl::Status disk_error_, fatal_;
-  std::vector<std::string> ended_;  // tokens whose connections were ended
-  Log log_{{.to_stderr = false}};
-  AuditTrail trail_{log_, clock_};
-  CallGuard guard_{trail_, clock_};
-  ManualExecutor executor_;
-  std::unique_ptr<Enrollment> enrollment_;
-};
 
 TEST_F(EnrollmentTest, ATokenBecomesACertificateOnce) {
   const JoinToken token = Token();
@@ -276,28 +187,6 @@ TEST_F(EnrollmentTest, AFloodOfRenewalsIsCounted) {
   EXPECT_NE(log_.Recent(1).at(0).ToText().find(absl::StrCat("not_told_before=", LineRate::kLines)), std::string::npos);
 }
 
-TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
-  const JoinToken token = Token(5);
-  const PrivateKey key = *PrivateKey::Generate();
-  const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
-  const Identity worker = ReadCertificate(certificate)->identity;
-  EXPECT_TRUE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
-  v1::RevokeTokenRequest request;
-  request.set_id("nothing");
-  EXPECT_EQ(Ask(&Enrollment::RevokeToken, request).status().code(), absl::StatusCode::kNotFound);
-  request.set_id(token.id);
-  EXPECT_TRUE(Ask(&Enrollment::RevokeToken, request)->token().revoked());
-  EXPECT_EQ(ended_, std::vector<std::string>{token.id}) << "connections of before";
-  EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("was revoked"), std::string::npos);
-  EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
-  EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
-  CallGuard fresh(trail_, clock_);
-  Enrollment again({[this] { return authority_; }, *ledger_, executor_, clock_, trail_, fresh,
-                    [](const std::string&) {}, [](const absl::Status&) {}});
-  again.Load(*ledger_->Tokens());
-  EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
-}
-
 // Many share one address: what one of them tries is no reason to refuse the others.
 TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
   const PrivateKey key = *PrivateKey::Generate();
@@ -372,7 +261,7 @@ TEST_F(EnrollmentTest, ManyTokensAreListedInPages) {
     many[i].id = absl::StrFormat("%016x", i);
     many[i].name = std::string(60, 'n');
   }
-  enrollment_->Load(many);
+  enrollment_->Load(many, {});
   size_t listed = 0, pages = 0;
   v1::ListTokensRequest request;
   do {

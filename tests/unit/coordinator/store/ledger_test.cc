@@ -167,13 +167,13 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
   EXPECT_NE(status.message().find("use the newer program"), absl::string_view::npos) << status;
 }
 
-constexpr char kWithoutRevisions8And9[] =
-    "ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
+constexpr char kWithoutRevisions8To10[] =
+    "DROP TABLE revocations; ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
     "ALTER TABLE checkpoints DROP COLUMN kept; ";
 
 // Takes away what revisions after `revision` brought.
 void BackTo(int revision, const std::string& path) {
-  std::string sql = absl::StrCat("DROP TABLE screened; ", kWithoutRevisions8And9);
+  std::string sql = absl::StrCat("DROP TABLE screened; ", kWithoutRevisions8To10);
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
                             "checkpoints", "rollbacks", "tokens"})
     absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
@@ -250,6 +250,30 @@ TEST(SqliteLedgerTest, TokensAreKept) {
   const auto tokens = (*OpenSqliteLedger(directory.File("l")))->Tokens();
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   EXPECT_EQ(*tokens, (std::vector<TokenRecord>{SomeToken("a"), token}));
+}
+
+TEST(SqliteLedgerTest, RevocationsAreKept) {
+  TemporaryDirectory directory;
+  RevocationRecord ops{.name = "ops", .revoke_s = 1'800'000'000, .by = "admin/second"};
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    ASSERT_TRUE(ledger->PutRevocation(ops).ok());
+    ASSERT_TRUE(ledger->PutRevocation({.name = "bob", .revoke_s = 7, .by = "admin/admin"}).ok());
+    ASSERT_TRUE(ledger->PutRevocation({.name = "a", .revoke_s = 8, .by = "admin/admin"}).ok());
+    ops.revoke_s += 60;
+    ASSERT_TRUE(ledger->PutRevocation(ops).ok());
+    ASSERT_TRUE(ledger->DropRevocation("a").ok());
+  }
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    ASSERT_TRUE(ledger->Recover().ok());
+    const auto revocations = ledger->Revocations();
+    ASSERT_TRUE(revocations.ok()) << revocations.status();
+    EXPECT_EQ(*revocations, (std::vector<RevocationRecord>{{.name = "bob", .revoke_s = 7, .by = "admin/admin"}, ops}));
+  }
+  RunSql(directory.File("l"), "UPDATE revocations SET revoke_s = 0 WHERE name = 'ops'");
+  const absl::Status damaged = (*OpenSqliteLedger(directory.File("l")))->Recover().status();
+  EXPECT_NE(damaged.message().find("row (ops) of table revocations"), std::string::npos) << damaged;
 }
 
 TEST(SqliteLedgerTest, ALedgerWithoutTokensIsBroughtUpToDate) {
@@ -340,7 +364,7 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
 TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
   TemporaryDirectory directory;
   ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
-  RunSql(directory.File("l"), absl::StrCat(kWithoutRevisions8And9, "PRAGMA user_version=7"));
+  RunSql(directory.File("l"), absl::StrCat(kWithoutRevisions8To10, "PRAGMA user_version=7"));
   const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
@@ -358,7 +382,7 @@ TEST(SqliteLedgerTest, ALedgerThatDoesNotSayWhatIsKeptIsBroughtUpToDate) {
     for (CheckpointRecord& c : state.jobs[0].checkpoints) c.kept = Kept::kUndecided;
     before = Describe(state);
   }
-  RunSql(path, absl::StrCat(kWithoutRevisions8And9, "PRAGMA user_version=7"));
+  RunSql(path, absl::StrCat(kWithoutRevisions8To10, "PRAGMA user_version=7"));
   ASSERT_TRUE(SealTable(**Database::Open(path), "checkpoints").ok());  // as that revision wrote them
   CheckpointRecord decided;
   {

@@ -35,7 +35,7 @@ class StreamAdviceTest : public testing::Test {
     const std::string own = NewIdentity(authority_, {Role::kCoordinator, "c", ""});
     server_ = *Server::Start(
         {.address = address},
-        *MutualTls(own, real_clock_, [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
+        *MutualTls(own, real_clock_, [](const std::string&, const CertificateFacts&) { return absl::OkStatus(); }), {});
     options_.coordinator = "127.0.0.1:" + std::to_string(server_->port());
   }
 
