@@ -131,7 +131,10 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   if (const absl::Status dialled = ParseEndpoint(endpoint).status(); !dialled.ok())
     return Usage(environment, absl::StrCat("--endpoint ", dialled.message()));
   const std::string identity = global.identity.empty() ? Variable(environment, "ATOLL_IDENTITY") : global.identity;
-  const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, identity, deadline);
+  Passphrases passphrases(
+      global.passphrase_file.empty() ? Variable(environment, "ATOLL_PASSPHRASE_FILE") : global.passphrase_file,
+      environment.ask_secret);
+  const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, identity, passphrases, deadline);
   Session session{.in = environment.in,
                   .out = environment.out,
                   .talk = environment.talk,
@@ -142,6 +145,7 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
                   .files = environment.files,
                   .endpoint = endpoint,
                   .identity = identity,
+                  .passphrases = passphrases,
                   .api = *api,
                   .new_request_id = environment.new_request_id,
                   .pause_before_retry = environment.pause_before_retry};

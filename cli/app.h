@@ -28,10 +28,12 @@ struct AppEnvironment {
   std::string version;
   const Clock& clock;
   Files& files;
-  // `identity`: an identity file, or empty.
+  // `identity`: an identity file, or empty. `passphrases`: for it; outlives what is returned.
   std::function<std::shared_ptr<CoordinatorApi>(const std::string& endpoint, const std::string& identity,
-                                                std::optional<Instant> deadline)>
+                                                Passphrases& passphrases, std::optional<Instant> deadline)>
       connect;
+  // Asks the person at the terminal.
+  AskSecret ask_secret;
   // The API that Interrupt should reach, told before a command runs and with nullptr after it.
   std::function<void(CoordinatorApi*)> running = [](CoordinatorApi*) {};
   std::function<std::string()> new_request_id;

@@ -18,6 +18,7 @@ constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
 
 struct IssueOptions {
   std::string directory, role = "admin", name, out;
+  bool protect = false;
 };
 
 absl::Status CheckName(const std::string& name) {
@@ -32,36 +33,53 @@ absl::Status CheckIsFree(Session& session, const std::string& path) {
   return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another file"));
 }
 
-absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
+absl::Status AWorkerAsksNobody() {
+  return absl::InvalidArgumentError("--protect is for people: a worker reads its identity with nobody there to ask");
+}
+
+// Refuses what cannot be issued, and asks for the passphrase of --protect; empty without one.
+absl::StatusOr<std::string> CheckAndAsk(Session& session, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
   ATOLL_RETURN_IF_ERROR(CheckName(options.name));
   ATOLL_RETURN_IF_ERROR(CheckIsFree(session, options.out));
+  if (!options.protect) return std::string();
+  if (role == Role::kWorker) return AWorkerAsksNobody();
+  return session.passphrases.New(options.out);
+}
+
+absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options,
+                   const std::string& passphrase) {
+  ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
                          IssueIdentity(authority, {role, options.name, ""}, WallSeconds(session.clock)));
-  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity, passphrase));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   session.talk << "wrote the identity of " << options.role << " '" << options.name << "', good until "
-               << DateText(facts.not_after_s) << "; it holds a private key: keep it to its owner\n";
+               << DateText(facts.not_after_s) << "; it holds a private key"
+               << (options.protect ? " under a passphrase" : "") << ": keep it to its owner\n";
   session.out << options.out << "\n";
   return absl::OkStatus();
 }
 
 // What the identity would be refused for is refused before there is an authority.
 absl::Status Init(Session& session, IssueOptions options) {
-  ATOLL_RETURN_IF_ERROR(CheckName(options.name));
   options.out = JoinPath(options.directory, options.name + ".pem");
-  if (!session.files.Exists(AuthorityKeyPath(options.directory)))
-    ATOLL_RETURN_IF_ERROR(CheckIsFree(session, options.out));
+  const bool there = session.files.Exists(AuthorityKeyPath(options.directory));
+  std::string passphrase;
+  if (!there) {
+    ATOLL_ASSIGN_OR_RETURN(passphrase, CheckAndAsk(session, options));
+  }
   ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, WallSeconds(session.clock)));
   session.talk << "made an authority in " << options.directory << " (SHA-256 " << authority.fingerprint().Hex()
                << ")\nwhoever has " << AuthorityKeyPath(options.directory)
                << " can be anybody: keep it on this machine\n";
-  return Issue(session, authority, options);
+  return Issue(session, authority, options, passphrase);
 }
 
 absl::Status IssueFrom(Session& session, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Authority authority, LoadAuthority(options.directory));
-  return Issue(session, authority, options);
+  ATOLL_ASSIGN_OR_RETURN(const std::string passphrase, CheckAndAsk(session, options));
+  return Issue(session, authority, options, passphrase);
 }
 
 struct RotateOptions {
@@ -109,13 +127,27 @@ absl::Status Retire(Session& session, const RetireOptions& options) {
   return absl::OkStatus();
 }
 
+// An identity that is there gets a passphrase.
+absl::Status Protect(Session& session, const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadLockedIdentityFile(path));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  if (facts.identity.role == Role::kWorker) return AWorkerAsksNobody();
+  if (IsProtected(identity.key_pem))
+    return absl::FailedPreconditionError(absl::StrCat(path, " is protected already; 'atoll ca issue' makes a new one"));
+  ATOLL_ASSIGN_OR_RETURN(const std::string passphrase, session.passphrases.New(path));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity, passphrase));
+  session.talk << path << " is protected from now on; copies made before are not, nor is what the disk still holds\n";
+  return absl::OkStatus();
+}
+
 absl::Status Show(Session& session, const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(path));
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadLockedIdentityFile(path));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   session.out << "role         " << RoleName(facts.identity.role) << "\nname         " << facts.identity.name
               << "\njoin token   " << (facts.identity.token.empty() ? "none" : facts.identity.token)
               << "\nbegins       " << DateText(facts.not_before_s) << "\nends         " << DateText(facts.not_after_s)
-              << "\nfingerprint  " << facts.fingerprint.Hex() << "\n";
+              << "\nfingerprint  " << facts.fingerprint.Hex() << "\npassphrase   "
+              << (IsProtected(identity.key_pem) ? "yes" : "no") << "\n";
   ATOLL_ASSIGN_OR_RETURN(const std::vector<AuthorityFacts> authorities, ReadAuthorities(identity.authority_pem));
   for (const AuthorityFacts& authority : authorities) {
     session.out << "trusts       " << authority.fingerprint.Hex() << " until " << DateText(authority.not_after_s)
@@ -181,6 +213,7 @@ void AddCaCommands(CLI::App& root, Command& command) {
   i->name = "admin";
   init.add_option("directory", i->directory, "absent or without an authority")->required()->type_name("DIR");
   init.add_option("--name", i->name, "of the first admin")->type_name("NAME")->capture_default_str();
+  init.add_flag("--protect", i->protect, kProtectHelp);
   init.callback([=, &command] { command = Running([i](Session& s) { return Init(s, *i); }); });
 
   CLI::App& issue = *ca.add_subcommand("issue", "make an identity with the authority's key, without a join token");
@@ -189,7 +222,13 @@ void AddCaCommands(CLI::App& root, Command& command) {
   issue.add_option("--role", o->role, "viewer, operator, admin or worker")->required()->type_name("ROLE");
   issue.add_option("--name", o->name, "whose it is; of a worker its name")->required()->type_name("NAME");
   issue.add_option("--out", o->out, "file to write, mode 0600")->required()->type_name("FILE");
+  issue.add_flag("--protect", o->protect, kProtectHelp);
   issue.callback([=, &command] { command = Running([o](Session& s) { return IssueFrom(s, *o); }); });
+
+  CLI::App& protect = *ca.add_subcommand("protect", "protect an identity that is there with a passphrase");
+  const auto plain = std::make_shared<std::string>();
+  protect.add_option("file", *plain, "identity file of a person")->required()->type_name("FILE");
+  protect.callback([=, &command] { command = Running([plain](Session& s) { return Protect(s, *plain); }); });
 
   CLI::App& rotate = *ca.add_subcommand("rotate", "make a new authority, beside which the one before stays trusted");
   const auto n = std::make_shared<RotateOptions>();

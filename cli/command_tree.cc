@@ -410,6 +410,9 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
   root.add_option("--identity", global.identity,
                   "file with your key and certificate [$ATOLL_IDENTITY; without: plaintext, loopback only]")
       ->type_name("FILE");
+  root.add_option("--passphrase-file", global.passphrase_file,
+                  "file with the passphrase of an identity [$ATOLL_PASSPHRASE_FILE; without: asked at the terminal]")
+      ->type_name("FILE");
   root.add_option("-o,--output", global.output, "form of the result")->type_name("table|wide|json|jsonl|yaml|name");
   root.add_option("--timeout", global.timeout, "give up after this long with exit code 124, as 30s or 10m")
       ->type_name("TIME");

@@ -17,6 +17,7 @@ namespace atl::cli {
 struct GlobalOptions {
   std::string endpoint;
   std::string identity;
+  std::string passphrase_file;
   std::string output = "table";
   std::string timeout;
   bool no_color = false;
@@ -33,6 +34,8 @@ using Command = std::function<int(Session&)>;
 Command TextOnly(Command run, OutputFormat form = OutputFormat::kTable);
 // `run`, which knows these forms: any other -o is refused in a sentence that names them.
 Command Takes(std::span<const OutputFormat> forms, Command run);
+// Of --protect, where an identity is written.
+inline constexpr char kProtectHelp[] = "protect the key with a passphrase, from --passphrase-file or typed twice";
 void AddJobCommands(CLI::App& root, Command& command);
 void AddWorkerCommands(CLI::App& root, Command& command);
 void AddCheckpointCommands(CLI::App& root, Command& command);

@@ -18,9 +18,12 @@ namespace {
 int Doctor(Session& session, const std::string& bulk_endpoint, const std::string& version) {
   if (const absl::Status bulk = ParseEndpoint(bulk_endpoint).status(); !bulk_endpoint.empty() && !bulk.ok())
     return FailUsage(session, absl::StrCat("--bulk-endpoint ", bulk.message()));
+  const absl::StatusOr<std::string> passphrase = session.passphrases.Of(session.identity);
+  if (!passphrase.ok()) return Fail(session, passphrase.status());
   const CoordinatorCheck check{.control_address = session.endpoint,
                                .bulk_address = bulk_endpoint.empty() ? PortAfter(session.endpoint, 1) : bulk_endpoint,
                                .identity = session.identity,
+                               .passphrase = *passphrase,
                                .version = version};
   const bool lines = session.format == OutputFormat::kTable;
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();

@@ -56,8 +56,13 @@ constexpr Duration kRollbackDeadline = Seconds(600);
 
 class GrpcCoordinatorApi final : public CoordinatorApi {
  public:
-  GrpcCoordinatorApi(std::string endpoint, std::string identity, std::optional<Instant> deadline, const Clock& clock)
-      : endpoint_(std::move(endpoint)), identity_(std::move(identity)), deadline_(deadline), clock_(clock) {}
+  GrpcCoordinatorApi(std::string endpoint, std::string identity, Passphrases& passphrases,
+                     std::optional<Instant> deadline, const Clock& clock)
+      : endpoint_(std::move(endpoint)),
+        identity_(std::move(identity)),
+        passphrases_(passphrases),
+        deadline_(deadline),
+        clock_(clock) {}
 
 #define ATOLL_UNARY(Service, Method)                                                                          \
   absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request) override {                  \
@@ -151,13 +156,16 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     return enough || status.ok() ? absl::OkStatus() : Explain(FromGrpc(status));
   }
 
-  absl::StatusOr<ChannelSecurity> Security() const {
+  absl::StatusOr<ChannelSecurity> Security() {
     if (identity_.empty()) return ChannelSecurity::PlaintextLoopback();
-    return MutualTlsChannel(identity_, WallSeconds(clock_));
+    ATOLL_ASSIGN_OR_RETURN(passphrase_, passphrases_.Of(identity_));
+    return MutualTlsChannel(identity_, WallSeconds(clock_), passphrase_);
   }
 
   const std::string endpoint_;
   const std::string identity_;
+  Passphrases& passphrases_;
+  std::string passphrase_;
   const std::optional<Instant> deadline_;
   const Clock& clock_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -209,7 +217,7 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration li
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       // Where somebody answers, another start of the coordinator mends nothing.
-      if (const absl::Status fault = FindTlsFault(endpoint_, identity_); !fault.ok()) {
+      if (const absl::Status fault = FindTlsFault(endpoint_, identity_, passphrase_); !fault.ok()) {
         return absl::UnavailableError(
             absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
       }
@@ -279,8 +287,9 @@ absl::Status GrpcCoordinatorApi::Download(const DownloadRequest& request, std::s
 }  // namespace
 
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
-                                                       std::optional<Instant> deadline, const Clock& clock) {
-  return std::make_unique<GrpcCoordinatorApi>(endpoint, identity, deadline, clock);
+                                                       Passphrases& passphrases, std::optional<Instant> deadline,
+                                                       const Clock& clock) {
+  return std::make_unique<GrpcCoordinatorApi>(endpoint, identity, passphrases, deadline, clock);
 }
 
 }  // namespace atl::cli

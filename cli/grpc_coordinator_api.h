@@ -7,15 +7,17 @@
 #include <string>
 
 #include "cli/coordinator_api.h"
+#include "cli/passphrases.h"
 #include "common/base/time.h"
 
 namespace atl::cli {
 
-// `endpoint` is HOST:PORT; `identity` an identity file, or empty for plaintext on loopback. Calls end at `deadline`;
-// without one, unary calls after limits::kControlDeadline, a rollback after ten minutes. `clock` must outlive the
-// object.
+// `endpoint` is HOST:PORT; `identity` an identity file, or empty for plaintext on loopback, whose passphrase is asked
+// for at the first call. Calls end at `deadline`; without one, unary calls after limits::kControlDeadline, a rollback
+// after ten minutes. `passphrases` and `clock` must outlive the object.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
-                                                       std::optional<Instant> deadline, const Clock& clock);
+                                                       Passphrases& passphrases, std::optional<Instant> deadline,
+                                                       const Clock& clock);
 
 }  // namespace atl::cli
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/app.h"
 #include "cli/grpc_coordinator_api.h"
+#include "cli/terminal_secret.h"
 #include "common/base/mutex.h"
 #include "common/base/private_memory.h"
 #include "common/rpc/transport_log.h"
@@ -106,7 +107,10 @@ class Interrupter {
       const MutexLock lock(mutex_);
       // Nothing to interrupt (a data command, or a job file that is being read): the usual way to die, with the usual
       // exit code.
-      if (interrupted_ || api_ == nullptr || !api_->Interrupt()) _exit(kExitInterrupted);
+      if (interrupted_ || api_ == nullptr || !api_->Interrupt()) {
+        ShowTyping();
+        _exit(kExitInterrupted);
+      }
       interrupted_ = true;
       changed_.NotifyAll();
     }
@@ -127,25 +131,26 @@ int Main(const std::vector<std::string>& arguments) {
   std::cerr.tie(&out);  // talk comes behind the results before it
   SystemClock clock;
   const std::unique_ptr<Files> files = MakePosixFiles();
-  AppEnvironment environment{
-      .in = std::cin,
-      .out = out,
-      .talk = std::cerr,
-      .out_is_terminal = isatty(STDOUT_FILENO) == 1,
-      .talk_is_terminal = isatty(STDERR_FILENO) == 1,
-      .width = [] { return TerminalSize(true); },
-      .height = [] { return TerminalSize(false); },
-      .variables = ReadEnvironment(),
-      .version = ATOLL_VERSION,
-      .clock = clock,
-      .files = *files,
-      .connect =
-          [&clock](const std::string& endpoint, const std::string& identity, std::optional<Instant> deadline) {
-            return MakeGrpcCoordinatorApi(endpoint, identity, deadline, clock);
-          },
-      .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
-      .new_request_id = NewRequestId,
-      .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
+  AppEnvironment environment{.in = std::cin,
+                             .out = out,
+                             .talk = std::cerr,
+                             .out_is_terminal = isatty(STDOUT_FILENO) == 1,
+                             .talk_is_terminal = isatty(STDERR_FILENO) == 1,
+                             .width = [] { return TerminalSize(true); },
+                             .height = [] { return TerminalSize(false); },
+                             .variables = ReadEnvironment(),
+                             .version = ATOLL_VERSION,
+                             .clock = clock,
+                             .files = *files,
+                             .connect =
+                                 [&clock](const std::string& endpoint, const std::string& identity,
+                                          Passphrases& passphrases, std::optional<Instant> deadline) {
+                                   return MakeGrpcCoordinatorApi(endpoint, identity, passphrases, deadline, clock);
+                                 },
+                             .ask_secret = AskAtTerminal,
+                             .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
+                             .new_request_id = NewRequestId,
+                             .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
   const int code = RunApp(arguments, environment);
   std::cerr.tie(nullptr);
   return code;

@@ -11,6 +11,7 @@
 
 #include "cli/coordinator_api.h"
 #include "cli/exit_codes.h"
+#include "cli/passphrases.h"
 #include "common/base/files.h"
 #include "common/base/time.h"
 
@@ -39,6 +40,7 @@ struct Session {
   Files& files;
   std::string endpoint;  // of the coordinator, HOST:PORT
   std::string identity;  // identity file; empty: plaintext
+  Passphrases& passphrases;
   CoordinatorApi& api;
   std::function<std::string()> new_request_id;       // UUID4
   std::function<void(Duration)> pause_before_retry;  // waits; returns at once when interrupted

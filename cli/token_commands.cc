@@ -24,6 +24,7 @@ struct CreateOptions {
 
 struct EnrollOptions {
   std::string address, token_file, name, out;
+  bool protect = false;
 };
 
 int CreateToken(Session& session, const CreateOptions& options) {
@@ -98,8 +99,12 @@ int Enroll(Session& session, const EnrollOptions& options) {
       return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
     }
     ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.token_file));
-    ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
-                           EnrollWithToken(options.address, token, std::nullopt, options.name, options.out));
+    std::string passphrase;
+    if (options.protect) {
+      ATOLL_ASSIGN_OR_RETURN(passphrase, session.passphrases.New(options.out));
+    }
+    ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, EnrollWithToken(options.address, token, std::nullopt,
+                                                                        options.name, options.out, passphrase));
     return ReadCertificate(identity.certificate_pem);
   };
   const absl::StatusOr<CertificateFacts> facts = enrol();
@@ -141,6 +146,7 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
   enroll.add_option("--name", e->name, "who you are; of a worker its name")->required()->type_name("NAME");
   enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");
+  enroll.add_flag("--protect", e->protect, kProtectHelp);
   enroll.callback([=, &command] { command = TextOnly([e](Session& s) { return Enroll(s, *e); }); });
 }
 

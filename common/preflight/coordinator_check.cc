@@ -89,7 +89,7 @@ bool Run::CheckIdentity() {
     Good("identity", "none: plaintext, which coordinators take on loopback only");
     return true;
   }
-  absl::StatusOr<IdentityFile> file = ReadIdentityFile(check_.identity);
+  absl::StatusOr<IdentityFile> file = ReadIdentityFile(check_.identity, check_.passphrase);
   if (!file.ok()) return Failed("identity", file.status());
   const absl::StatusOr<CertificateFacts> facts = ReadCertificate(file->certificate_pem);
   if (!facts.ok()) return Failed("identity", Annotate(facts.status(), check_.identity));
@@ -151,7 +151,7 @@ bool Run::Connect() {
   const auto connect = [this]() -> absl::Status {
     ChannelSecurity security = ChannelSecurity::PlaintextLoopback();
     if (identity_) {
-      ATOLL_ASSIGN_OR_RETURN(security, MutualTlsChannel(check_.identity, WallSeconds(clock_)));
+      ATOLL_ASSIGN_OR_RETURN(security, MutualTlsChannel(check_.identity, WallSeconds(clock_), check_.passphrase));
     }
     ATOLL_ASSIGN_OR_RETURN(control_, MakeControlChannel({.address = check_.control_address}, security));
     ATOLL_ASSIGN_OR_RETURN(bulk_channel_, MakeBulkChannel({.address = check_.bulk_address}, security));
@@ -252,10 +252,10 @@ void Run::JudgeJobs() {
 
 }  // namespace
 
-absl::Status FindTlsFault(const std::string& address, const std::string& identity) {
+absl::Status FindTlsFault(const std::string& address, const std::string& identity, const std::string& passphrase) {
   if (!TryConnect(address).ok()) return absl::OkStatus();
   if (identity.empty()) return WantsPlaintext(address);
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile file, ReadIdentityFile(identity));
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile file, ReadIdentityFile(identity, passphrase));
   absl::Status status = TryHandshake(address, file).status();
   if (!absl::IsUnavailable(status)) return status;
   return absl::UnavailableError(

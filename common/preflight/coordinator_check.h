@@ -21,6 +21,7 @@ struct CoordinatorCheck {
   std::string bulk_address;     // may be the same
   std::string enroll_address;   // where the certificate is renewed; empty: it is not, as a person's
   std::string identity;         // identity file; empty: plaintext, loopback only
+  std::string passphrase;       // of the file; empty: it is not protected
   std::string version;          // of this program
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;  // own caps; 0: none
   std::string worker;  // name under which downloads are paced; empty: not a worker
@@ -35,7 +36,7 @@ struct CoordinatorCheckResult {
 // What a handshake shows to be wrong between us and HOST:PORT, with what to do; OK where nothing is and where nobody
 // answers. `identity`: the file, empty for plaintext. A channel tells such things only as "socket closed". Blocks, at
 // most some 15 s.
-absl::Status FindTlsFault(const std::string& address, const std::string& identity);
+absl::Status FindTlsFault(const std::string& address, const std::string& identity, const std::string& passphrase = "");
 
 // Blocks: seconds on a fast link, at most about four minutes on one that hardly moves. Stops at the first step that
 // the later ones need.

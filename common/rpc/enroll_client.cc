@@ -55,21 +55,24 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
 }
 
 // The key of a call before that had no answer, or a new one, which is on disk then.
-absl::StatusOr<std::string> KeyToAskWith(const std::string& path) {
-  if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path);
-      before.ok() && PrivateKey::FromPem(*before).ok())
-    return *before;
+absl::StatusOr<std::string> KeyToAskWith(const std::string& path, const std::string& passphrase) {
+  if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path); before.ok()) {
+    const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(*before, passphrase);
+    if (key.ok()) return key->ToPem();
+    // Another key would be another use of the token.
+    if (IsProtected(*before)) return Annotate(key.status(), path);
+  }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
-  ATOLL_ASSIGN_OR_RETURN(std::string key_pem, key.ToPem());
-  ATOLL_RETURN_IF_ERROR(WriteSecretFile(path, key_pem));
-  return key_pem;
+  ATOLL_ASSIGN_OR_RETURN(const std::string kept, key.ToPem(passphrase));
+  ATOLL_RETURN_IF_ERROR(WriteSecretFile(path, kept));
+  return key.ToPem();
 }
 
 }  // namespace
 
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
-                                             std::optional<Role> role, const std::string& name,
-                                             const std::string& path) {
+                                             std::optional<Role> role, const std::string& name, const std::string& path,
+                                             const std::string& passphrase) {
   ATOLL_RETURN_IF_ERROR(
       Annotate(TrySecretFile(path), "the join token was not sent, since the identity's file cannot be written"));
   const absl::StatusOr<std::string> authority = FetchAuthority(address, token.authority);
@@ -81,14 +84,14 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   }
   ATOLL_RETURN_IF_ERROR(authority.status());
   const std::string unanswered = path + ".enrolling";
-  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, KeyToAskWith(unanswered));
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, KeyToAskWith(unanswered, passphrase));
   v1::EnrollRequest request;
   request.set_token_id(token.id);
   request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
   request.set_name(name);
   if (role) request.set_role(RoleName(*role));
   ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, Ask(address, *authority, *authority, key_pem, std::move(request)));
-  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity, passphrase));
   // Left behind, it is the key of the identity once more, and read by nobody else.
   (void)MakePosixFiles()->Remove(unanswered);
   return identity;

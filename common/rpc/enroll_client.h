@@ -16,10 +16,10 @@ namespace atl {
 // until the identity is written: where the answer was lost, the next call asks with the same key and is answered again,
 // though the token's use is taken. `address` is the enrolment port. `role`: refused unless the token is for it;
 // nothing: whatever the token is for. Errors of FetchAuthority, and the coordinator's: Unauthenticated with the reason.
-// Where the path cannot be written the token is not sent.
+// Where the path cannot be written the token is not sent. `passphrase`: protects the key in both files, unless empty.
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
-                                             std::optional<Role> role, const std::string& name,
-                                             const std::string& path);
+                                             std::optional<Role> role, const std::string& name, const std::string& path,
+                                             const std::string& passphrase = "");
 // A new certificate for the same key. Works until kRenewalGrace_s after the old one's end.
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity);
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/base/wall_time.h"
 #include "common/rpc/peer.h"
@@ -36,22 +37,24 @@ std::shared_ptr<tls::CertificateProviderInterface> Watch(const std::string& file
   return std::make_shared<tls::FileWatcherCertificateProvider>(file, file, file, kReloadSeconds);
 }
 
-absl::Status CheckFile(const std::string& file, int64_t now_s, bool server) {
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(file));
+absl::StatusOr<IdentityFile> ReadChecked(const std::string& file, int64_t now_s, bool server,
+                                         const std::string& passphrase = "") {
+  ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, ReadIdentityFile(file, passphrase));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   if (server != (facts.identity.role == Role::kCoordinator)) {
     return absl::InvalidArgumentError(absl::StrCat(file, " is the identity of a ", RoleName(facts.identity.role),
                                                    " and cannot be used ", server ? "by" : "towards",
                                                    " a coordinator: name another file"));
   }
-  return Annotate(CheckTimes(facts, now_s), file);
+  ATOLL_RETURN_IF_ERROR(Annotate(CheckTimes(facts, now_s), file));
+  return identity;
 }
 
 }  // namespace
 
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
                                          CallBrakeLimits limits) {
-  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, WallSeconds(clock), true));
+  ATOLL_RETURN_IF_ERROR(ReadChecked(identity_file, WallSeconds(clock), true).status());
   tls::TlsServerCredentialsOptions options(Watch(identity_file));
   options.watch_identity_key_cert_pairs();
   options.watch_root_certs();
@@ -61,17 +64,23 @@ absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const
 }
 
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {
-  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, true));
+  ATOLL_RETURN_IF_ERROR(ReadChecked(identity_file, now_s, true).status());
   tls::TlsServerCredentialsOptions options(Watch(identity_file));
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
   return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options));
 }
 
-absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s) {
-  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, false));
+absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s,
+                                                 const std::string& passphrase) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadChecked(identity_file, now_s, false, passphrase));
   tls::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(Watch(identity_file));
+  if (passphrase.empty()) {
+    options.set_certificate_provider(Watch(identity_file));
+  } else {
+    options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
+        identity.authority_pem, std::vector<tls::IdentityKeyCertPair>{{identity.key_pem, identity.certificate_pem}}));
+  }
   options.watch_identity_key_cert_pairs();
   options.watch_root_certs();
   return ChannelSecurity::WithCertificates(tls::TlsCredentials(options), kCoordinatorDnsName);

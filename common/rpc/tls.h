@@ -31,8 +31,10 @@ absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const
 // Shows its own certificate and asks callers for none: for enrolment only.
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
 
-// Shows the identity and accepts only a coordinator of the same authority.
-absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s);
+// Shows the identity and accepts only a coordinator of the same authority. A file that is protected by `passphrase` is
+// read once, any other again when it changes.
+absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s,
+                                                 const std::string& passphrase = "");
 // Shows nothing and accepts only a coordinator of that authority (PEM).
 ChannelSecurity PinnedTlsChannel(const std::string& authority_pem);
 

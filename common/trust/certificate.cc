@@ -4,12 +4,15 @@
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/pkcs12.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "common/trust/openssl_handles.h"
 
 namespace atl {
@@ -125,6 +128,17 @@ namespace {
 using openssl::Failed;
 using openssl::SecondsOf;
 
+// Of PBKDF2 with HMAC-SHA-256: a fifth of a second for each guess.
+constexpr int kPassphraseIterations = 600'000;
+
+// A pem_password_cb, which is asked for an encrypted key alone. `given`: the std::string.
+int GivePassphrase(char* buffer, int size, int, void* given) {
+  const auto& passphrase = *static_cast<const std::string*>(given);
+  if (passphrase.empty() || passphrase.size() > static_cast<size_t>(size)) return -1;
+  std::copy(passphrase.begin(), passphrase.end(), buffer);
+  return static_cast<int>(passphrase.size());
+}
+
 // The one URI among the alternative names.
 absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
   auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
@@ -150,25 +164,38 @@ absl::StatusOr<PrivateKey> PrivateKey::Generate() {
   return PrivateKey(key);
 }
 
-absl::StatusOr<PrivateKey> PrivateKey::FromPem(const std::string& pem) {
+absl::StatusOr<PrivateKey> PrivateKey::FromPem(const std::string& pem, const std::string& passphrase) {
   ATOLL_RETURN_IF_ERROR(openssl::CheckSize(pem));
-  // An encrypted key would ask the terminal for a passphrase.
-  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(openssl::Reader(pem).get(), nullptr, no_passphrase, nullptr);
+  const bool is_protected = IsProtected(pem);
+  if (is_protected && passphrase.empty())
+    return absl::FailedPreconditionError("the private key is protected by a passphrase");
+  std::string given = passphrase;
+  EVP_PKEY* key = PEM_read_bio_PrivateKey(openssl::Reader(pem).get(), nullptr, GivePassphrase, &given);
   ERR_clear_error();
+  if (key == nullptr && is_protected)
+    return absl::PermissionDeniedError("the passphrase does not open the private key");
   if (key == nullptr) return absl::InvalidArgumentError("there is no readable private key in the PEM text");
   PrivateKey owned(key);
   ATOLL_RETURN_IF_ERROR(openssl::CheckP256(key));
   return owned;
 }
 
-absl::StatusOr<std::string> PrivateKey::ToPem() const {
+absl::StatusOr<std::string> PrivateKey::ToPem(const std::string& passphrase) const {
   const openssl::Bio out(BIO_new(BIO_s_mem()));
-  if (PEM_write_bio_PKCS8PrivateKey(out.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+  if (!passphrase.empty()) {
+    const openssl::KeyInfo plain(EVP_PKEY2PKCS8(key_.get()));
+    if (!plain) return Failed("cannot protect a key");
+    const openssl::SealedKey sealed(PKCS8_encrypt(-1, EVP_aes_256_cbc(), passphrase.data(),
+                                                  static_cast<int>(passphrase.size()), nullptr, 0,
+                                                  kPassphraseIterations, plain.get()));
+    if (!sealed || PEM_write_bio_PKCS8(out.get(), sealed.get()) != 1) return Failed("cannot protect a key");
+  } else if (PEM_write_bio_PKCS8PrivateKey(out.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
     return Failed("cannot write a key");
   }
   return openssl::Written(out.get());
 }
+
+bool IsProtected(const std::string& pem) { return absl::StrContains(pem, "ENCRYPTED"); }
 
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
   ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate certificate, openssl::ParseCertificate(pem));

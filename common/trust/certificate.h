@@ -28,15 +28,20 @@ class PrivateKey {
  public:
   // Fresh, from the system's random source. Internal when there is none.
   static absl::StatusOr<PrivateKey> Generate();
-  // The first private key of a PEM text; InvalidArgument when there is none or it is not ECDSA over P-256.
-  static absl::StatusOr<PrivateKey> FromPem(const std::string& pem);
-  absl::StatusOr<std::string> ToPem() const;
+  // The first private key of a PEM text; InvalidArgument when there is none or it is not ECDSA over P-256. Of one that
+  // is protected (IsProtected): FailedPrecondition without a passphrase, PermissionDenied where it is the wrong one.
+  static absl::StatusOr<PrivateKey> FromPem(const std::string& pem, const std::string& passphrase = "");
+  // PKCS #8; protected by AES-256 where there is a passphrase, which `openssl pkey` asks for as well.
+  absl::StatusOr<std::string> ToPem(const std::string& passphrase = "") const;
   evp_pkey_st* get() const { return key_.get(); }
 
  private:
   explicit PrivateKey(evp_pkey_st* key);
   std::shared_ptr<evp_pkey_st> key_;
 };
+
+// Whether the key in a PEM text is encrypted under a passphrase.
+bool IsProtected(const std::string& pem);
 
 // What is read from a certificate.
 struct CertificateFacts {

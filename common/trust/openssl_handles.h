@@ -23,6 +23,8 @@ inline void FreeBio(BIO* bio) { BIO_free_all(bio); }
 
 using Bio = std::unique_ptr<BIO, Freer<BIO, FreeBio>>;
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY, EVP_PKEY_free>>;
+using KeyInfo = std::unique_ptr<PKCS8_PRIV_KEY_INFO, Freer<PKCS8_PRIV_KEY_INFO, PKCS8_PRIV_KEY_INFO_free>>;
+using SealedKey = std::unique_ptr<X509_SIG, Freer<X509_SIG, X509_SIG_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509, X509_free>>;
 using Request = std::unique_ptr<X509_REQ, Freer<X509_REQ, X509_REQ_free>>;
 

@@ -52,6 +52,12 @@ bool KeyFits(const IdentityFile& identity) {
   return fits;
 }
 
+absl::Status NoIdentity(const std::string& path) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " is not an identity file: it must hold a private key, the certificate of that key and the ",
+                   "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
+}
+
 // A file of another kind, given by mistake: nothing in it has to be kept from others.
 bool HoldsNoKey(const std::string& path) {
   const auto text = ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
@@ -224,11 +230,31 @@ absl::StatusOr<Authority> RetireAuthority(const std::string& directory) {
 
 int64_t RetireAfter(const Authority& rotated) { return rotated.create_s() + kUserLifetime_s + kRotationMargin_s; }
 
-absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity) {
-  return WriteSecretFile(path, absl::StrCat(identity.key_pem, identity.certificate_pem, identity.authority_pem));
+absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity, const std::string& passphrase) {
+  std::string key_pem = identity.key_pem;
+  if (!passphrase.empty()) {
+    ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
+    ATOLL_ASSIGN_OR_RETURN(key_pem, key.ToPem(passphrase));
+  }
+  return WriteSecretFile(path, absl::StrCat(key_pem, identity.certificate_pem, identity.authority_pem));
 }
 
-absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
+absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path, const std::string& passphrase) {
+  ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, ReadLockedIdentityFile(path));
+  if (!IsProtected(identity.key_pem)) return identity;
+  if (passphrase.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path,
+        " is protected by a passphrase, which only 'atoll' can be given (--passphrase-file, or at the terminal): ",
+        "a daemon needs an identity without one"));
+  }
+  const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(identity.key_pem, passphrase);
+  if (!key.ok()) return Annotate(key.status(), path);
+  ATOLL_ASSIGN_OR_RETURN(identity.key_pem, key->ToPem());
+  return KeyFits(identity) ? absl::StatusOr<IdentityFile>(std::move(identity)) : NoIdentity(path);
+}
+
+absl::StatusOr<IdentityFile> ReadLockedIdentityFile(const std::string& path) {
   auto read = ReadSecretFile(path);
   if (absl::IsPermissionDenied(read.status()) && HoldsNoKey(path)) read = std::string();  // it only has the wrong name
   ATOLL_ASSIGN_OR_RETURN(const std::string text, std::move(read));
@@ -239,12 +265,8 @@ absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
     ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate((*certificates)[i].get()));
     (i == 0 ? identity.certificate_pem : identity.authority_pem) += pem;
   }
-  if (identity.authority_pem.empty() || !KeyFits(identity)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is not an identity file: it must hold a private key, the certificate of that key and the ",
-                     "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
-  }
-  return identity;
+  const bool fits = IsProtected(identity.key_pem) || KeyFits(identity);
+  return fits && !identity.authority_pem.empty() ? absl::StatusOr<IdentityFile>(std::move(identity)) : NoIdentity(path);
 }
 
 absl::StatusOr<IdentityFile> IssueIdentity(const Authority& authority, const Identity& identity, int64_t now_s) {

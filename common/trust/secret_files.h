@@ -46,10 +46,16 @@ int64_t RetireAfter(const Authority& rotated);
 struct IdentityFile {
   std::string key_pem, certificate_pem, authority_pem;
 };
-absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity);
+// `passphrase`: protects the key in the file, unless it is empty.
+absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity,
+                               const std::string& passphrase = "");
 // InvalidArgument when one of the three is missing, the key is not the certificate's, or there are more than
-// kMostCertificates.
-absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path);
+// kMostCertificates. The key is in plain; of a file that is protected FailedPrecondition without a passphrase, and
+// PermissionDenied with a wrong one.
+absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path, const std::string& passphrase = "");
+// The same with the key as it is in the file, maybe protected (IsProtected), and not compared with the certificate
+// then.
+absl::StatusOr<IdentityFile> ReadLockedIdentityFile(const std::string& path);
 
 // A new key with a certificate of `authority` for it.
 absl::StatusOr<IdentityFile> IssueIdentity(const Authority& authority, const Identity& identity, int64_t now_s);

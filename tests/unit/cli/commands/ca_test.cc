@@ -144,6 +144,75 @@ TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   EXPECT_THAT(harness.Run({"token", "create", "--lifetime", "5"}).talk, HasSubstr("--lifetime"));
 }
 
+TEST_F(Ca, AnIdentityIsProtectedByAPassphrase) {
+  const std::string trust = directory_ + "/trust", admin = trust + "/admin.pem";
+  Harness harness;
+  harness.typed = {"correct horse", "correct horst"};
+  const RunResult differ = harness.Run({"ca", "init", trust, "--protect"});
+  EXPECT_EQ(differ.code, kExitUsage);
+  EXPECT_THAT(differ.talk, HasSubstr("the two passphrases differ"));
+  EXPECT_FALSE(std::filesystem::exists(trust)) << "an authority without its admin";
+  harness.typed = {"correct horse", "correct horse"};
+  harness.asked.clear();
+  const RunResult made = harness.Run({"ca", "init", trust, "--protect"});
+  EXPECT_EQ(made.code, 0) << made.talk;
+  EXPECT_THAT(harness.asked, testing::ElementsAre("passphrase for " + admin + ": ", "the same again: "));
+  EXPECT_TRUE(ReadIdentityFile(admin, "correct horse").ok());
+  EXPECT_EQ(ReadIdentityFile(admin).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Harness().Run({"ca", "show", admin}).out, HasSubstr("passphrase   yes\n")) << "without asking";
+
+  const std::string file = directory_ + "/passphrase";
+  std::ofstream(file) << "battery staple\nanother line\n";
+  const std::vector<std::string> issue = {
+      "--passphrase-file",     file,       "ca", "issue", trust, "--role", "operator", "--name", "bob", "--out",
+      directory_ + "/bob.pem", "--protect"};
+  chmod(file.c_str(), 0644);
+  EXPECT_THAT(Harness().Run(issue).talk, HasSubstr("others may read or change " + file + ": run 'chmod 600 "));
+  chmod(file.c_str(), 0600);
+  EXPECT_EQ(Harness().Run(issue).code, 0);
+  EXPECT_TRUE(ReadIdentityFile(directory_ + "/bob.pem", "battery staple").ok());
+  const RunResult worker = Harness().Run(
+      {"ca", "issue", trust, "--role", "worker", "--name", "w", "--out", directory_ + "/w.pem", "--protect"});
+  EXPECT_EQ(worker.code, kExitUsage);
+  EXPECT_THAT(worker.talk, HasSubstr("--protect is for people"));
+}
+
+TEST_F(Ca, AnIdentityThatIsThereIsProtectedOnce) {
+  ASSERT_EQ(Harness().Run({"ca", "init", directory_}).code, 0);
+  const std::string admin = directory_ + "/admin.pem", before = ReadIdentityFile(admin)->key_pem;
+  EXPECT_THAT(Harness().Run({"ca", "show", admin}).out, HasSubstr("passphrase   no\n"));
+  Harness harness;
+  harness.typed = {"short"};
+  EXPECT_THAT(harness.Run({"ca", "protect", admin}).talk, HasSubstr("8 to 1023 bytes, and this one has 5"));
+  EXPECT_THAT(Harness().Run({"ca", "protect", admin}).talk,
+              HasSubstr("there is no terminal: name a file that holds it with --passphrase-file"));
+  EXPECT_EQ(ReadIdentityFile(admin)->key_pem, before);
+  harness.typed = {"correct horse", "correct horse"};
+  EXPECT_EQ(harness.Run({"ca", "protect", admin}).code, 0);
+  EXPECT_EQ(ReadIdentityFile(admin, "correct horse")->key_pem, before);
+  EXPECT_EQ(harness.Run({"ca", "protect", admin}).code, kExitRefused);
+}
+
+TEST_F(Ca, APassphraseIsAskedForOnceAndOnlyWhereThereIsOne) {
+  ASSERT_EQ(Harness().Run({"ca", "init", directory_}).code, 0);
+  const std::string admin = directory_ + "/admin.pem";
+  std::vector<std::string> asked, typed = {"wrong horse", "correct horse"};
+  Passphrases passphrases("", [&](const std::string& prompt) -> absl::StatusOr<std::string> {
+    asked.push_back(prompt);
+    return std::exchange(typed, {typed.begin() + 1, typed.end()}).front();
+  });
+  EXPECT_EQ(*passphrases.Of(admin), "");
+  EXPECT_EQ(*passphrases.Of(directory_ + "/none.pem"), "");
+  EXPECT_TRUE(asked.empty());
+  ASSERT_TRUE(WriteIdentityFile(admin, *ReadIdentityFile(admin), "correct horse").ok());
+  const absl::Status wrong = passphrases.Of(admin).status();
+  EXPECT_EQ(ExitCodeOf(wrong), kExitAuth);
+  EXPECT_THAT(wrong.message(), HasSubstr(admin + ": the passphrase does not open the private key"));
+  EXPECT_EQ(*passphrases.Of(admin), "correct horse");
+  EXPECT_EQ(*passphrases.Of(admin), "correct horse");
+  EXPECT_EQ(asked.size(), 2u);
+}
+
 TEST_F(Ca, ANameIsRevokedAndListed) {
   Harness harness;
   const RunResult revoked = harness.Run({"ca", "revoke", "paris-1"});

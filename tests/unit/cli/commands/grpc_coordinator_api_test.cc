@@ -63,10 +63,11 @@ class GrpcCoordinatorApiTest : public testing::Test {
   void TearDown() override { server_->Shutdown(); }
 
   std::unique_ptr<CoordinatorApi> Api(std::optional<Instant> deadline = std::nullopt) const {
-    return MakeGrpcCoordinatorApi(absl::StrCat("127.0.0.1:", port_), "", deadline, clock_);
+    return MakeGrpcCoordinatorApi(absl::StrCat("127.0.0.1:", port_), "", passphrases_, deadline, clock_);
   }
 
   SystemClock clock_;
+  mutable Passphrases passphrases_{"", nullptr};  // there is no identity
   JobServer service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

@@ -31,34 +31,43 @@ class Harness {
   std::string input;
   std::string endpoint, identity;  // as given to connect
   int pauses = 0;
+  std::vector<std::string> typed, asked;  // what the person types when asked, and what for
 
   RunResult Run(const std::vector<std::string>& arguments) {
     std::istringstream in(input);
     std::ostringstream out, talk;
-    AppEnvironment environment{.in = in,
-                               .out = out,
-                               .talk = talk,
-                               .out_is_terminal = terminal,
-                               .talk_is_terminal = terminal,
-                               .width = [this] { return columns; },
-                               .height = [] { return 24u; },
-                               .variables = variables,
-                               .version = "1.2.3",
-                               .clock = clock,
-                               .files = *files,
-                               .connect =
-                                   [this](const std::string& to, const std::string& as, std::optional<Instant>) {
-                                     endpoint = to;
-                                     identity = as;
-                                     return std::shared_ptr<CoordinatorApi>(std::shared_ptr<void>(), &fake);
-                                   },
-                               .running = [](CoordinatorApi*) {},
-                               .new_request_id = [] { return std::string("11111111-1111-4111-8111-111111111111"); },
-                               .pause_before_retry =
-                                   [this](Duration length) {
-                                     ++pauses;
-                                     clock.Advance(length);
-                                   }};
+    AppEnvironment environment{
+        .in = in,
+        .out = out,
+        .talk = talk,
+        .out_is_terminal = terminal,
+        .talk_is_terminal = terminal,
+        .width = [this] { return columns; },
+        .height = [] { return 24u; },
+        .variables = variables,
+        .version = "1.2.3",
+        .clock = clock,
+        .files = *files,
+        .connect =
+            [this](const std::string& to, const std::string& as, Passphrases&, std::optional<Instant>) {
+              endpoint = to;
+              identity = as;
+              return std::shared_ptr<CoordinatorApi>(std::shared_ptr<void>(), &fake);
+            },
+        .ask_secret = [this](const std::string& prompt) -> absl::StatusOr<std::string> {
+          asked.push_back(prompt);
+          if (typed.empty()) return absl::FailedPreconditionError("there is no terminal");
+          std::string line = typed.front();
+          typed.erase(typed.begin());
+          return line;
+        },
+        .running = [](CoordinatorApi*) {},
+        .new_request_id = [] { return std::string("11111111-1111-4111-8111-111111111111"); },
+        .pause_before_retry =
+            [this](Duration length) {
+              ++pauses;
+              clock.Advance(length);
+            }};
     const int code = RunApp(arguments, environment);
     return {code, out.str(), talk.str()};
   }

@@ -109,6 +109,20 @@ TEST(CertificateTest, BrokenTextsAreRefused) {
   EXPECT_FALSE(PrivateKey::FromPem(request).ok());
 }
 
+TEST(CertificateTest, AProtectedKeyOpensByItsPassphraseAlone) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const std::string plain = *key.ToPem(), sealed = *key.ToPem("correct horse");
+  EXPECT_FALSE(IsProtected(plain));
+  EXPECT_TRUE(IsProtected(sealed));
+  EXPECT_EQ(sealed.rfind("-----BEGIN ENCRYPTED PRIVATE KEY-----", 0), 0u) << sealed;
+  EXPECT_NE(sealed, *key.ToPem("correct horse")) << "a salt of its own";
+  EXPECT_EQ(*PrivateKey::FromPem(sealed, "correct horse")->ToPem(), plain);
+  EXPECT_EQ(*PrivateKey::FromPem(plain, "never asked for")->ToPem(), plain);
+  EXPECT_EQ(PrivateKey::FromPem(sealed).status().code(), absl::StatusCode::kFailedPrecondition);
+  for (const std::string& wrong : {std::string("correct horst"), std::string(2000, 'x')})
+    EXPECT_EQ(PrivateKey::FromPem(sealed, wrong).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
 TEST(CertificateTest, KeysRoundTrip) {
   const PrivateKey key = *PrivateKey::Generate();
   const auto again = PrivateKey::FromPem(*key.ToPem());

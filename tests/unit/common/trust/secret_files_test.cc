@@ -220,6 +220,25 @@ TEST_F(SecretFilesTest, AnIdentityIsOneFile) {
   }
 }
 
+TEST_F(SecretFilesTest, AProtectedIdentityIsReadWithItsPassphrase) {
+  const Authority authority = *Authority::Create(kNow_s);
+  const IdentityFile identity = *IssueIdentity(authority, {Role::kAdmin, "admin", ""}, kNow_s);
+  const std::string path = directory_ + "/admin.pem";
+  ASSERT_TRUE(WriteIdentityFile(path, identity, "correct horse").ok());
+  EXPECT_EQ(Mode(path), mode_t{0600});
+  const absl::Status daemon = ReadIdentityFile(path).status();
+  EXPECT_EQ(daemon.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(daemon.message().find("a daemon needs an identity without one"), std::string::npos) << daemon;
+  EXPECT_EQ(ReadIdentityFile(path, "correct horst").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReadIdentityFile(path, "correct horse")->key_pem, identity.key_pem);
+  EXPECT_EQ(ReadLockedIdentityFile(path)->certificate_pem, identity.certificate_pem);
+  // Another's key under the same passphrase.
+  IdentityFile mixed = *IssueIdentity(authority, {Role::kAdmin, "eve", ""}, kNow_s);
+  mixed.certificate_pem = identity.certificate_pem;
+  ASSERT_TRUE(WriteIdentityFile(path, mixed, "correct horse").ok());
+  EXPECT_EQ(ReadIdentityFile(path, "correct horse").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(SecretFilesTest, AFileOfAnotherKindIsNotToldToBeKeptSecret) {
   const std::string path = directory_ + "/job.yaml";
   ASSERT_TRUE(WriteSecretFile(path, "kind: TrainingJob\n").ok());

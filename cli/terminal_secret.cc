@@ -1,0 +1,68 @@
+#include "cli/terminal_secret.h"
+
+#include <fcntl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "common/base/descriptor.h"
+#include "common/base/mutex.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr size_t kLongestLine = 4095;  // of a terminal
+
+// What the terminal was set to before typing was hidden.
+class Typing {
+ public:
+  // False: it is no terminal.
+  bool Hide(int terminal) ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (::tcgetattr(terminal, &before_) != 0) return false;
+    termios hidden = before_;
+    hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    hidden.c_lflag |= ECHONL;
+    if (::tcsetattr(terminal, TCSAFLUSH, &hidden) != 0) return false;
+    terminal_ = terminal;
+    return true;
+  }
+  void Show() ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (terminal_ >= 0) ::tcsetattr(terminal_, TCSAFLUSH, &before_);
+    terminal_ = -1;
+  }
+
+ private:
+  Mutex mutex_;
+  int terminal_ ATOLL_GUARDED_BY(mutex_) = -1;
+  termios before_ ATOLL_GUARDED_BY(mutex_) = {};
+};
+
+Typing& TheTyping() {
+  static Typing typing;
+  return typing;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> AskAtTerminal(const std::string& prompt) {
+  const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
+  if (!terminal.open() || !TheTyping().Hide(terminal.get()))
+    return absl::FailedPreconditionError("there is no terminal to ask at");
+  (void)!::write(terminal.get(), prompt.data(), prompt.size());
+  std::string line;
+  for (char c = 0; c != '\n';) {
+    const ssize_t n = ::read(terminal.get(), &c, 1);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0 || line.size() > kLongestLine) break;
+    if (c != '\n') line.push_back(c);
+  }
+  TheTyping().Show();
+  return line;
+}
+
+void ShowTyping() { TheTyping().Show(); }
+
+}  // namespace atl::cli
