@@ -1,4 +1,7 @@
-"""Identities of people under a passphrase with the real programs: from a file, typed at a terminal, wrong, missing; and a worker, which asks nobody."""
+"""Identities of people under a passphrase with the real programs: from a file, typed at a terminal, wrong, missing; and a worker, which asks nobody.
+
+S22.
+"""
 import os
 import pathlib
 import pty
@@ -63,6 +66,7 @@ def test(scene):
     code, shown = at_a_terminal(scene, [RIGHT, RIGHT], *enrol)
     equal(code, 0, f"the end of an enrolment; the terminal shows {shown!r}")
     check(not list(scene.directory.glob("bob.pem.*")), "something is left of the enrolment")
+    check("BEGIN PRIVATE KEY" not in bob.read_text(), "the key that enrolled lies open")
     scene.atoll("ca", "issue", scene.path("trust"), "--role", "viewer", "--name", "eve", "--out", scene.path("eve.pem"))
     scene.atoll("--passphrase-file", right, "ca", "protect", scene.path("eve.pem"))
     for scene.identity in (bob, scene.path("eve.pem")):

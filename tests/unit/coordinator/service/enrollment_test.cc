@@ -187,7 +187,7 @@ TEST_F(EnrollmentTest, AFloodOfRenewalsIsCounted) {
   EXPECT_NE(log_.Recent(1).at(0).ToText().find(absl::StrCat("not_told_before=", LineRate::kLines)), std::string::npos);
 }
 
-// Many share one address: what one of them tries is no reason to refuse the others.
+// S9: many share one address: what one of them tries is no reason to refuse the others.
 TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token(100);
@@ -205,7 +205,7 @@ TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
   EXPECT_TRUE(Enroll(Renewal(certificate, key)).ok());
 }
 
-// A wrong proof is answered in the caller's thread and waits for nothing, so that it keeps nobody out either.
+// S9: a wrong proof is answered in the caller's thread and waits for nothing, so that it keeps nobody out either.
 TEST_F(EnrollmentTest, WrongProofsTakeNoPlaceInTheQueue) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token();
