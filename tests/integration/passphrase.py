@@ -6,10 +6,11 @@ import os
 import pathlib
 import pty
 import re
+import termios
 
 from atoll_harness import check, equal, main, program
 
-USAGE, FORBIDDEN = 2, 4
+USAGE, FORBIDDEN, INTERRUPTED = 2, 4, 130
 RIGHT, WRONG = "correct horse battery", "correct horse buttery"
 
 
@@ -18,6 +19,10 @@ def written(scene, name, text):
     file.write_text(text + "\n")
     file.chmod(0o600)
     return file
+
+
+def shows_typing(terminal):
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
 
 
 def at_a_terminal(scene, typed, *arguments):
@@ -32,10 +37,12 @@ def at_a_terminal(scene, typed, *arguments):
         while piece := os.read(terminal, 4096):
             shown += piece
             while len(re.findall(rb"passphrase (?:of|for) [^\n]*: |the same again: ", shown)) > asked and asked < len(typed):
+                check(not shows_typing(terminal), f"the terminal shows what is typed: {shown!r}")
                 os.write(terminal, typed[asked].encode() + b"\n")
                 asked += 1
     except OSError:  # how Linux reports that the other end has gone
         pass
+    check(shows_typing(terminal), f"the terminal hides what is typed afterwards, too: {shown!r}")
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode()
 
@@ -58,6 +65,9 @@ def test(scene):
     check(RIGHT not in shown, f"the terminal shows what was typed: {shown!r}")
     code, shown = at_a_terminal(scene, [WRONG], "job", "list")
     equal(code, FORBIDDEN, f"the end of a call whose passphrase was typed wrong; the terminal shows {shown!r}")
+
+    code, shown = at_a_terminal(scene, ["\x03"], "job", "list")
+    equal(code, INTERRUPTED, f"the end of a call that was interrupted where it asks; the terminal shows {shown!r}")
 
     # Who enrols, and whose file is there already.
     token = written(scene, "token", scene.atoll("--passphrase-file", right, "token", "create", "--role", "operator", "--name", "bob").out.strip())
