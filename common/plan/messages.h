@@ -202,8 +202,7 @@ struct Welcome {
 // One version of each fragment, in fragment order.
 using VersionVector = std::vector<Version>;
 
-// Train this job. Sent once for a new assignment, again after a reconnect, and with a higher revision after `job
-// update`.
+// Train this job. Sent when it is assigned, after a reconnect, and with a higher revision after `job update`.
 struct Assignment {
   JobId job;
   uint64_t spec_revision = 0;
@@ -212,6 +211,7 @@ struct Assignment {
   VersionVector versions;   // committed versions
   Duration clock_pace{};    // what a step of the job clock takes now; 0: a joiner starts at clock_step however late
   uint64_t epoch = 0;       // raised by each rollback
+  Digest layout{};          // of the job's ModelLayout; zero: the coordinator does not tell it
 };
 
 // Leave the job: finish the step, return the leases, drop the state. An idle worker stays connected.

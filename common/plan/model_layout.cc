@@ -113,6 +113,11 @@ Digest DigestOfLayout(const ModelLayout& layout) {
   return DigestOf(AsBytes(text));
 }
 
+bool IsResolved(const ModelSpec& m) {
+  return m.vocab_size > 0 && m.hidden_size > 0 && m.intermediate_size > 0 && m.layers > 0 && m.heads > 0 &&
+         m.kv_heads > 0 && m.head_dim > 0;
+}
+
 // Values [first, first + out.size()) of one tensor.
 void FillTensor(const TensorInfo& t, uint64_t seed, uint64_t first, std::span<float> out) {
   if (t.init == InitKind::kOnes) {
@@ -128,9 +133,7 @@ void FillTensor(const TensorInfo& t, uint64_t seed, uint64_t first, std::span<fl
 }  // namespace
 
 ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uint32_t layers_per_fragment) {
-  ATOLL_CHECK(model.vocab_size > 0 && model.hidden_size > 0 && model.intermediate_size > 0 && model.layers > 0 &&
-                  model.heads > 0 && model.kv_heads > 0 && model.head_dim > 0,
-              "a layout needs a resolved model");
+  ATOLL_CHECK(IsResolved(model), "a layout needs a resolved model");
   ATOLL_CHECK(pattern == FragmentPattern::kWhole || layers_per_fragment >= 1, "a fragment needs a layer");
   ModelLayout layout;
   layout.tensors = AllTensors(model);
@@ -138,6 +141,11 @@ ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uin
   PlaceTensors(layout);
   layout.digest = DigestOfLayout(layout);
   return layout;
+}
+
+Digest LayoutDigest(const JobSpec& spec) {
+  if (!IsResolved(spec.model)) return {};
+  return MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
 }
 
 void InitialParameters(const ModelLayout& layout, uint64_t seed, uint64_t begin, std::span<float> out) {

@@ -46,6 +46,8 @@ struct ModelLayout {
 // balanced group transformer blocks (Streaming DiLoCo section 3; `layers_per_fragment` blocks each, the last may be
 // smaller), with embeddings, final norm and head as a fragment of their own, last.
 ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uint32_t layers_per_fragment);
+// The digest of a job's layout (docs/formats/layout.md); zero where the spec is not resolved.
+Digest LayoutDigest(const JobSpec& spec);
 
 // Writes the initial values of arena elements [begin, begin + out.size()) from `seed`: each element is a function of
 // (seed, tensor name, index in tensor) alone, so any range can be made on its own.

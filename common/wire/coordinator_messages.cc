@@ -38,6 +38,7 @@ void Fill(const Assignment& in, v1::CoordinatorMessage& message) {
   for (const Version v : in.versions) out.add_versions(v.value);
   out.set_clock_step_nanos(in.clock_pace.ns);
   out.set_epoch(in.epoch);
+  if (in.layout != Digest{}) *out.mutable_layout() = DigestToProto(in.layout);
 }
 
 void Fill(const Unassign& in, v1::CoordinatorMessage& message) {
@@ -187,6 +188,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::Assignment& in) {
   out.clock_pace.ns = std::clamp<int64_t>(in.clock_step_nanos(), 0, Seconds(86'400).ns);
   ATOLL_RETURN_IF_ERROR(CheckCount(in.epoch(), "assignment.epoch"));
   out.epoch = in.epoch();
+  out.layout = DigestFromProto(in.layout());
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/experiment.h"
+#include "common/plan/model_layout.h"
 #include "common/plan/sync_schedule.h"
 
 namespace atl {
@@ -34,6 +35,7 @@ void LookAtAccepted(const Run& run, const F& look) {
 Run::Run(JobRecord job, PoolRecord pool_record)
     : record(std::move(job)),
       spec(std::make_shared<const JobSpec>(record.spec)),
+      layout(LayoutDigest(*spec)),
       pool(std::move(pool_record), record.dataset_samples),
       shards(spec->data.pin_shards ? spec->data.corpora.size() : 0),
       rounds(record.fragments),

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/hash.h"
 #include "coordinator/core/admission.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
@@ -66,6 +67,7 @@ struct Run {
 
   JobRecord record;
   std::shared_ptr<const JobSpec> spec;
+  Digest layout;  // of the model layout, which no update changes
   LeasePool pool;
   ShardBook shards;
   std::vector<Round> rounds;                                      // by fragment

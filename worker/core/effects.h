@@ -27,6 +27,7 @@ struct CloseStream {
 struct PrepareJob {
   JobId job;
   std::shared_ptr<const JobSpec> spec;
+  Digest layout{};  // that the coordinator computes; zero: it did not send one
 };
 // A new revision of the spec: rates, schedule, stop rule.
 struct ChangeSpec {

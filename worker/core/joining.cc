@@ -35,10 +35,11 @@ void Core::State::BeginJob(const Assignment& assignment) {
   revision = assignment.spec_revision;
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
+  assigned_layout = assignment.layout;
   course = {LineOf(boot), assignment.epoch};
   fresh = true;
   Tell(NoteLevel::kInfo, "job assigned", absl::StrCat("job ", job.value, " at step ", assigned_clock.step));
-  effects.push_back(PrepareJob{job, spec});
+  effects.push_back(PrepareJob{job, spec, assigned_layout});
 }
 
 void Core::State::TakeRevision(const Assignment& assignment) {
@@ -202,7 +203,7 @@ void Core::State::RepeatFetches() {
       WakeAt(prepare_at);
     } else {
       prepare_at = kNever;
-      effects.push_back(PrepareJob{job, spec});
+      effects.push_back(PrepareJob{job, spec, assigned_layout});
     }
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) {

@@ -193,7 +193,6 @@ struct Core::State {
   const CoreOptions options;
   Instant now{}, wake = kNever;
   Effects effects;
-
   bool welcomed = false;  // the stream is up and its coordinator has answered
   bool refusing = false;  // this stream's coordinator is not followed
   Instant away_since{};
@@ -211,9 +210,10 @@ struct Core::State {
   VersionVector reached;        // before this incarnation; a job below them was rolled back, and moments with it
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
-  VersionVector assigned;  // versions of the newest assignment
-  JobCourse course;        // of it
-  JoinerClock assigned_clock;
+  VersionVector assigned;      // versions of the newest assignment
+  Digest assigned_layout;      // of the newest assignment; zero: the coordinator did not send one
+  JobCourse course;            // of the newest assignment
+  JoinerClock assigned_clock;  // of the newest assignment
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;
   std::vector<JobPrepared::FragmentSize> sizes;      // of the fragments

@@ -166,12 +166,24 @@ void Session::State::SetSpec(std::shared_ptr<const JobSpec> to) {
   link.SetCaps(spec->sync.upload_bytes_per_second, spec->sync.download_bytes_per_second);
 }
 
+namespace {
+
+// Their content hashes would never agree: the worker would fetch every fragment again after each round.
+absl::Status OtherLayout(const worker::PrepareJob& e, const ModelLayout& here) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", e.job.value, " has the model layout ", e.layout.Hex(), " at the coordinator and ",
+                   here.digest.Hex(), " here; run the same version of Atoll at both"));
+}
+
+}  // namespace
+
 void Session::State::Do(const worker::PrepareJob& e) {
   worked = true;
   PublishHeartbeat();
   job = e.job;
   SetSpec(e.spec);
   auto made = factory.Prepare(e.job, *e.spec);
+  if (made.ok() && e.layout != Digest{} && (*made)->layout.digest != e.layout) made = OtherLayout(e, (*made)->layout);
   if (made.ok()) {
     parts = *std::move(made);
     auto held = Replicas::Create(parts->layout, *e.spec, *parts->device, parts->model->parameters(),

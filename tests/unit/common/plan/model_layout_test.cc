@@ -24,6 +24,16 @@ ModelSpec Model(uint32_t vocab, uint32_t hidden, uint32_t inner, uint32_t layers
 
 ModelSpec Tiny(uint32_t layers = 7) { return Model(64, 16, 48, layers, 4, 2, 4, false); }
 
+// The example of docs/formats/layout.md. The digest is in every content hash that was ever made.
+TEST(ModelLayout, DigestIsAsDocumented) {
+  JobSpec spec;
+  spec.model = Model(64, 8, 16, 2, 2, 1, 4, true);
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 1;
+  EXPECT_EQ(LayoutDigest(spec).Hex(), "510cbf5c245035a0e7fdbebc3dd5cb45");
+  EXPECT_EQ(LayoutDigest(JobSpec{}), Digest{});
+}
+
 // Published parameter counts of models of the family.
 TEST(ModelLayout, CountsAsLlamaConfigDoes) {
   const auto count = [](const ModelSpec& m) { return MakeModelLayout(m, FragmentPattern::kWhole, 3).elements; };

@@ -196,6 +196,7 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
                   0x1122334455667788};
   Assignment assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(ValidSpec()), 50, {{1}, {0}}};
   assignment.epoch = 3;
+  assignment.layout = {5, 6};
   return {welcome,
           assignment,
           Unassign{{"tiny"}, "paused"},
@@ -247,6 +248,7 @@ TEST(ControlMessagesTest, EveryCoordinatorMessageComesBackTheSame) {
   EXPECT_EQ(back.spec->name, "tiny");
   EXPECT_EQ(back.spec->stop.inner_steps, 1000u);
   EXPECT_EQ(back.epoch, 3u);
+  EXPECT_EQ(back.layout, (Digest{5, 6}));
 }
 
 TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {

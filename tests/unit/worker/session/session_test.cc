@@ -176,6 +176,18 @@ TEST_F(SessionTest, AJobThatDoesNotFitIsSaidWithItsReason) {
   EXPECT_EQ(session_->core().activity(), WorkerActivity::kIdle);
 }
 
+TEST_F(SessionTest, AnotherLayoutOfTheCoordinatorIsAFailureOfTheJob) {
+  session_->Post(worker::Event(worker::StreamUp{}));
+  Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
+  Post(Assignment{kJob, 1, spec_, 0, {Version{0}}, {}, 0, Digest{5, 6}});
+  Turn(2);
+  ASSERT_EQ(Count<JobFailure>(), 1);
+  EXPECT_NE(std::get<JobFailure>(link_.said[1]).reason.find(Digest{5, 6}.Hex() + " at the"), std::string::npos);
+  Post(Unassign{kJob, ""});
+  Post(Assignment{kJob, 1, spec_, 0, {Version{0}}, {}, 0, layout_.digest}), Turn(2);
+  EXPECT_EQ(link_.fragments.size(), 1u);
+}
+
 // What the daemon ends when a signal comes is no failure of the job, and not tried again.
 TEST_F(SessionTest, APreparationThatIsEndedForLeavingLeaves) {
   factory_.failure = absl::CancelledError("the transfer was cancelled");
