@@ -26,6 +26,16 @@ double RawWeight(const OuterRule& rule, const StepInput& input) {
   return rule.weights == v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS ? tokens * tokens / steps : tokens;
 }
 
+// Of one piece, in double.
+double SquaresOf(std::span<const float> x) {
+  std::array<double, 16> lanes{};
+  for (size_t k = 0; k < x.size(); ++k) lanes[k % 16] += static_cast<double>(x[k]) * static_cast<double>(x[k]);
+  for (const size_t half : {8u, 4u, 2u, 1u}) {
+    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
 // What is kept of one piece of a fragment, and where in it the piece begins.
 struct PieceOfState {
   uint64_t first = 0;
@@ -115,15 +125,9 @@ class EvenMerge {
   }
 
   double SquaresOfDifferences(const std::vector<float>& x) const {
-    std::array<double, 16> lanes{};
-    for (size_t k = 0; k < x.size(); ++k) {
-      const float difference = x[k] - middle_[k];
-      lanes[k % 16] += static_cast<double>(difference) * static_cast<double>(difference);
-    }
-    for (const size_t half : {8u, 4u, 2u, 1u}) {
-      for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    }
-    return lanes[0];
+    Piece differences;
+    for (size_t k = 0; k < x.size(); ++k) differences[k] = x[k] - middle_[k];
+    return SquaresOf(std::span(differences).first(x.size()));
   }
 
   const OuterRule& rule_;
@@ -210,6 +214,17 @@ uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& 
   const uint64_t corpus = cursor >> kShardBits;
   if (lease != 0 && corpus < rule.shards.size()) return rule.shards[corpus];
   return std::accumulate(rule.shards.begin(), rule.shards.end(), uint64_t{0}) / rule.shards.size();
+}
+
+double NormOf(v1::CodecKind codec, Bytes encoded, uint64_t elements) {
+  Piece decoded;
+  double squares = 0;
+  for (uint64_t first = 0; first < elements; first += kPieceElements) {
+    const std::span<float> x = std::span(decoded).first(std::min(kPieceElements, elements - first));
+    DecodePiece(codec, encoded, first, x);
+    squares += SquaresOf(x);
+  }
+  return std::sqrt(squares);
 }
 
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs) {

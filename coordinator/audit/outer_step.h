@@ -43,6 +43,9 @@ struct StepInput {
 // What the contribution weighs by under WEIGHT_RULE_SHARD_SIZE: by the corpus in which its newest lease lies.
 uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution);
 
+// The Euclidean norm of a contribution as decoded. `encoded` has the size of its codec.
+double NormOf(v1::CodecKind codec, Bytes encoded, uint64_t elements);
+
 // Normalised weights, in the order of the inputs.
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs);
 

@@ -134,7 +134,7 @@ class FragmentReplay {
     const absl::Status done = Recompute(*segment, record);
     report_.Count(done.ok() ? "rounds equal" : "rounds that differ");
     if (done.ok()) {
-      NoteTornTail(*segment, job_, /*open=*/false, report_);
+      CheckUpdateIsHere(*segment, record);
       return true;
     }
     const bool ours = absl::IsInternal(done);  // computed, and something else
@@ -143,6 +143,19 @@ class FragmentReplay {
          absl::StrCat("version ", record.reached().version(), " of fragment ", key_.fragment, ": ", done.message()),
          ours ? kRollBack : kRestoreFile});
     return false;
+  }
+
+  // The update is flushed before any snapshot of the version that it led to or of a later one: where there is one, an
+  // update that is missing was there once.
+  void CheckUpdateIsHere(const Segment& segment, const v1::RoundRecord& record) {
+    const uint64_t reached = record.reached().version();
+    if (segment.update || !newest_snapshot_ || *newest_snapshot_ < reached)
+      return NoteTornTail(segment, job_, /*open=*/false, report_);
+    report_.Damage(
+        {segment.path, segment.scan.valid_bytes, job_,
+         absl::StrCat("the update of the committed round that led to version ", reached, " of fragment ", key_.fragment,
+                      " is missing, though a snapshot of version ", *newest_snapshot_, " is there"),
+         kRestoreFile});
   }
 
   absl::Status Recompute(const Segment& segment, const v1::RoundRecord& record) {
@@ -160,6 +173,10 @@ class FragmentReplay {
       if (EncodedBytes(c.codec(), state_->public_copy.size()) != encoded.size())
         return absl::DataLossError(
             absl::StrCat("the contribution of worker ", c.worker(), " does not have the size of its codec"));
+      const double norm = NormOf(c.codec(), encoded, state_->public_copy.size());
+      if (c.norm() != 0 && std::bit_cast<uint64_t>(norm) != std::bit_cast<uint64_t>(c.norm()))
+        return absl::DataLossError(absl::StrCat("the contribution of worker ", c.worker(), " has the norm ", norm,
+                                                ", not the recorded ", c.norm()));
       bytes.push_back(std::move(encoded));
       inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps(), ShardSamplesOf(rule_, c), c.clip_factor()});
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "coordinator/audit/snapshot_reader.h"
@@ -114,6 +115,38 @@ TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
   expect_noted(directory.KeptUpdatePath(key(0)), "under another name");
   h.files().SetContent(kept + ".new", {});
   expect_noted(kept + ".new", "half written");
+}
+
+// A segment ends with its update, so that a changed one looks like a torn tail; the snapshot behind it says that it was
+// flushed.
+TEST(Audit, AChangedUpdateAtTheEndOfASegmentIsFoundByBoth) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  const std::string path = DataDirectory("/state").SegmentPath({JobId{kJob}, 0, {{0}, {1}}});
+  std::vector<std::byte> content = h.files().Content(path);
+  ASSERT_TRUE(UpdateBeginsAt(content));
+  content.back() ^= std::byte{1};
+  h.files().SetContent(path, content);
+  for (const audit::Report& report : {StateOnDisk(h).Verify(), StateOnDisk(h).Replay()}) {
+    ASSERT_EQ(report.damage().size(), 1u) << report.Text();
+    EXPECT_THAT(report.damage()[0].problem, testing::HasSubstr("the committed round that led to version 2"));
+  }
+}
+
+// As where a changed element was trimmed away and all digests fit: the update is the same, the norm is not.
+TEST(Audit, AContributionWithAnotherNormIsFoundByReplay) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  for (auto& transaction : h.ledger_disk().transactions) {
+    for (LedgerRecord& record : transaction) {
+      auto* const round = std::get_if<RoundRecord>(&record);
+      if (round == nullptr || round->reached.version != Version{2}) continue;
+      ASSERT_GT(round->contributions[0].norm, 0);
+      round->contributions[0].norm = std::nextafter(round->contributions[0].norm, 0.0);
+    }
+  }
+  ExpectWell(StateOnDisk(h).Verify());
+  EXPECT_THAT(StateOnDisk(h).Replay().Text(), testing::HasSubstr("has the norm"));
 }
 
 // There may be millions of rounds: what is held of each grows with the rounds on disk alone.
