@@ -204,8 +204,13 @@ std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    const bool sends = std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& upload) {
+      const ContributionHeader& header = upload.second.header;
+      return header.worker == id && &run.rounds[header.target.fragment.value] == &round;
+    });
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
-                    evaluates                          ? " makes an evaluation first"
+                    sends                              ? " is sending its contribution"
+                    : evaluates                        ? " makes an evaluation first"
                     : member.stage == Stage::kTraining ? " takes part from its next send step"
                                                        : " is fetching the job",
                     member.stage == Stage::kFetching && member.fetch_reports > 0
