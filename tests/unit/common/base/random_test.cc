@@ -19,6 +19,15 @@ TEST(Philox, KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+// docs/formats/data-order.md gives these.
+TEST(StreamKey, IsAsDocumented) { EXPECT_EQ(StreamKey(7, "order/tiny"), 0x96d3d2e1c56ecf9a); }
+
+TEST(Permute, IsAsDocumented) {
+  std::vector<uint64_t> order;
+  for (uint64_t i = 0; i < 10; ++i) order.push_back(Permute(7, 10, i));
+  EXPECT_EQ(order, (std::vector<uint64_t>{2, 8, 4, 7, 6, 1, 0, 5, 9, 3}));
+}
+
 TEST(StreamKey, NamesAndSeedsGiveDifferentKeys) {
   EXPECT_EQ(StreamKey(7, "init"), StreamKey(7, "init"));
   EXPECT_NE(StreamKey(7, "init"), StreamKey(8, "init"));

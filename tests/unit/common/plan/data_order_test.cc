@@ -169,6 +169,21 @@ TEST(DataOrder, RefusesCorporaWithoutASample) {
   EXPECT_TRUE(DataOrder::Create(Spec(100), {Shape("exact", {101})}).ok());
 }
 
+// The example of docs/formats/data-order.md.
+TEST(DataOrder, OrderOfTwoCorporaIsAsDocumented) {
+  const std::vector<CorpusShape> corpora = {Shape("a", Shards(), 6), Shape("b", {400'000}, 2)};
+  const DataOrder shared = Make(Spec(500, 2, 42), corpora);
+  std::vector<Key> places;
+  for (uint64_t i = 0; i < 6; ++i) places.push_back(KeyOf(shared.At(i * 1001)));
+  EXPECT_EQ(places, (std::vector<Key>{
+                        {0, 0, 428000}, {0, 0, 261000}, {1, 0, 40000}, {0, 2, 358000}, {0, 0, 1463500}, {0, 0, 607000}}));
+  DataSpec spec = Spec(500, 2, 42);
+  spec.pin_shards = true;
+  const DataOrder pinned = Make(spec, corpora);
+  EXPECT_EQ(KeyOf(pinned.At(kShardPositions)), (Key{1, 0, 200000}));
+  EXPECT_EQ(KeyOf(pinned.At(kShardPositions + 1001)), (Key{1, 0, 98500}));
+}
+
 TEST(DataOrder, OrderIsPinned) {
   // These positions are part of what a stored run means: they never change.
   const DataOrder order = Make(Spec(500, 2, 42), {Shape("a", Shards())});

@@ -31,6 +31,13 @@ double ShareOf(const std::vector<bool>& drawn) {
   return static_cast<double>(std::count(drawn.begin(), drawn.end(), true)) / static_cast<double>(drawn.size());
 }
 
+// docs/formats/data-order.md gives these.
+TEST(DropsSync, IsAsDocumented) {
+  std::vector<bool> drawn = Draws(Dropping(0.5, 42), "a", 0);
+  drawn.resize(8);
+  EXPECT_EQ(drawn, (std::vector<bool>{false, true, true, true, true, true, true, false}));
+}
+
 TEST(DropsSync, DropsTheShareThatIsAskedFor) {
   EXPECT_EQ(ShareOf(Draws(Dropping(0), "a", 0)), 0);
   for (const double p : {0.1, 0.3, 0.5, 0.9}) EXPECT_NEAR(ShareOf(Draws(Dropping(p), "a", 0)), p, 0.04) << p;
