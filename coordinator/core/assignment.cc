@@ -188,9 +188,8 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
 
 uint64_t Machine::SendAssignment(Member& member, const Run& run) {
   const auto [clock, pace] = ClockOfJoiner(run);
-  SendTo(member,
-         Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace, run.record.epoch,
-                    run.layout});
+  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace, run.record.epoch,
+                            run.layout});
   if (member.stage == Stage::kTraining) ++member.unanswered;  // else it says Ready once it has fetched
   if (run.record.state == JobState::kClosing) {
     SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});

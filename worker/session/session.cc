@@ -170,9 +170,9 @@ namespace {
 
 // Their content hashes would never agree: the worker would fetch every fragment again after each round.
 absl::Status OtherLayout(const worker::PrepareJob& e, const ModelLayout& here) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", e.job.value, " has the model layout ", e.layout.Hex(), " at the coordinator and ",
-                   here.digest.Hex(), " here; run the same version of Atoll at both"));
+  return absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " has the model layout ", e.layout.Hex(),
+                                                    " at the coordinator and ", here.digest.Hex(),
+                                                    " here; run the same version of Atoll at both"));
 }
 
 }  // namespace

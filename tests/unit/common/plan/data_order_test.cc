@@ -175,8 +175,9 @@ TEST(DataOrder, OrderOfTwoCorporaIsAsDocumented) {
   const DataOrder shared = Make(Spec(500, 2, 42), corpora);
   std::vector<Key> places;
   for (uint64_t i = 0; i < 6; ++i) places.push_back(KeyOf(shared.At(i * 1001)));
-  EXPECT_EQ(places, (std::vector<Key>{
-                        {0, 0, 428000}, {0, 0, 261000}, {1, 0, 40000}, {0, 2, 358000}, {0, 0, 1463500}, {0, 0, 607000}}));
+  EXPECT_EQ(places,
+            (std::vector<Key>{
+                {0, 0, 428000}, {0, 0, 261000}, {1, 0, 40000}, {0, 2, 358000}, {0, 0, 1463500}, {0, 0, 607000}}));
   DataSpec spec = Spec(500, 2, 42);
   spec.pin_shards = true;
   const DataOrder pinned = Make(spec, corpora);
