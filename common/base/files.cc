@@ -19,18 +19,6 @@
 namespace atl {
 namespace {
 
-absl::Status Error(const char* what, const std::string& path, int code) {
-  const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(code));
-  if (code == ENOENT) return absl::NotFoundError(text);
-  if (code == ENOSPC || code == EDQUOT || code == EFBIG) return absl::ResourceExhaustedError(text);
-  if (code == EEXIST) return absl::AlreadyExistsError(text);
-  if (code == EISDIR || code == ENOTDIR || code == ELOOP || code == ENAMETOOLONG || code == EACCES || code == EPERM ||
-      code == EROFS) {
-    return absl::FailedPreconditionError(text);
-  }
-  return absl::InternalError(text);
-}
-
 bool IsDirectory(const std::string& path) {
   struct stat s {};
   return ::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
@@ -61,8 +49,8 @@ class PosixFile final : public File {
       if (pieces.empty()) return absl::OkStatus();
       const ssize_t n = WriteSome(pieces, written);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Error("write", path_, errno);
-      if (n == 0) return Error("write", path_, ENOSPC);
+      if (n < 0) return FileError("write", path_, errno);
+      if (n == 0) return FileError("write", path_, ENOSPC);
       written += static_cast<size_t>(n);
       WriteBehind(static_cast<size_t>(n));
     }
@@ -80,8 +68,8 @@ class PosixFile final : public File {
         ATOLL_RETURN_IF_ERROR(ThroughCache());
         continue;
       }
-      if (n < 0) return Error("write", path_, errno);
-      if (n == 0) return Error("write", path_, ENOSPC);
+      if (n < 0) return FileError("write", path_, errno);
+      if (n == 0) return FileError("write", path_, ENOSPC);
       data = data.subspan(static_cast<size_t>(n));
       offset += static_cast<uint64_t>(n);
       if (!past_cache_) {
@@ -97,7 +85,7 @@ class PosixFile final : public File {
     while (!out.empty()) {
       const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Error("read", path_, errno);
+      if (n < 0) return FileError("read", path_, errno);
       if (n == 0) return absl::OutOfRangeError(absl::StrCat("read ", path_, ": the file ends at offset ", offset));
       out = out.subspan(static_cast<size_t>(n));
       offset += static_cast<uint64_t>(n);
@@ -107,18 +95,18 @@ class PosixFile final : public File {
 
   absl::Status Sync() override {
     unwritten_ = 0;
-    if (::fdatasync(fd_) != 0) return Error("fdatasync", path_, errno);
+    if (::fdatasync(fd_) != 0) return FileError("fdatasync", path_, errno);
     return absl::OkStatus();
   }
 
   absl::Status Truncate(uint64_t size) override {
-    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return Error("truncate", path_, errno);
+    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return FileError("truncate", path_, errno);
     return absl::OkStatus();
   }
 
   absl::StatusOr<uint64_t> Size() const override {
     struct stat s {};
-    if (::fstat(fd_, &s) != 0) return Error("stat", path_, errno);
+    if (::fstat(fd_, &s) != 0) return FileError("stat", path_, errno);
     return static_cast<uint64_t>(s.st_size);
   }
 
@@ -149,7 +137,7 @@ class PosixFile final : public File {
 
   absl::Status ThroughCache() {
     past_cache_ = false;
-    return ::fcntl(fd_, F_SETFL, 0) == 0 ? absl::OkStatus() : Error("fcntl", path_, errno);
+    return ::fcntl(fd_, F_SETFL, 0) == 0 ? absl::OkStatus() : FileError("fcntl", path_, errno);
   }
 
   int fd_;
@@ -184,12 +172,13 @@ absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) 
 
 absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) return Error("open", path, errno);
+  if (fd < 0) return FileError("open", path, errno);
   return std::make_unique<PosixFile>(fd, path);
 }
 
 class PosixFiles final : public Files {
  public:
+  explicit PosixFiles(int pipe_wait_ms) : pipe_wait_ms_(pipe_wait_ms) {}
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     return Open(path, O_RDWR | O_CREAT | O_APPEND);
   }
@@ -199,19 +188,22 @@ class PosixFiles final : public Files {
     return FillNew(*to, file, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    if (IsDirectory(path)) return Error("read", path, EISDIR);  // which opens, and has a size of its own
-    return Open(path, O_RDONLY);
+    ATOLL_ASSIGN_OR_RETURN(Descriptor opened, OpenRegularFile(path));
+    return std::make_unique<PosixFile>(opened.Release(), path);
+  }
+  absl::StatusOr<std::unique_ptr<InputStream>> OpenStream(const std::string& path) const override {
+    return OpenPosixStream(path, pipe_wait_ms_);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) return Error("rename", from, errno);
+    if (::rename(from.c_str(), to.c_str()) != 0) return FileError("rename", from, errno);
     return absl::OkStatus();
   }
   absl::Status Remove(const std::string& path) override {
-    if (::remove(path.c_str()) != 0 && errno != ENOENT) return Error("remove", path, errno);
+    if (::remove(path.c_str()) != 0 && errno != ENOENT) return FileError("remove", path, errno);
     return absl::OkStatus();
   }
   absl::Status HardLink(const std::string& from, const std::string& to) override {
-    if (::link(from.c_str(), to.c_str()) != 0) return Error("link", to, errno);
+    if (::link(from.c_str(), to.c_str()) != 0) return FileError("link", to, errno);
     return absl::OkStatus();
   }
   absl::Status MakeDirectory(const std::string& path) override {
@@ -220,26 +212,26 @@ class PosixFiles final : public Files {
       if (::mkdir(part.c_str(), 0755) != 0) {
         const int code = errno;
         // What is above it was there or has just been made: /proc and its like answer so to everybody.
-        if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return Error("mkdir", part, EROFS);
-        if (code != EEXIST) return Error("mkdir", part, code);
-        if (!IsDirectory(part)) return Error("mkdir", part, ENOTDIR);
+        if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return FileError("mkdir", part, EROFS);
+        if (code != EEXIST) return FileError("mkdir", part, code);
+        if (!IsDirectory(part)) return FileError("mkdir", part, ENOTDIR);
       }
       if (at == std::string::npos) return absl::OkStatus();
     }
   }
   absl::Status SyncDirectory(const std::string& path) override {
     const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return Error("open", path, errno);
+    if (fd < 0) return FileError("open", path, errno);
     const int failed = ::fsync(fd) != 0 ? errno : 0;
     ::close(fd);
-    return failed ? Error("fsync", path, failed) : absl::OkStatus();
+    return failed ? FileError("fsync", path, failed) : absl::OkStatus();
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override {
     std::vector<std::string> names;
     DIR* dir = ::opendir(path.c_str());
     if (dir == nullptr) {
       if (errno == ENOENT) return names;
-      return Error("list", path, errno);
+      return FileError("list", path, errno);
     }
     while (const dirent* entry = ::readdir(dir)) {
       const std::string name = entry->d_name;
@@ -252,9 +244,30 @@ class PosixFiles final : public Files {
   bool Exists(const std::string& path) const override { return ::access(path.c_str(), F_OK) == 0; }
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
     struct statvfs s {};
-    if (::statvfs(path.c_str(), &s) != 0) return Error("statvfs", path, errno);
+    if (::statvfs(path.c_str(), &s) != 0) return FileError("statvfs", path, errno);
     return Space{s.f_bavail * s.f_frsize, s.f_blocks * s.f_frsize};
   }
+
+ private:
+  const int pipe_wait_ms_;
+};
+
+// Of files that are not the system's.
+class StreamOfFile final : public InputStream {
+ public:
+  StreamOfFile(std::unique_ptr<File> file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
+  absl::StatusOr<size_t> Read(std::span<std::byte> out) override {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(out.size(), size_bytes_ - at_));
+    ATOLL_RETURN_IF_ERROR(file_->ReadAt(at_, out.first(count)));
+    at_ += count;
+    return count;
+  }
+  std::optional<uint64_t> size_bytes() const override { return size_bytes_; }
+
+ private:
+  const std::unique_ptr<File> file_;
+  const uint64_t size_bytes_;
+  uint64_t at_ = 0;
 };
 
 }  // namespace
@@ -278,18 +291,41 @@ absl::Status Files::WriteNewFile(const std::string& path, const NewFile& file, c
   return to->Sync();
 }
 
-std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }
+absl::StatusOr<std::unique_ptr<InputStream>> Files::OpenStream(const std::string& path) const {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  return std::make_unique<StreamOfFile>(std::move(file), size);
+}
+
+std::unique_ptr<Files> MakePosixFiles(int pipe_wait_ms) { return std::make_unique<PosixFiles>(pipe_wait_ms); }
 
 absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes) {
-  ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForRead(path));
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<InputStream> stream, files.OpenStream(path));
+  const uint64_t size = stream->size_bytes().value_or(0);
   if (size > limit_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path, " has ", size, " bytes; at most ", limit_bytes, " are read"));
   }
-  std::string content(size, '\0');
-  ATOLL_RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(content))));
-  return content;
+  std::string content;
+  size_t filled = 0;
+  // What says nothing of its size, or a wrong one as files of /proc do, is read until it ends.
+  for (size_t room = static_cast<size_t>(size) + 1;; room = 2 * room + kBlock) {
+    content.resize(room);
+    while (filled < room) {
+      ATOLL_ASSIGN_OR_RETURN(const size_t count,
+                             stream->Read(std::as_writable_bytes(std::span(content).subspan(filled))));
+      filled += count;
+      if (count == 0) {
+        content.resize(filled);
+        ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path, content));
+        return content;
+      }
+      if (filled > limit_bytes) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat(path, " has more than the ", limit_bytes, " bytes that are read at most"));
+      }
+    }
+  }
 }
 
 absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/hash.h"
+#include "common/base/input_stream.h"
 #include "common/base/status.h"
 
 namespace atl {
@@ -55,8 +56,11 @@ class Files {
   // AlreadyExists; after another error a part of it may be there. Here, for files in memory, it is put together there
   // first.
   virtual absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill);
-  // NotFound when absent.
+  // NotFound when absent, FailedPrecondition when it is no regular file.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
+  // The same for reading once from front to back, which pipes allow too where the file system has any
+  // (OpenPosixStream).
+  virtual absl::StatusOr<std::unique_ptr<InputStream>> OpenStream(const std::string& path) const;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // OK when already absent.
   virtual absl::Status Remove(const std::string& path) = 0;
@@ -76,10 +80,13 @@ class Files {
   virtual absl::StatusOr<Space> SpaceAt(const std::string& path) const = 0;
 };
 
-// POSIX. Thread-safe.
-std::unique_ptr<Files> MakePosixFiles();
+constexpr int kPipeWaitMs = 60'000;  // for a program that opens a named pipe for writing
 
-// Reads a whole file; ResourceExhausted when it is larger than `limit_bytes`.
+// POSIX. Thread-safe.
+std::unique_ptr<Files> MakePosixFiles(int pipe_wait_ms = kPipeWaitMs);
+
+// Reads a file, or a pipe to its end. ResourceExhausted when it holds more than `limit_bytes`, FailedPrecondition for
+// a Git LFS pointer.
 absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes);
 
 // Temp file, write, fsync, rename, fsync directory: after OK the file is whole and durable, before that the old one

@@ -3,7 +3,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/files.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
 
@@ -64,18 +64,14 @@ void AppendHelpLine(const std::string& left, const std::string& help, std::strin
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
-  const absl::Status unread = absl::NotFoundError(absl::StrCat(
-      "cannot read the configuration file '", path, "'; name a file that is there and that this user may read"));
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return unread;
-  std::string text(kMaxConfigFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return unread;  // as of a directory
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kMaxConfigFileBytes) {
+  absl::StatusOr<std::string> text = ReadWholeFile(*MakePosixFiles(), path, kMaxConfigFileBytes);
+  if (text.ok()) return text;
+  if (absl::IsResourceExhausted(text.status())) {
     return absl::InvalidArgumentError(absl::StrCat("the configuration file '", path, "' is larger than 1 MiB"));
   }
-  return text;
+  return absl::NotFoundError(absl::StrCat("cannot read the configuration file '", path,
+                                          "'; name a file that is there and that this user may read (",
+                                          text.status().message(), ")"));
 }
 
 }  // namespace
