@@ -1,13 +1,10 @@
-// Byte-pair encoding by counting (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"):
-// the most frequent pair of neighbours becomes a piece, again and again. Everything is counted in whole numbers and
-// walked in a fixed order, so the same text gives the same model on every machine.
+// Text -> words with counts -> pieces -> the file of a SentencePiece model.
 #include <algorithm>
-#include <map>
-#include <queue>
-#include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
+#include "common/text/bpe_trainer.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
@@ -15,14 +12,12 @@
 namespace atl {
 namespace {
 
-constexpr uint32_t kReserved = 3 + 256;        // <unk>, <s>, </s> and the bytes
-constexpr double kCharacterCoverage = 0.9995;  // rarer characters are left to the bytes
-constexpr size_t kPieceCharacters = 16;
+constexpr uint32_t kReserved = 3 + 256;             // <unk>, <s>, </s> and the bytes
+constexpr double kCharacterCoverage = 0.9995;       // rarer characters are left to the bytes
 constexpr size_t kWordBytes = 256;                  // longer stretches without a space are cut
 constexpr size_t kDistinctWords = size_t{1} << 21;  // further ones are not learnt from
 
 using WordCounts = std::unordered_map<std::string, uint64_t>;
-using Pair = std::pair<uint32_t, uint32_t>;
 
 enum class CharacterClass { kSpace, kBreak, kDigit, kLetter, kOther };
 
@@ -48,7 +43,16 @@ class WordCounter {
     }
     if (begin < text.size()) Add(text, begin, text.size());
   }
-  const WordCounts& counts() const { return counts_; }
+  // The words so far, in no particular order; the counter is empty afterwards.
+  std::vector<CountedWord> Take() {
+    std::vector<CountedWord> words;
+    words.reserve(counts_.size());
+    while (!counts_.empty()) {
+      auto node = counts_.extract(counts_.begin());
+      words.push_back({std::move(node.key()), node.mapped()});
+    }
+    return words;
+  }
 
  private:
   static bool Boundary(const std::string& text, size_t begin, size_t at) {
@@ -82,159 +86,24 @@ class WordCounter {
   WordCounts counts_;
 };
 
-struct Word {
-  std::vector<uint32_t> symbols;
-  uint64_t count = 0;
-};
-
-// A pair as it was when it was pushed; stale when the count has changed since.
-struct Candidate {
-  uint64_t count = 0;
-  Pair pair;
-  bool operator<(const Candidate& other) const {  // top: most frequent, then the earliest symbols
-    return count < other.count || (count == other.count && pair > other.pair);
-  }
-};
-
-class BpeTrainer {
- public:
-  // Symbols begin as `characters`; words are split into them, other characters end a stretch.
-  BpeTrainer(const WordCounts& counts, const std::vector<std::string>& characters) {
-    for (const std::string& character : characters) SymbolOf(character);
-    const std::map<std::string, uint64_t> ordered(counts.begin(), counts.end());
-    for (const auto& [word, count] : ordered) AddWord(word, count);
-    for (size_t i = 0; i < words_.size(); ++i) CountPairs(i);
-    for (const auto& [pair, place] : pairs_) queue_.push(Candidate{place.count, pair});
-  }
-
-  // At most `wanted` new pieces, in order of their making.
-  std::vector<std::string> Run(size_t wanted) {
-    std::vector<std::string> made;
-    while (made.size() < wanted && !queue_.empty()) {
-      const Candidate best = queue_.top();
-      queue_.pop();
-      const auto place = pairs_.find(best.pair);
-      if (place == pairs_.end() || place->second.count != best.count || best.count < 2) continue;
-      const std::string text = texts_[best.pair.first] + texts_[best.pair.second];
-      if (lengths_[best.pair.first] + lengths_[best.pair.second] > kPieceCharacters) {
-        pairs_.erase(place);
-        continue;
-      }
-      const bool is_new = ids_.find(text) == ids_.end();
-      Join(best.pair, SymbolOf(text));
-      if (is_new) made.push_back(text);
-    }
-    return made;
-  }
-
- private:
-  struct Place {
-    uint64_t count = 0;
-    std::vector<uint32_t> words;  // that hold or held the pair, possibly more than once
-  };
-  static constexpr uint32_t kGap = UINT32_MAX;  // a character outside the vocabulary
-
-  uint32_t SymbolOf(const std::string& text) {
-    const auto [found, is_new] = ids_.emplace(text, static_cast<uint32_t>(texts_.size()));
-    if (is_new) {
-      texts_.push_back(text);
-      size_t characters = 0;
-      for (size_t at = 0; at < text.size(); at += Utf8Length(text[at])) ++characters;
-      lengths_.push_back(characters);
-    }
-    return found->second;
-  }
-
-  void AddWord(const std::string& text, uint64_t count) {
-    Word word{{}, count};
-    for (size_t at = 0; at < text.size(); at += Utf8Length(text[at])) {
-      const auto found = ids_.find(text.substr(at, Utf8Length(text[at])));
-      word.symbols.push_back(found == ids_.end() ? kGap : found->second);
-    }
-    if (word.symbols.size() > 1) words_.push_back(std::move(word));
-  }
-
-  void CountPairs(size_t index) {
-    const Word& word = words_[index];
-    for (size_t i = 0; i + 1 < word.symbols.size(); ++i) Change(word, i, index, true);
-  }
-
-  // Adds or takes away the pair at symbols i, i + 1 of a word.
-  void Change(const Word& word, size_t i, size_t index, bool add) {
-    const Pair pair(word.symbols[i], word.symbols[i + 1]);
-    if (pair.first == kGap || pair.second == kGap) return;
-    if (!add) {
-      const auto found = pairs_.find(pair);
-      if (found == pairs_.end()) return;  // too long a piece: no longer counted
-      found->second.count -= std::min(found->second.count, word.count);
-      changed_.insert(pair);
-      return;
-    }
-    Place& place = pairs_[pair];
-    place.count += word.count;
-    if (place.words.empty() || place.words.back() != index) place.words.push_back(static_cast<uint32_t>(index));
-    changed_.insert(pair);
-  }
-
-  // Replaces the pair by one symbol wherever it stands.
-  void Join(const Pair& pair, uint32_t symbol) {
-    std::vector<uint32_t> where = std::move(pairs_[pair].words);
-    std::sort(where.begin(), where.end());
-    where.erase(std::unique(where.begin(), where.end()), where.end());
-    changed_.clear();
-    for (const uint32_t index : where) JoinIn(words_[index], index, pair, symbol);
-    pairs_.erase(pair);
-    for (const Pair& changed : changed_) {
-      const auto found = pairs_.find(changed);
-      if (found == pairs_.end()) continue;
-      if (found->second.count == 0) {
-        pairs_.erase(found);
-      } else {
-        queue_.push(Candidate{found->second.count, changed});
-      }
-    }
-  }
-
-  void JoinIn(Word& word, uint32_t index, const Pair& pair, uint32_t symbol) {
-    std::vector<uint32_t> joined;
-    for (size_t i = 0; i < word.symbols.size(); ++i) {
-      const bool here =
-          i + 1 < word.symbols.size() && word.symbols[i] == pair.first && word.symbols[i + 1] == pair.second;
-      joined.push_back(here ? symbol : word.symbols[i]);
-      if (here) ++i;
-    }
-    if (joined.size() == word.symbols.size()) return;
-    for (size_t i = 0; i + 1 < word.symbols.size(); ++i) Change(word, i, index, false);
-    word.symbols = std::move(joined);
-    for (size_t i = 0; i + 1 < word.symbols.size(); ++i) Change(word, i, index, true);
-  }
-
-  std::vector<std::string> texts_;
-  std::vector<size_t> lengths_;  // in characters
-  std::unordered_map<std::string, uint32_t> ids_;
-  std::vector<Word> words_;
-  std::map<Pair, Place> pairs_;
-  std::set<Pair> changed_;
-  std::priority_queue<Candidate> queue_;
-};
-
 // The most frequent characters that make up kCharacterCoverage of the text, at most `limit`; most frequent first.
-std::vector<std::string> CommonCharacters(const WordCounts& counts, size_t limit) {
-  std::map<std::string, uint64_t> characters;
+std::vector<std::string> CommonCharacters(const std::vector<CountedWord>& words, size_t limit) {
+  std::unordered_map<char32_t, uint64_t> counts;
   uint64_t total = 0;
-  for (const auto& [word, count] : counts) {
-    for (size_t at = 0; at < word.size(); at += Utf8Length(word[at])) {
-      characters[word.substr(at, Utf8Length(word[at]))] += count;
-      total += count;
+  for (const CountedWord& word : words) {
+    for (size_t at = 0; at < word.text.size(); at += Utf8Length(word.text[at])) {
+      counts[Utf8At(word.text, at)] += word.count;
+      total += word.count;
     }
   }
-  std::vector<std::pair<std::string, uint64_t>> ordered(characters.begin(), characters.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::pair<char32_t, uint64_t>> ordered(counts.begin(), counts.end());
+  std::sort(ordered.begin(), ordered.end(),
+            [](const auto& a, const auto& b) { return std::tie(b.second, a.first) < std::tie(a.second, b.first); });
   std::vector<std::string> out;
   uint64_t covered = 0;
   for (const auto& [character, count] : ordered) {
     if (out.size() == limit || static_cast<double>(covered) >= kCharacterCoverage * static_cast<double>(total)) break;
-    out.push_back(character);
+    AppendUtf8(character, out.emplace_back());
     covered += count;
   }
   return out;
@@ -268,11 +137,17 @@ absl::StatusOr<std::string> TrainSentencePiece(const SentencePieceTraining& opti
     }
     counter.Count(text);
   }
-  if (counter.counts().empty()) return absl::FailedPreconditionError("there is no text to train a tokenizer on");
+  std::vector<CountedWord> words = counter.Take();
+  if (words.empty()) return absl::FailedPreconditionError("there is no text to train a tokenizer on");
   const size_t slots = options.vocab_size - kReserved;
-  const std::vector<std::string> characters = CommonCharacters(counter.counts(), slots / 2);
+  const std::vector<std::string> characters = CommonCharacters(words, slots / 2);
   const size_t wanted = slots - characters.size();
-  const std::vector<std::string> merges = BpeTrainer(counter.counts(), characters).Run(wanted);
+  const auto progress = [&](size_t made) {
+    if (options.progress) options.progress(made, wanted);
+  };
+  progress(0);
+  BpeTrainer trainer(std::move(words), characters);
+  const std::vector<std::string> merges = trainer.Run(wanted, progress);
   if (merges.size() < wanted) {
     return absl::FailedPreconditionError(absl::StrCat("the text is too small for a vocabulary of ", options.vocab_size,
                                                       " pieces; it gives at most ",

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/hash.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"
 #include "tests/unit/common/text/sentencepiece_reference.h"
@@ -128,6 +129,12 @@ TEST_F(Trained, SameTextSameModel) {
   const std::string text = MadeUpText(4, 20000);
   EXPECT_EQ(*Train(text, 800), *Train(text, 800));
   EXPECT_NE(*Train(text, 800), *Train(MadeUpText(5, 20000), 800));
+}
+
+// A model is made again from the same text by whoever needs it; versions of this program must agree on it.
+TEST_F(Trained, ModelStaysTheSameFromVersionToVersion) {
+  EXPECT_EQ(Sha256Of(AsBytes(*Train(MadeUpText(6, 30000), 1000))).Hex(),
+            "57f40456c6cc400565241011fa7b226d9f2b5aa009a65ebc2df0b86193d16160");
 }
 
 // About as good as the library's own trainer on the same text.
