@@ -208,16 +208,23 @@ void AddPrepare(CLI::App& data, Command& command) {
   CLI::App& app = *data.add_subcommand("prepare", "make token shards and a manifest from text");
   const auto o = MakeOptions<DataPrepareOptions>();
   const auto no_eot = MakeOptions<bool>();
-  app.add_option("inputs", o->inputs, ".txt, .jsonl or .jsonl.zst files")->required()->type_name("FILE...");
+  app.add_option("inputs", o->inputs, ".txt and .jsonl files, also .gz or .zst; - for standard input")
+      ->required()
+      ->type_name("FILE...");
   app.add_option("--out", o->output, "directory of the corpus")->required()->type_name("DIR");
   app.add_option("--name", o->name, "of the corpus; default: the directory's name")->type_name("NAME");
   app.add_option("--tokenizer", o->tokenizer, "bytes, or a SentencePiece model file")->type_name("bytes|FILE");
   AddWhole(app, "--train-tokenizer", o->train_tokenizer, "train a SentencePiece model of so many tokens",
            kLeastTrainedVocabulary, static_cast<uint32_t>(kSentencePieces))
       ->type_name("VOCAB");
-  app.add_option("--field", o->field, "field of .jsonl objects that holds the text")
+  app.add_option("--format", o->format, "of inputs whose names do not say it, as pipes")
+      ->check(CLI::IsMember({"auto", "txt", "jsonl"}))
+      ->type_name("auto|txt|jsonl")
+      ->capture_default_str();
+  app.add_option("--field", o->field, "field of .jsonl objects that holds the text; a.b for one in an object")
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_flag("--skip-bad", o->skip_bad, "leave bad documents out and count them");
   app.add_option("--text-split", o->text_split, "what is one document in a .txt file")
       ->check(CLI::IsMember({"pieces", "file", "paragraphs", "lines"}))
       ->type_name("pieces|file|paragraphs|lines")

@@ -15,12 +15,14 @@
 namespace atl::cli {
 
 struct DataPrepareOptions {
-  std::vector<std::string> inputs;            // .txt, .jsonl, .jsonl.zst; at least one
+  std::vector<std::string> inputs;            // files or pipes, "-" for standard input; at least one
   std::string output;                         // --out DIR
   std::string name;                           // --name; empty: the last part of `output`
   std::string tokenizer;                      // --tokenizer: "bytes" (also when empty) or a SentencePiece model file
   uint32_t train_tokenizer = 0;               // --train-tokenizer VOCAB; 0: do not; not together with a tokenizer file
-  std::string field = "text";                 // --field of .jsonl objects
+  std::string field = "text";                 // --field of JSON objects; a.b for one in an object
+  std::string format = "auto";                // --format auto|txt|jsonl; auto: by the names of the inputs
+  bool skip_bad = false;                      // --skip-bad: leave bad documents out and count them
   std::string text_split = "pieces";          // --text-split pieces|file|paragraphs|lines, for .txt
   bool append_eot = true;                     // --eot / --no-eot
   double held_out = 0.05;                     // --held-out FRACTION in [0, 1)

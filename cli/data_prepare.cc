@@ -1,6 +1,7 @@
 // atoll data prepare: text files -> token shards and a manifest. Two passes over the input when a tokenizer is trained
 // (its sample first), one otherwise. Memory: one document, one block a split, the tokenizer.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -26,18 +27,31 @@ absl::StatusOr<TextSplit> ParseTextSplit(const std::string& name) {
       absl::StrCat("--text-split is \"", name, "\"; it must be pieces, file, paragraphs or lines"));
 }
 
+absl::StatusOr<DocumentFormat> ParseFormat(const std::string& name) {
+  if (name == "auto") return DocumentFormat::kByName;
+  if (name == "txt") return DocumentFormat::kText;
+  if (name == "jsonl") return DocumentFormat::kJsonLines;
+  return absl::InvalidArgumentError(absl::StrCat("--format is \"", name, "\"; it must be auto, txt or jsonl"));
+}
+
 // All documents of all inputs, one after the other.
 class AllDocuments {
  public:
   AllDocuments(const Files& files, const std::vector<std::string>& paths, DocumentOptions options)
       : files_(files), paths_(paths), options_(std::move(options)) {}
 
-  // Opens every input once, so that a wrong name is found before hours of work; sums their sizes.
+  // Opens every input once, so that a wrong name is found before hours of work; sums their sizes. Pipes stay open.
   absl::Status Check() {
-    total_bytes_ = 0;
-    for (const std::string& path : paths_) {
-      ATOLL_ASSIGN_OR_RETURN(const auto reader, OpenDocuments(files_, path, options_));
-      total_bytes_ += reader->file_bytes();
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      ATOLL_ASSIGN_OR_RETURN(auto reader, OpenDocuments(files_, paths_[i], options_));
+      if (const auto size = reader->file_bytes()) {
+        total_bytes_ += *size;
+        const absl::Status begins = reader->Probe();
+        if (!absl::IsInvalidArgument(begins) || !options_.on_bad) ATOLL_RETURN_IF_ERROR(begins);
+      } else {
+        pipes_.emplace(i, std::move(reader));
+        first_pipe_ = first_pipe_.empty() ? paths_[i] : first_pipe_;
+      }
     }
     return absl::OkStatus();
   }
@@ -45,26 +59,62 @@ class AllDocuments {
   absl::StatusOr<bool> Next(std::string& text) {
     for (;;) {
       if (reader_ == nullptr) {
-        if (next_path_ == paths_.size()) return false;
-        ATOLL_ASSIGN_OR_RETURN(reader_, OpenDocuments(files_, paths_[next_path_++], options_));
+        if (next_ == paths_.size()) return false;
+        ATOLL_RETURN_IF_ERROR(OpenNext());
       }
-      ATOLL_ASSIGN_OR_RETURN(const bool more, reader_->Next(text));
-      if (more) return true;
-      finished_bytes_ += reader_->file_bytes();
+      auto more = reader_->Next(text);
+      if (absl::IsInvalidArgument(more.status())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(more.status().message(), " (--skip-bad leaves bad documents out and counts them)"));
+      }
+      if (!more.ok() || *more) return more;
+      finished_bytes_ += reader_->position_bytes();
+      repaired_ += reader_->repaired_documents();
       reader_.reset();
     }
   }
   uint64_t done_bytes() const { return finished_bytes_ + (reader_ ? reader_->position_bytes() : 0); }
-  uint64_t total_bytes() const { return total_bytes_; }
+  // 0 when an input is a pipe: then there is no telling.
+  uint64_t total_bytes() const { return first_pipe_.empty() ? total_bytes_ : 0; }
+  const std::string& first_pipe() const { return first_pipe_; }  // empty when there is none
+  uint64_t repaired_documents() const { return repaired_; }      // of the inputs that were read to their end
 
  private:
+  absl::Status OpenNext() {
+    if (const auto pipe = pipes_.find(next_); pipe != pipes_.end()) {
+      reader_ = std::move(pipe->second);
+    } else {
+      ATOLL_ASSIGN_OR_RETURN(reader_, OpenDocuments(files_, paths_[next_], options_));
+    }
+    ++next_;
+    return absl::OkStatus();
+  }
+
   const Files& files_;
   const std::vector<std::string>& paths_;
   DocumentOptions options_;
+  std::map<size_t, std::unique_ptr<DocumentReader>> pipes_;  // not read yet
+  std::string first_pipe_;
   std::unique_ptr<DocumentReader> reader_;
-  size_t next_path_ = 0;
-  uint64_t finished_bytes_ = 0, total_bytes_ = 0;
+  size_t next_ = 0;
+  uint64_t finished_bytes_ = 0, total_bytes_ = 0, repaired_ = 0;
 };
+
+// Documents that were left out: all are counted, the first are shown.
+struct LeftOut {
+  static constexpr uint64_t kShown = 5;
+  std::ostream& talk;
+  uint64_t count = 0;
+  void Add(const absl::Status& why) {
+    if (++count <= kShown) talk << "left out: " << why.message() << "\n";
+    if (count == kShown) talk << "left out: further ones are counted only\n";
+  }
+};
+
+void Show(ProgressLine& progress, uint64_t done, uint64_t total, const std::string& note) {
+  if (total == 0) return progress.UpdateWithoutEnd(done, note);
+  progress.Update(done, total, note);
+}
 
 // A tokenizer trained on the documents that SplitOf leaves to training.
 absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, const DataPrepareOptions& options,
@@ -73,6 +123,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, cons
   SentencePieceTraining training;
   training.vocab_size = options.train_tokenizer;
   ProgressLine progress(talk, "reading text for the tokenizer", options.talk_is_terminal, options.quiet);
+  ProgressLine making(talk, "making the vocabulary", options.talk_is_terminal, options.quiet);
+  training.progress = [&](uint64_t made, uint64_t wanted) { making.Update(made, wanted); };
   absl::Status fault;
   const auto source = [&](std::string& text) {
     // Held-out documents are kept from the tokenizer as well.
@@ -96,7 +148,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOption
     if (!options.tokenizer.empty()) {
       return absl::InvalidArgumentError("--tokenizer and --train-tokenizer exclude each other");
     }
-    AllDocuments documents(files, options.inputs, reading);
+    DocumentOptions silent = reading;  // what is left out is told when the text is tokenized
+    if (silent.on_bad) silent.on_bad = [](const absl::Status&) {};
+    AllDocuments documents(files, options.inputs, silent);
     return TrainOn(documents, options, talk);
   }
   if (options.tokenizer.empty() || options.tokenizer == "bytes") return MakeByteTokenizer();
@@ -140,8 +194,7 @@ CorpusWriterOptions WriterOptions(const DataPrepareOptions& options, const Token
 }
 
 absl::Status CheckPrepare(const DataPrepareOptions& options) {
-  if (options.inputs.empty())
-    return absl::InvalidArgumentError("no input; give one or more .txt, .jsonl or .jsonl.zst files");
+  if (options.inputs.empty()) return absl::InvalidArgumentError("no input; give one or more .txt or .jsonl files");
   if (options.output.empty()) return absl::InvalidArgumentError("no output directory; give one with --out");
   if (!(options.held_out >= 0 && options.held_out < 1)) {
     return absl::InvalidArgumentError(
@@ -175,7 +228,7 @@ absl::StatusOr<uint64_t> WriteDocuments(AllDocuments& documents, const Tokenizer
     ATOLL_ASSIGN_OR_RETURN(const bool more, documents.Next(text));
     const auto note = [&] { return HumanCount(tokens) + " tokens"; };
     if (!more) {
-      progress.Update(documents.total_bytes(), documents.total_bytes(), note());
+      progress.Update(1, 1, note());
       return changed;
     }
     ids.clear();
@@ -185,26 +238,24 @@ absl::StatusOr<uint64_t> WriteDocuments(AllDocuments& documents, const Tokenizer
     tokens += ids.size();
     changed += Keeps(tokenizer, text, ids) ? 0 : 1;
     // The file is read ahead of its documents: all of it is done only behind the last one.
-    progress.Update(std::min(documents.done_bytes(), documents.total_bytes() - 1), documents.total_bytes(), note());
+    const uint64_t total = documents.total_bytes();
+    Show(progress, total == 0 ? documents.done_bytes() : std::min(documents.done_bytes(), total - 1), total, note());
   }
 }
 
-absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
+absl::StatusOr<DocumentOptions> ReadingOf(const DataPrepareOptions& options, LeftOut& left_out) {
   DocumentOptions reading;
   reading.json_field = options.field;
   ATOLL_ASSIGN_OR_RETURN(reading.text_split, ParseTextSplit(options.text_split));
-  AllDocuments documents(files, options.inputs, reading);
-  ATOLL_RETURN_IF_ERROR(documents.Check());
-  ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(options, files, reading, talk));
-  ATOLL_ASSIGN_OR_RETURN(const auto writer,
-                         CorpusWriter::Create(files, options.output, WriterOptions(options, *tokenizer)));
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t changed, WriteDocuments(documents, *tokenizer, options, *writer, talk));
-  if (!options.quiet) talk << "measuring the bigram baseline and publishing\n";
-  ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, writer->Finish());
-  PrintSummary(options.output, manifest, options.json, out);
-  if (const std::string folder = LastPart(options.output); folder != manifest.name) {
-    talk << "coordinator and workers look for this corpus as " << manifest.name
-         << " below their --data-root; this folder is called " << folder << "\n";
+  ATOLL_ASSIGN_OR_RETURN(reading.format, ParseFormat(options.format));
+  if (options.skip_bad) reading.on_bad = [&left_out](const absl::Status& why) { left_out.Add(why); };
+  return reading;
+}
+
+void TellChanges(const AllDocuments& documents, const CorpusManifest& manifest, uint64_t changed, std::ostream& talk) {
+  if (documents.repaired_documents() > 0) {
+    talk << documents.repaired_documents()
+         << " documents held half of a surrogate pair, which no UTF-8 has; U+FFFD stands in its place\n";
   }
   if (changed > 0) {
     talk << "the tokenizer does not keep all of the text: " << changed << " of "
@@ -212,6 +263,31 @@ absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std:
          << " documents would not be the same again; bits per byte are reckoned over all their bytes, those that no "
             "token tells included (docs/formats/corpus.md)\n";
   }
+}
+
+absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
+  LeftOut left_out{talk};
+  ATOLL_ASSIGN_OR_RETURN(const DocumentOptions reading, ReadingOf(options, left_out));
+  AllDocuments documents(files, options.inputs, reading);
+  ATOLL_RETURN_IF_ERROR(documents.Check());
+  if (options.train_tokenizer > 0 && !documents.first_pipe().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(documents.first_pipe(),
+                                                   " is a pipe, and --train-tokenizer reads its input twice; write it "
+                                                   "to a file first, or give --tokenizer"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(options, files, reading, talk));
+  ATOLL_ASSIGN_OR_RETURN(const auto writer,
+                         CorpusWriter::Create(files, options.output, WriterOptions(options, *tokenizer)));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t changed, WriteDocuments(documents, *tokenizer, options, *writer, talk));
+  if (!options.quiet) talk << "measuring the bigram baseline and publishing\n";
+  ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, writer->Finish());
+  PrintSummary(options.output, manifest, options.json, out,
+               options.skip_bad ? std::optional(left_out.count) : std::nullopt);
+  if (const std::string folder = LastPart(options.output); folder != manifest.name) {
+    talk << "coordinator and workers look for this corpus as " << manifest.name
+         << " below their --data-root; this folder is called " << folder << "\n";
+  }
+  TellChanges(documents, manifest, changed, talk);
   return absl::OkStatus();
 }
 

@@ -58,9 +58,16 @@ nlohmann::ordered_json SummaryJson(const std::string& directory, const CorpusMan
   return root;
 }
 
-void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out) {
-  if (!json) return PrintTable(directory, manifest, out);
-  out << SummaryJson(directory, manifest).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out,
+                  std::optional<uint64_t> left_out) {
+  if (!json) {
+    PrintTable(directory, manifest, out);
+    if (left_out) out << "\nleft out: " << HumanCount(*left_out) << " bad documents\n";
+    return;
+  }
+  nlohmann::ordered_json root = SummaryJson(directory, manifest);
+  if (left_out) root["left_out_documents"] = *left_out;
+  out << root.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace atl::cli

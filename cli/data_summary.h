@@ -3,6 +3,7 @@
 #define ATOLL_CLI_DATA_SUMMARY_H_
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -14,8 +15,10 @@ namespace atl::cli {
 // held_out: {documents, tokens, text_bytes, bytes_per_token, shards}}, bigram?{perplexity, bits_per_byte}.
 nlohmann::ordered_json SummaryJson(const std::string& directory, const CorpusManifest& manifest);
 
-// The object and a newline, or the table.
-void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out);
+// The object and a newline, or the table. With `left_out`, also the number of documents that were left out
+// (left_out_documents).
+void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out,
+                  std::optional<uint64_t> left_out = std::nullopt);
 
 }  // namespace atl::cli
 

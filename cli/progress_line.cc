@@ -17,6 +17,14 @@ ProgressLine::~ProgressLine() {
   if (terminal_ && printed_percent_ >= 0) talk_ << "\r\033[K" << std::flush;
 }
 
+void ProgressLine::UpdateWithoutEnd(uint64_t done_bytes, const std::string& note) {
+  if (quiet_ || done_bytes < next_bytes_) return;
+  next_bytes_ = terminal_ ? done_bytes + (uint64_t{16} << 20) : 2 * done_bytes;
+  printed_percent_ = 0;
+  const std::string text = what_ + ": " + HumanBytes(done_bytes) + (note.empty() ? "" : ", ") + note;
+  talk_ << (terminal_ ? "\r\033[K" : "") << text << (terminal_ ? "" : "\n") << std::flush;
+}
+
 void ProgressLine::Update(uint64_t done, uint64_t total, const std::string& note) {
   if (quiet_) return;
   const int percent =

@@ -18,6 +18,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
   // Prints when a whole per cent (terminal) or ten (otherwise) has been passed. `note` goes behind the bar.
   void Update(uint64_t done, uint64_t total, const std::string& note = "");
+  // The same where the end is unknown: prints the bytes done, whenever they have doubled (terminal: every 16 MiB).
+  void UpdateWithoutEnd(uint64_t done_bytes, const std::string& note = "");
 
  private:
   std::ostream& talk_;
@@ -25,6 +27,7 @@ class ProgressLine {
   bool terminal_;
   bool quiet_;
   int printed_percent_ = -1;
+  uint64_t next_bytes_ = uint64_t{16} << 20;
 };
 
 // "12.0 MB": decimal units, three digits.

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "common/text/byte_source.h"
+#include "common/text/json_field.h"
 #include "common/text/utf8.h"
 
 namespace atl {
 namespace {
 
 constexpr size_t kPieceMinBytes = 4096, kPieceMaxBytes = 8192;
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 // The stream with a window that is filled on demand.
 class Window {
@@ -25,13 +21,15 @@ class Window {
   absl::Status Fill(size_t bytes) {
     while (!ended_ && unread() < bytes) {
       Compact();
-      ATOLL_ASSIGN_OR_RETURN(const bool more, source_->Read(buffer_));
-      ended_ = !more;
+      const auto more = source_->Read(buffer_);
+      broken_ = !more.ok();
+      if (!more.ok()) return more.status();
+      ended_ = !*more;
     }
     return absl::OkStatus();
   }
   // Bytes up to and including the next '\n' from unread position `from` on, all of the rest at the end of the stream.
-  // InvalidArgument beyond kDocumentBytes.
+  // OutOfRange beyond kDocumentBytes.
   absl::StatusOr<size_t> LineFrom(size_t from) {
     for (size_t searched = from;;) {
       const size_t found = buffer_.find('\n', at_ + searched);
@@ -44,15 +42,25 @@ class Window {
   }
   absl::Status CheckSize(size_t bytes) const {
     if (bytes <= kDocumentBytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": the document that begins in line ", line_,
-                                                   " has more than the ", kDocumentBytes,
-                                                   " bytes that are read at once"));
+    return absl::OutOfRangeError(absl::StrCat(path_, ": the document that begins in line ", line_,
+                                              " has more than the ", kDocumentBytes, " bytes that are read at once"));
   }
   std::string Take(size_t bytes) {
     std::string out = buffer_.substr(at_, bytes);
     line_ += static_cast<uint64_t>(std::count(out.begin(), out.end(), '\n'));
     at_ += bytes;
     return out;
+  }
+  void DropUnread() { (void)Take(unread()); }
+  // Leaves out the rest of the line, however long it is.
+  absl::Status DropLine() {
+    for (;;) {
+      const size_t found = buffer_.find('\n', at_);
+      at_ = found == std::string::npos ? buffer_.size() : found + 1;
+      if (found != std::string::npos) ++line_;
+      if (found != std::string::npos || ended_) return absl::OkStatus();
+      ATOLL_RETURN_IF_ERROR(Fill(1));
+    }
   }
   char At(size_t i) const { return buffer_[at_ + i]; }
   size_t FindLast(const std::string& what, size_t before) const {
@@ -61,6 +69,7 @@ class Window {
   }
   size_t unread() const { return buffer_.size() - at_; }
   bool ended() const { return ended_; }
+  bool broken() const { return broken_; }  // the stream cannot go on
   uint64_t line() const { return line_; }  // of the first unread byte, from 1
   const std::string& path() const { return path_; }
   const ByteSource& source() const { return *source_; }
@@ -76,16 +85,38 @@ class Window {
   std::string buffer_;
   size_t at_ = 0;
   uint64_t line_ = 1;
-  bool ended_ = false;
+  bool ended_ = false, broken_ = false;
 };
 
 class WindowReader : public DocumentReader {
  public:
-  explicit WindowReader(Window window) : window_(std::move(window)) {}
+  WindowReader(Window window, const DocumentOptions& options) : window_(std::move(window)), options_(options) {}
+  absl::StatusOr<bool> Next(std::string& text) override {
+    for (;;) {
+      auto more = Take(text);
+      if (absl::IsOutOfRange(more.status())) {  // too long: reported as all bad input is
+        const absl::Status dropped = options_.on_bad ? Drop() : absl::OkStatus();
+        more = dropped.ok() ? absl::InvalidArgumentError(more.status().message()) : dropped;
+      }
+      if (absl::IsInvalidArgument(more.status()) && options_.on_bad) {
+        options_.on_bad(more.status());
+        if (window_.broken()) return false;
+        continue;
+      }
+      if (!more.ok() || !*more || !text.empty()) return more;
+    }
+  }
+  absl::Status Probe() override { return file_bytes() ? window_.Fill(1) : absl::OkStatus(); }
+  uint64_t repaired_documents() const override { return repaired_; }
   uint64_t position_bytes() const override { return window_.source().position_bytes(); }
-  uint64_t file_bytes() const override { return window_.source().file_bytes(); }
+  std::optional<uint64_t> file_bytes() const override { return window_.source().file_bytes(); }
 
  protected:
+  // The next document, which may be empty or bad; false at the end.
+  virtual absl::StatusOr<bool> Take(std::string& text) = 0;
+  // Leaves out a document that is too long.
+  virtual absl::Status Drop() { return window_.DropLine(); }
+
   absl::Status Bad(uint64_t line, const std::string& what) const {
     return absl::InvalidArgumentError(absl::StrCat(window_.path(), ", line ", line, ": ", what));
   }
@@ -96,70 +127,69 @@ class WindowReader : public DocumentReader {
     const auto breaks = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(bad), '\n');
     const size_t line_begin = bad == 0 ? std::string::npos : text.rfind('\n', bad - 1);
     const size_t column = line_begin == std::string::npos ? bad : bad - line_begin - 1;
+    const bool utf16 = line == 1 && bad == 0 && (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"));
     return Bad(line + static_cast<uint64_t>(breaks),
-               absl::StrCat("byte ", column + 1, " is not valid UTF-8; convert the file to UTF-8 first"));
+               absl::StrCat("byte ", column + 1, " is not valid UTF-8; convert the file to UTF-8 first",
+                            utf16 ? ": iconv -f UTF-16 -t UTF-8" : ""));
   }
   Window window_;
+  const DocumentOptions options_;
+  uint64_t repaired_ = 0;
 };
 
 // One JSON object a line. Empty lines are skipped.
 class JsonLines final : public WindowReader {
  public:
-  JsonLines(Window window, std::string field) : WindowReader(std::move(window)), field_(std::move(field)) {}
-
-  absl::StatusOr<bool> Next(std::string& text) override {
-    for (;;) {
-      ATOLL_RETURN_IF_ERROR(window_.Fill(1));
-      if (window_.unread() == 0) return false;
-      ATOLL_ASSIGN_OR_RETURN(const size_t size, window_.LineFrom(0));
-      const uint64_t number = window_.line();
-      const std::string line = window_.Take(size);
-      if (line.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-      ATOLL_RETURN_IF_ERROR(CheckUtf8(line, number));
-      ATOLL_RETURN_IF_ERROR(Parse(line, number, text));
-      if (!text.empty()) return true;
-    }
-  }
+  JsonLines(Window window, const DocumentOptions& options)
+      : WindowReader(std::move(window), options), field_(options.json_field) {}
 
  private:
-  absl::Status Parse(const std::string& line, uint64_t number, std::string& text) const {
-    uint32_t named = 0;  // parse() keeps the last of several without a word
-    const auto count = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& key) {
-      named += depth == 1 && event == nlohmann::json::parse_event_t::key && key == field_ ? 1 : 0;
-      return true;
-    };
-    const nlohmann::json value = nlohmann::json::parse(line, count, /*allow_exceptions=*/false);
-    if (value.is_discarded()) return Bad(number, "is not valid JSON");
-    if (!value.is_object()) return Bad(number, "is no JSON object");
-    const auto field = value.find(field_);
-    if (named > 1) return Bad(number, absl::StrCat("has field \"", field_, "\" ", named, " times; once is enough"));
-    if (field == value.end()) return Bad(number, absl::StrCat("has no field \"", field_, "\"; name it with --field"));
-    if (!field->is_string()) return Bad(number, absl::StrCat("field \"", field_, "\" is no string"));
-    text = field->get<std::string>();
-    return absl::OkStatus();
+  absl::StatusOr<bool> Take(std::string& text) override {
+    text.clear();
+    ATOLL_RETURN_IF_ERROR(window_.Fill(1));
+    if (window_.unread() == 0) return false;
+    ATOLL_ASSIGN_OR_RETURN(const size_t size, window_.LineFrom(0));
+    const uint64_t number = window_.line();
+    const std::string line = window_.Take(size);
+    if (line.find_first_not_of(" \t\r\n") == std::string::npos) return true;
+    ATOLL_RETURN_IF_ERROR(CheckUtf8(line, number));
+    auto value = field_.Of(line);
+    if (!value.ok()) return Bad(number, std::string(value.status().message()));
+    repaired_ += value->repaired ? 1 : 0;
+    text = std::move(value->text);
+    return true;
   }
-  std::string field_;
+  JsonField field_;
 };
 
 // Plain text, cut as TextSplit says.
 class PlainText final : public WindowReader {
  public:
-  PlainText(Window window, TextSplit split) : WindowReader(std::move(window)), split_(split) {}
+  PlainText(Window window, const DocumentOptions& options)
+      : WindowReader(std::move(window), options), split_(options.text_split) {}
 
-  absl::StatusOr<bool> Next(std::string& text) override {
+ private:
+  absl::StatusOr<bool> Take(std::string& text) override {
+    text.clear();
+    ATOLL_RETURN_IF_ERROR(window_.Fill(1));
+    if (window_.unread() == 0) return false;
+    ATOLL_ASSIGN_OR_RETURN(const size_t size, Size());
+    const uint64_t line = window_.line();
+    std::string taken = window_.Take(size);
+    ATOLL_RETURN_IF_ERROR(CheckUtf8(taken, line));
+    if (split_ == TextSplit::kLines || split_ == TextSplit::kParagraphs) TrimBreaks(taken);
+    text = std::move(taken);
+    return true;
+  }
+  absl::Status Drop() override {
+    if (split_ == TextSplit::kParagraphs) window_.DropUnread();  // all that was looked at
     for (;;) {
-      ATOLL_RETURN_IF_ERROR(window_.Fill(1));
-      if (window_.unread() == 0) return false;
-      ATOLL_ASSIGN_OR_RETURN(const size_t size, Size());
-      const uint64_t line = window_.line();
-      text = window_.Take(size);
-      ATOLL_RETURN_IF_ERROR(CheckUtf8(text, line));
-      if (split_ == TextSplit::kLines || split_ == TextSplit::kParagraphs) TrimBreaks(text);
-      if (!text.empty()) return true;
+      ATOLL_RETURN_IF_ERROR(window_.DropLine());
+      const bool at_end = window_.ended() && window_.unread() == 0;
+      if (split_ != TextSplit::kFile || at_end) return absl::OkStatus();
     }
   }
 
- private:
   // Bytes of the next document, at least 1.
   absl::StatusOr<size_t> Size() {
     switch (split_) {
@@ -204,23 +234,32 @@ class PlainText final : public WindowReader {
   TextSplit split_;
 };
 
+// kByName when the name does not say.
+DocumentFormat FormatOf(std::string_view path) {
+  for (const std::string_view packed : {".zst", ".gz"}) {
+    if (path.ends_with(packed)) path.remove_suffix(packed.size());
+  }
+  if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return DocumentFormat::kJsonLines;
+  return path.ends_with(".txt") ? DocumentFormat::kText : DocumentFormat::kByName;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DocumentReader>> OpenDocuments(const Files& files, const std::string& path,
+absl::StatusOr<std::unique_ptr<DocumentReader>> OpenDocuments(const Files& files, const std::string& given,
                                                               const DocumentOptions& options) {
-  const bool zstd = EndsWith(path, ".zst");
-  const std::string inner = zstd ? path.substr(0, path.size() - 4) : path;
-  const bool json = EndsWith(inner, ".jsonl") || EndsWith(inner, ".ndjson");
-  if (!json && !EndsWith(inner, ".txt")) {
-    ATOLL_RETURN_IF_ERROR(files.OpenForRead(path).status());  // that it is not there says more
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is of no known kind: .txt, .jsonl, .txt.zst and .jsonl.zst are read"));
+  const std::string path = given == "-" ? "/dev/stdin" : given;
+  ATOLL_ASSIGN_OR_RETURN(auto plain, OpenPlain(files, path));
+  DocumentFormat format = options.format;
+  if (format == DocumentFormat::kByName) format = FormatOf(path);
+  if (format == DocumentFormat::kByName) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, plain->file_bytes() ? " is of no known kind" : " is a pipe, whose name does not say what it holds",
+        ": .txt, .jsonl and .ndjson are read, also with .gz or .zst behind; for other names give --format jsonl or "
+        "--format txt"));
   }
-  auto source = zstd ? OpenZstd(files, path) : OpenPlain(files, path);
-  if (!source.ok()) return source.status();
-  Window window(*std::move(source), path);
-  if (json) return std::make_unique<JsonLines>(std::move(window), options.json_field);
-  return std::make_unique<PlainText>(std::move(window), options.text_split);
+  Window window(Decompressed(std::move(plain), path), path);
+  if (format == DocumentFormat::kJsonLines) return std::make_unique<JsonLines>(std::move(window), options);
+  return std::make_unique<PlainText>(std::move(window), options);
 }
 
 }  // namespace atl

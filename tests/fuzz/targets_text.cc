@@ -84,9 +84,10 @@ void Certificate(const std::string& input) {
   (void)PrivateKey::FromPem(input);
 }
 
-// The first byte chooses the ending of the name and how text is split.
+// The first byte chooses the ending of the name, how text is split, which field is read, and whether bad documents are
+// left out.
 void Documents(const std::string& input) {
-  constexpr std::array kNames = {"d.txt", "d.jsonl", "d.txt.zst", "d.jsonl.zst"};
+  constexpr std::array kNames = {"d.txt", "d.jsonl", "d.txt.zst", "d.jsonl.gz"};
   constexpr size_t kDocuments = 200;
   if (input.empty()) return;
   MemoryFiles files;
@@ -95,6 +96,9 @@ void Documents(const std::string& input) {
   Put(files, name, input.substr(1));
   DocumentOptions options;
   options.text_split = static_cast<TextSplit>(first / kNames.size() % 4);
+  if ((first & 0x10) != 0) options.json_field = "meta.text";
+  if ((first & 0x20) != 0)
+    options.on_bad = [](const absl::Status& why) { ATOLL_CHECK(!why.ok(), "there is a reason"); };
   const auto reader = OpenDocuments(files, name, options);
   if (!reader.ok()) return;
   std::string text;
@@ -208,7 +212,10 @@ std::vector<Target> TextTargets() {
       {"certificate", Certificate, {}},  // its corpus: keys are never the same twice
       {"documents",
        Documents,
-       {std::string(1, '\0') + "one\n\ntwo\n", "\x01{\"text\": \"a\"}\n{\"text\": \"\\u00e4\"}\n"}},
+       {std::string(1, '\0') + "one\n\ntwo\n", "\x01{\"text\": \"a\"}\n{\"text\": \"\\u00e4\"}\n",
+        "\x31{\"meta\": {\"text\": \"\\ud83d\"}, \"a\": [NaN, 1e999]}\n{\"text\": 1}\n",
+        std::string("\x03\x1f\x8b\x08\0\0\0\0\0\x02\x03\xab\x56\x2a\x49\xad\x28\x51\xb2\x52\x4a\x54\xaa\xe5\x02\0",
+                    25)}},
       {"http",
        Http,
        {"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /jobs/a?b=c HTTP/1.0\r\n\r\n",

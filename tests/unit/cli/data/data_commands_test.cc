@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/progress_line.h"
+#include "common/base/descriptor.h"
 #include "common/base/forwarded_files.h"
 #include "common/base/random.h"
 #include "common/format/corpus_verify.h"
@@ -332,6 +334,67 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   options.output = dir_.path();
   EXPECT_THAT(Error(options), HasSubstr("is not empty"));
   EXPECT_FALSE(files_->Exists(dir_ / "corpus")) << "no failure leaves a directory";
+}
+
+TEST_F(DataCommands, BadDocumentsAreLeftOutAndCounted) {
+  std::string lines = ManyDocuments(50);
+  for (int i = 0; i < 7; ++i) lines += "{\"text\": oops}\n";
+  lines += "{\"text\": \"half \\ud83d\"}\n";
+  auto options = Prepare({dir_.Write("a.jsonl", lines)});
+  EXPECT_THAT(Error(options), HasSubstr("(--skip-bad leaves bad documents out and counts them)"));
+  options.skip_bad = true;
+  options.train_tokenizer = 300;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(Manifest().train.documents + Manifest().held_out.documents, 51u);
+  EXPECT_THAT(out_.str(), HasSubstr("left out: 7 bad documents"));
+  EXPECT_THAT(talk_.str(), HasSubstr("left out: " + dir_.path() + "/a.jsonl, line 51: is not valid JSON at column 10"));
+  EXPECT_THAT(talk_.str(), HasSubstr("further ones are counted only"));
+  EXPECT_THAT(talk_.str(), HasSubstr("1 documents held half of a surrogate pair"));
+  options.force = true;
+  options.json = true;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(nlohmann::json::parse(out_.str())["left_out_documents"], 7);
+}
+
+TEST_F(DataCommands, PipesAreReadOnce) {
+  const std::string text = ManyDocuments(200);
+  const auto pipe = [&](Descriptor& end) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ::close(ends[1]);
+    end = Descriptor(ends[0]);
+    return absl::StrCat("/proc/self/fd/", ends[0]);
+  };
+  Descriptor first, second;
+  auto options = Prepare({dir_.Write("a.jsonl", text), pipe(first)});
+  EXPECT_THAT(Error(options), HasSubstr("is a pipe, whose name does not say what it holds"));
+  options.format = "jsonl";
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(Manifest().train.documents + Manifest().held_out.documents, 400u);
+  options = Prepare({pipe(second)});
+  options.format = "jsonl";
+  options.train_tokenizer = 300;
+  EXPECT_THAT(Error(options), HasSubstr("is a pipe, and --train-tokenizer reads its input twice"));
+  options.format = "csv";
+  EXPECT_THAT(Error(options), HasSubstr("--format is \"csv\""));
+  EXPECT_THAT(Error(Prepare({dir_.path()})), HasSubstr("Is a directory"));
+}
+
+TEST_F(DataCommands, TrainingATokenizerShowsProgress) {
+  auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(500))});
+  options.quiet = false;
+  options.train_tokenizer = 400;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_THAT(talk_.str(), HasSubstr("making the vocabulary: 0 %\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("making the vocabulary: 100 %\n"));
+}
+
+TEST(ProgressLine, WithoutAnEndShowsDoublings) {
+  std::ostringstream talk;
+  ProgressLine progress(talk, "tokenizing", false, false);
+  for (uint64_t mib = 1; mib <= 100; ++mib) progress.UpdateWithoutEnd(mib << 20, "note");
+  EXPECT_EQ(talk.str(), "tokenizing: 16.8 MB, note\ntokenizing: 33.6 MB, note\ntokenizing: 67.1 MB, note\n");
 }
 
 TEST_F(DataCommands, AFullDiskLosesNothingAndLeavesNothing) {

@@ -1,14 +1,20 @@
 #include "common/text/document_reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
 #include <zstd.h>
 
+#include "common/base/descriptor.h"
 #include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -19,6 +25,29 @@ std::string Zstd(const std::string& text) {
   std::string out(ZSTD_compressBound(text.size()), '\0');
   out.resize(ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size()));
   ZSTD_freeCCtx(context);
+  return out;
+}
+
+// One raw block after a header that asks for a window of 2^window_log bytes, as `zstd --long=N` writes from a pipe.
+std::string ZstdWithWindow(const std::string& text, int window_log) {
+  std::string frame("\x28\xb5\x2f\xfd\0", 5);
+  frame.push_back(static_cast<char>((window_log - 10) << 3));
+  const size_t block = text.size() << 3 | 1;
+  for (int shift = 0; shift < 24; shift += 8) frame.push_back(static_cast<char>(block >> shift));
+  return frame + text;
+}
+
+std::string Gzip(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string in = text, out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(in.data());
+  stream.avail_in = static_cast<uInt>(in.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
   return out;
 }
 
@@ -33,7 +62,10 @@ class Documents : public ::testing::Test {
     for (;;) {
       ATOLL_ASSIGN_OR_RETURN(const bool more, reader->Next(text));
       if (!more) {
-        EXPECT_EQ(reader->position_bytes(), reader->file_bytes());
+        if (!options.on_bad) {
+          EXPECT_EQ(reader->position_bytes(), reader->file_bytes());
+        }
+        repaired_ = reader->repaired_documents();
         return out;
       }
       out.push_back(text);
@@ -42,7 +74,18 @@ class Documents : public ::testing::Test {
   std::string Error(const std::string& name, const std::string& content, DocumentOptions options = {}) {
     return std::string(All(name, content, options).status().message());
   }
+  // What was left out, and the documents that remain.
+  std::vector<std::string> Skip(const std::string& name, const std::string& content,
+                                std::vector<std::string>& documents, DocumentOptions options = {}) {
+    std::vector<std::string> bad;
+    options.on_bad = [&bad](const absl::Status& why) { bad.emplace_back(why.message()); };
+    auto all = All(name, content, options);
+    EXPECT_TRUE(all.ok()) << all.status();
+    documents = std::move(all).value_or(std::vector<std::string>());
+    return bad;
+  }
   TempDir dir_;
+  uint64_t repaired_ = 0;
   std::unique_ptr<Files> files_ = MakePosixFiles();
 };
 
@@ -57,16 +100,153 @@ TEST_F(Documents, JsonLines) {
 
 TEST_F(Documents, JsonFaultsNameTheLine) {
   const std::string good = "{\"text\": \"one\"}\n";
-  EXPECT_THAT(Error("a.jsonl", good + "\n{\"text\": }\n"), HasSubstr("a.jsonl, line 3: is not valid JSON"));
+  EXPECT_THAT(Error("a.jsonl", good + "\n{\"text\": }\n"),
+              HasSubstr("a.jsonl, line 3: is not valid JSON at column 10: unexpected"));
   EXPECT_THAT(Error("a.jsonl", good + "[1]"), HasSubstr("line 2: is no JSON object"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"),
-              HasSubstr("line 2: has no field \"text\"; name it with --field"));
+              HasSubstr("line 2: has no field \"text\"; it has \"txt\". Name the field"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": 5}"), HasSubstr("line 2: field \"text\" is no string"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\", \"text\": \"b\"}"),
               HasSubstr("line 2: has field \"text\" 2 times"));
   EXPECT_EQ(Error("a.jsonl", good + "{\"text\": \"a\", \"meta\": {\"text\": \"b\"}}"), "");
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\xff\"}"), HasSubstr("line 2: byte 12 is not valid UTF-8"));
-  EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"\\ud800\"}"), HasSubstr("line 2: is not valid JSON"));
+  EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\tb\"}"),
+              HasSubstr("at column 12: invalid string: control character"));
+  EXPECT_THAT(Error("a.jsonl", good + std::string("{\"text\": \"a\"}\0", 14)), HasSubstr("at column 14: a zero byte"));
+}
+
+TEST_F(Documents, WhatPythonWritesBeyondJsonDoesNoHarm) {
+  for (const char* other : {"NaN", "Infinity", "-Infinity", "1e400", "-1E+999", "[NaN, {\"b\": NaN}]", "\"\\ud83d\""}) {
+    const std::string line = absl::StrCat("{\"score\": ", other, ", \"text\": \"good\"}");
+    const auto all = All("a.jsonl", line);
+    ASSERT_TRUE(all.ok()) << other << all.status();
+    EXPECT_THAT(*all, ElementsAre("good"));
+    EXPECT_EQ(repaired_, 0u) << other;
+  }
+  EXPECT_THAT(*All("b.jsonl", "{\"n\": " + std::string(500, '9') + ", \"text\": \"good\"}"), ElementsAre("good"));
+  EXPECT_THAT(*All("c.jsonl", "{\"text\": \"half \\ud83d\"}\n{\"text\": \"\\ude00\"}\n{\"text\": \"\\ud83d\\ude00\"}"),
+              ElementsAre("half \xef\xbf\xbd", "\xef\xbf\xbd", "\xf0\x9f\x98\x80"));
+  EXPECT_EQ(repaired_, 2u);
+  for (const char* text : {"NaN", "1e400"}) {
+    EXPECT_THAT(Error("d.jsonl", absl::StrCat("{\"text\": ", text, "}")), HasSubstr("field \"text\" is no string"));
+  }
+}
+
+TEST_F(Documents, NestedFields) {
+  const DocumentOptions nested{.json_field = "meta.text"};
+  EXPECT_THAT(
+      *All("a.jsonl", "{\"meta\": {\"text\": \"inner\"}}\n{\"meta.text\": \"literal\", \"meta\": {\"text\": \"x\"}}",
+           nested),
+      ElementsAre("inner", "literal"));
+  EXPECT_THAT(Error("b.jsonl", "{\"meta\": {\"txt\": 1}, \"id\": 2}", nested),
+              HasSubstr("has no field \"meta.text\"; it has \"id\", \"meta\""));
+  EXPECT_THAT(Error("c.jsonl", "{\"meta\": \"text\"}", nested), HasSubstr("has no field \"meta.text\""));
+  EXPECT_THAT(Error("d.jsonl", "{\"meta\": {\"text\": \"a\", \"text\": \"b\"}}", nested), HasSubstr("2 times"));
+  EXPECT_THAT(*All("e.jsonl", "{\"x\": {\"text\": \"y\"}, \"meta\": {\"text\": \"a\", \"in\": {\"text\": 1}}}", nested),
+              ElementsAre("a"));
+}
+
+TEST_F(Documents, BadOnesCanBeLeftOut) {
+  const std::string good = "{\"text\": \"good\"}\n";
+  std::vector<std::string> kept;
+  std::vector<std::string> bad =
+      Skip("a.jsonl", good + "{oops\n{\"text\": \"\xff\"}\n{\"text\": null}\n\n" + good, kept);
+  EXPECT_THAT(kept, ElementsAre("good", "good"));
+  EXPECT_THAT(bad, ElementsAre(HasSubstr("line 2: is not valid JSON at column 2"), HasSubstr("line 3: byte 11 is not"),
+                               HasSubstr("line 4: field \"text\" is no string")));
+  bad = Skip("b.jsonl", good + "{\"text\": \"" + std::string(2 * kDocumentBytes, 'x') + "\"}\n" + good, kept);
+  EXPECT_THAT(kept, ElementsAre("good", "good"));
+  EXPECT_THAT(bad, ElementsAre(HasSubstr("begins in line 2 has more than the")));
+  const std::string packed = Gzip(good + good);
+  bad = Skip("c.jsonl.gz", packed + packed.substr(0, packed.size() - 9), kept);
+  EXPECT_GE(kept.size(), 2u) << "what is before the damage";
+  EXPECT_THAT(bad, ElementsAre(HasSubstr("c.jsonl.gz ends in the middle of its gzip data")));
+  bad = Skip("d.txt", "one\n\xff\ntwo\n", kept, {.text_split = TextSplit::kLines});
+  EXPECT_THAT(kept, ElementsAre("one", "two"));
+  EXPECT_THAT(bad, ElementsAre(HasSubstr("line 2: byte 1 is not valid UTF-8")));
+}
+
+TEST_F(Documents, ByteOrderMarksAndLineEnds) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_THAT(*All("a.txt", mark + "text"), ElementsAre("text"));
+  EXPECT_THAT(*All("b.txt", mark), ElementsAre());
+  EXPECT_THAT(*All("c.jsonl", mark + "{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\"}\r\n"), ElementsAre("a", "b"));
+  EXPECT_THAT(*All("d.txt.gz", Gzip(mark + "text")), ElementsAre("text"));
+  EXPECT_THAT(Error("e.jsonl", std::string("\xff\xfe{\0", 4)), HasSubstr("iconv -f UTF-16 -t UTF-8"));
+}
+
+TEST_F(Documents, PipesAreReadToTheirEnd) {
+  const std::string path = dir_ / "p.jsonl";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const auto reader = OpenDocuments(*files_, path, {});
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->file_bytes(), std::nullopt);
+  EXPECT_TRUE((*reader)->Probe().ok()) << "does not wait";
+  Descriptor writer(::open(path.c_str(), O_WRONLY));
+  const std::string packed = Gzip("{\"text\": \"from a pipe\"}\n");
+  ASSERT_EQ(::write(writer.get(), packed.data(), packed.size()), static_cast<ssize_t>(packed.size()));
+  writer.Close();
+  std::string text;
+  EXPECT_TRUE(*(*reader)->Next(text));
+  EXPECT_EQ(text, "from a pipe");
+  EXPECT_FALSE(*(*reader)->Next(text));
+}
+
+TEST_F(Documents, FormatOfAPipeMustBeGiven) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Descriptor in(ends[1]), out(ends[0]);
+  const std::string path = absl::StrCat("/proc/self/fd/", out.get());
+  EXPECT_THAT(std::string(OpenDocuments(*files_, path, {}).status().message()),
+              HasSubstr(path + " is a pipe, whose name does not say what it holds"));
+  EXPECT_TRUE(OpenDocuments(*files_, path, {.format = DocumentFormat::kJsonLines}).ok());
+}
+
+TEST_F(Documents, CompressionIsFoundByContent) {
+  const std::string line = "{\"text\": \"a\"}\n";
+  EXPECT_THAT(*All("a.jsonl", Gzip(line)), ElementsAre("a"));
+  EXPECT_THAT(*All("b.jsonl", Zstd(line)), ElementsAre("a"));
+  EXPECT_THAT(*All("c.jsonl.gz", Zstd(line)), ElementsAre("a"));
+  EXPECT_THAT(Error("d.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n"),
+              HasSubstr("is a Git LFS pointer"));
+  EXPECT_THAT(Error("e.jsonl", std::string("\xfd"
+                                           "7zXZ\0rest",
+                                           10)),
+              HasSubstr("use: xz -dc"));
+}
+
+TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
+  const std::string a = Gzip("{\"text\": \"a\"}\n"), b = Gzip("{\"text\": \"b\"}\n");
+  EXPECT_THAT(*All("a.jsonl.gz", a + b), ElementsAre("a", "b"));
+  EXPECT_THAT(*All("b.jsonl.gz", a + Gzip("") + b + std::string(5000, '\0')), ElementsAre("a", "b"));
+  EXPECT_THAT(Error("c.jsonl.gz", a + b.substr(0, b.size() - 1)), HasSubstr("it was cut"));
+  EXPECT_THAT(Error("d.jsonl.gz", a + "garbage"),
+              HasSubstr(absl::StrCat("something else than gzip from byte ", a.size(),
+                                     " on. To keep what is before it: head -c ", a.size())));
+  std::string damaged = a;
+  damaged[a.size() - 6] = static_cast<char>(damaged[a.size() - 6] ^ 1);  // the checksum
+  EXPECT_THAT(Error("e.jsonl.gz", damaged), HasSubstr("is damaged: gzip says"));
+  EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("its first bytes are not those of gzip"));
+}
+
+TEST_F(Documents, ZstdWindowsBeyondTheBoundAreRefusedWithTheCommand) {
+  const std::string line = "{\"text\": \"a\"}\n";
+  EXPECT_THAT(*All("a.jsonl.zst", ZstdWithWindow(line, 27)), ElementsAre("a"));
+  EXPECT_THAT(Error("b.jsonl.zst", Zstd(line) + ZstdWithWindow(line, 28)),
+              AllOf(HasSubstr("a window of more than 128 MiB"), HasSubstr("zstd -dc --long=31 ")));
+  const std::string skippable("\x50\x2a\x4d\x18\x03\0\0\0abc", 11);
+  EXPECT_THAT(*All("c.jsonl.zst", skippable + Zstd(line)), ElementsAre("a"));
+  EXPECT_THAT(Error("d.jsonl.zst", Zstd(line) + "garbage"), HasSubstr("something else than zstd from byte"));
+}
+
+// Before hours of work.
+TEST_F(Documents, ProbeFindsAWrongBeginning) {
+  const auto probe = [&](const std::string& name, const std::string& content) {
+    return (*OpenDocuments(*files_, dir_.Write(name, content), {}))->Probe();
+  };
+  EXPECT_TRUE(probe("a.jsonl", "").ok());
+  EXPECT_FALSE(probe("b.jsonl.zst", ZstdWithWindow("text", 31)).ok());
+  EXPECT_FALSE(probe("c.txt.gz", "text").ok());
 }
 
 TEST_F(Documents, Zstd) {
@@ -77,7 +257,7 @@ TEST_F(Documents, Zstd) {
   EXPECT_EQ(All("b.jsonl.zst", packed + packed)->size(), 100000u);  // frames follow each other
   EXPECT_THAT(Error("c.jsonl.zst", packed.substr(0, packed.size() / 2)), HasSubstr("it was cut"));
   EXPECT_THAT(Error("d.jsonl.zst", packed.substr(0, packed.size() - 1)), HasSubstr("it was cut"));
-  EXPECT_THAT(Error("e.jsonl.zst", lines), HasSubstr("is damaged: zstd says"));
+  EXPECT_THAT(Error("e.jsonl.zst", lines), HasSubstr("its first bytes are not those of zstd"));
   std::string damaged = packed;
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
   EXPECT_FALSE(All("f.jsonl.zst", damaged).ok());
