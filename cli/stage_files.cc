@@ -184,13 +184,13 @@ void Stager::Tasks() {
 void Stager::InitialWeights() {
   const std::string field = "model.init.directory";
   const std::string directory = ResolvePath(directory_, job_.spec.model().init().directory());
-  const absl::StatusOr<std::vector<std::string>> weights = FindWeights(files_, directory);
+  const auto weights = OpenWeights(files_, directory, notes_);
   if (!weights.ok()) return Refuse(field, std::string(weights.status().message()));
   const std::optional<ModelSpec> model = TakeShapes(JoinPath(directory, "config.json"));
-  const absl::Status good = CheckWeights(files_, *weights, model ? &*model : nullptr);
-  if (!good.ok()) return Refuse(field, absl::StrCat("cannot be used: ", good.message()));
+  const absl::Status good = model ? CheckWeights(**weights, *model) : absl::OkStatus();
+  if (!good.ok()) return Refuse(field, std::string(good.message()));
   if (!faults_.empty()) return;  // nothing will be stored
-  for (const std::string& path : *weights) {
+  for (const std::string& path : (*weights)->paths()) {
     absl::StatusOr<StagedFile> staged = StageLargeFile(files_, path);
     if (!staged.ok()) return Refuse(field, absl::StrCat("cannot be read: ", staged.status().message()));
     job_.spec.mutable_model()->mutable_init()->add_safetensors_sha256(staged->sha256.Hex());

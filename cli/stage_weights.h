@@ -3,22 +3,24 @@
 #ifndef ATOLL_CLI_STAGE_WEIGHTS_H_
 #define ATOLL_CLI_STAGE_WEIGHTS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/files.h"
 #include "common/base/status.h"
+#include "common/format/safetensors.h"
 #include "common/plan/job_spec.h"
 
 namespace atl::cli {
 
-// The .safetensors files of a Hugging Face directory by full path: model.safetensors, or all that there are, at most
-// limits::kInitialFiles. The message of a refusal reads on after the name of the key.
-absl::StatusOr<std::vector<std::string>> FindWeights(const Files& files, const std::string& directory);
+// The weights of a Hugging Face directory, in at most limits::kInitialFiles files; `notes` gets those beside them that
+// are not read. The message of a refusal reads on after the name of the key.
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Files& files, const std::string& directory,
+                                                               std::vector<std::string>& notes);
 
-// Reads every value of `paths`. With `model` (resolved) they must hold each of its tensors in its shape, finite. The
-// message of a refusal names the file and what to do.
-absl::Status CheckWeights(const Files& files, const std::vector<std::string>& paths, const ModelSpec* model);
+// Reads every value that `model` (resolved) needs; all must be finite. The message reads on after the name of the key.
+absl::Status CheckWeights(const SafetensorsReader& reader, const ModelSpec& model);
 
 }  // namespace atl::cli
 

@@ -50,27 +50,40 @@ void RefuseOthers(const json::Value& root, json::Reader& reader) {
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     if (Present(root, key) && reader.Bool(key)) reader.Fail(key, "must be false");
   }
-  if (Present(root, "rope_scaling"))
-    reader.Fail("rope_scaling", "must be null: scaled rotary embeddings are not supported");
+  if (Present(root, "partial_rotary_factor") && reader.Number("partial_rotary_factor") != 1)
+    reader.Fail("partial_rotary_factor", "must be 1");
   if (Present(root, "quantization_config")) reader.Fail("quantization_config", "must be absent");
   if (Present(root, "pretraining_tp") && reader.Unsigned("pretraining_tp") > 1)
     reader.Fail("pretraining_tp", "must be 1");
 }
 
-// transformers 5 writes rope_parameters, 4 writes rope_theta; both together must agree.
+// transformers 5 writes rope_parameters, 4 writes rope_theta, and both know rope_scaling: all that are there must
+// agree.
 double RopeTheta(const json::Value& root, json::Reader& reader) {
-  double theta = 10000;
-  if (Present(root, "rope_theta")) theta = reader.Number("rope_theta");
-  if (Present(root, "rope_parameters")) {
-    json::Reader rope = reader.Object("rope_parameters");
-    if (rope.Has("rope_type") && rope.String("rope_type") != "default") rope.Fail("rope_type", "must be default");
-    const double inner = rope.Has("rope_theta") ? rope.Number("rope_theta") : theta;
-    if (Present(root, "rope_theta") && inner != theta)
-      reader.Fail("rope_theta", "differs from rope_parameters.rope_theta");
-    theta = inner;
+  std::optional<double> theta;
+  const auto take = [&](json::Reader& from) {
+    const double value = from.Number("rope_theta");
+    if (theta && value != *theta) from.Fail("rope_theta", "differs from the other rope_theta");
+    theta = value;
+  };
+  if (Present(root, "rope_theta")) take(reader);
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!Present(root, key)) continue;
+    const json::Value& inner = root[key];
+    json::Reader rope = reader.Object(key);
+    for (const char* kind : {"rope_type", "type"}) {
+      if (Present(inner, kind) && rope.String(kind) != "default")
+        rope.Fail(kind, "must be default: scaled rotary embeddings are not supported");
+    }
+    const bool has_type = Present(inner, "rope_type") || Present(inner, "type");
+    if (Present(inner, "factor") && !has_type) rope.Fail("rope_type", "is missing");
+    if (Present(inner, "partial_rotary_factor") && rope.Number("partial_rotary_factor") != 1)
+      rope.Fail("partial_rotary_factor", "must be 1");
+    if (Present(inner, "rope_theta")) take(rope);
   }
-  if (!std::isfinite(theta) || theta <= 1) reader.Fail("rope_theta", "must be above 1");
-  return theta;
+  const double chosen = theta.value_or(10000);
+  if (!std::isfinite(chosen) || chosen <= 1) reader.Fail("rope_theta", "must be above 1");
+  return chosen;
 }
 
 void CheckHeads(const ModelSpec& model, json::Reader& reader) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/python_json.h"
+
 namespace atl::json {
 namespace {
 
@@ -38,11 +40,13 @@ class StrictSax final : public nlohmann::json_sax<Value> {
     }
     return builder_.key(v);
   }
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    error = absl::StrCat("the JSON is broken at byte ", position);
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& fault) override {
+    error = absl::StrCat("the JSON is broken at byte ", position, ": ", ReasonOfJsonFault(fault.what()));
+    is_syntax = true;
     return false;
   }
   std::string error;
+  bool is_syntax = false;
 
  private:
   bool Deeper() {
@@ -66,10 +70,14 @@ const Value& Null() {
 absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth) {
   Value root;
   StrictSax sax(root, max_depth);
-  if (!Value::sax_parse(text, &sax)) {
-    return absl::InvalidArgumentError(sax.error.empty() ? "the JSON is broken" : sax.error);
+  if (Value::sax_parse(text, &sax)) return root;
+  if (sax.is_syntax) {  // what Python writes beyond the standard does no harm in keys that are not read
+    Value again;
+    StrictSax strict(again, max_depth);
+    if (Value::sax_parse(StrictJsonOf(text).text, &strict)) return again;
+    return absl::InvalidArgumentError(strict.error.empty() ? "the JSON is broken" : strict.error);
   }
-  return root;
+  return absl::InvalidArgumentError(sax.error.empty() ? "the JSON is broken" : sax.error);
 }
 
 Reader::Reader(const Value& object, std::string path, absl::Status& status)

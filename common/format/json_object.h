@@ -16,7 +16,8 @@ namespace atl::json {
 using Value = nlohmann::json;            // read: members are found in logarithmic time, however many
 using Ordered = nlohmann::ordered_json;  // written: members stay in the order given
 
-// Parses `text`. InvalidArgument: syntax (with the byte), a duplicate key, nesting beyond `max_depth`.
+// Parses `text`. InvalidArgument: syntax (with byte and reason), a duplicate key, nesting beyond `max_depth`. What
+// Python's json module writes beyond the standard is let through, but never as a number (common/base/python_json.h).
 absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth);
 
 // A view of one JSON object that remembers its path and the first fault: read all fields, then ask `status()` once.

@@ -10,13 +10,8 @@
 namespace atl {
 namespace {
 
-constexpr char kSingleName[] = "model.safetensors";
-constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr size_t kChunkElements = size_t{1} << 18;  // converted at once: 1 MiB of floats
-
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
+constexpr uint64_t kHeadBytes = 64;                 // by which a file of another kind is recognised
 
 uint64_t LittleEndian64(std::span<const std::byte> raw) {
   uint64_t value = 0;
@@ -24,58 +19,33 @@ uint64_t LittleEndian64(std::span<const std::byte> raw) {
   return value;
 }
 
+// Advice for a file that ends too early, and for no other.
+constexpr char kCopyAgain[] = "; it was not copied to its end: copy it again";
+
 absl::StatusOr<SafetensorsHeader> ReadHeader(const File& file, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  if (size < 8)
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", size, " bytes and is no safetensors file"));
-  std::byte length_bytes[8];
-  ATOLL_RETURN_IF_ERROR(file.ReadAt(0, length_bytes));
-  const uint64_t length = LittleEndian64(length_bytes);
+  std::string head(static_cast<size_t>(std::min(size, kHeadBytes)), '\0');
+  ATOLL_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path, head));
+  if (size < 8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", size, " bytes and is no safetensors file", kCopyAgain));
+  }
+  const uint64_t length = LittleEndian64(std::as_bytes(std::span(head)).first(8));
   if (length > kSafetensorsHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " says that its header has ", length, " bytes; at most ",
-                                                   kSafetensorsHeaderBytes, " are read"));
+    return absl::InvalidArgumentError(absl::StrCat(path,
+                                                   " is no safetensors file: by its first 8 bytes its header has ",
+                                                   length, " bytes; at most ", kSafetensorsHeaderBytes, " are read"));
   }
   if (length > size - 8) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is cut: its header needs ", length, " bytes and ", size - 8, " are there"));
+        absl::StrCat(path, " is cut: its header needs ", length, " bytes and ", size - 8, " are there", kCopyAgain));
   }
   std::string text(length, '\0');
   ATOLL_RETURN_IF_ERROR(file.ReadAt(8, std::as_writable_bytes(std::span(text))));
   auto header = ParseSafetensorsHeader(text, size - 8 - length);
   if (!header.ok()) return Annotate(header.status(), path);
   return header;
-}
-
-// An index may only name files beside it.
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos && name[0] != '.';
-}
-
-absl::StatusOr<std::map<std::string, std::string>> ParseWeightMap(const std::string& text) {
-  ATOLL_ASSIGN_OR_RETURN(const json::Value root, json::Parse(text, 4));
-  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
-    return absl::InvalidArgumentError("weight_map is missing");
-  }
-  std::map<std::string, std::string> weight_map;
-  for (const auto& item : root["weight_map"].items()) {
-    if (!item.value().is_string() || !IsPlainName(item.value().get<std::string>())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("weight_map.", item.key(), " must be the name of a file beside it"));
-    }
-    weight_map[item.key()] = item.value().get<std::string>();
-  }
-  if (weight_map.size() > kSafetensorsTensors) {
-    return absl::InvalidArgumentError(absl::StrCat("it names more than ", kSafetensorsTensors, " tensors"));
-  }
-  return weight_map;
-}
-
-absl::StatusOr<std::string> Resolve(const Files& files, const std::string& path) {
-  if (EndsWith(path, ".safetensors") || EndsWith(path, ".json")) return path;
-  for (const char* name : {kIndexName, kSingleName}) {
-    if (files.Exists(JoinPath(path, name))) return JoinPath(path, name);
-  }
-  return absl::NotFoundError(absl::StrCat(path, " holds neither ", kSingleName, " nor ", kIndexName));
 }
 
 }  // namespace
@@ -85,9 +55,7 @@ absl::Status SafetensorsReader::AddFile(const Files& files, const std::string& p
   ATOLL_ASSIGN_OR_RETURN(const SafetensorsHeader header, ReadHeader(*file, path));
   if (shards_.empty()) metadata_ = header.metadata;
   for (const SafetensorsTensor& tensor : header.tensors) {
-    if (!entries_.emplace(tensor.name, Entry{shards_.size(), tensor}).second) {
-      return absl::InvalidArgumentError(absl::StrCat(path, " holds tensor \"", tensor.name, "\" a second time"));
-    }
+    if (!entries_.emplace(tensor.name, Entry{shards_.size(), tensor}).second) again_[tensor.name] = shards_.size();
   }
   if (entries_.size() > kSafetensorsTensors) {
     return absl::InvalidArgumentError(
@@ -97,37 +65,42 @@ absl::Status SafetensorsReader::AddFile(const Files& files, const std::string& p
   return absl::OkStatus();
 }
 
-absl::Status SafetensorsReader::AddIndex(const Files& files, const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files, path, kSafetensorsHeaderBytes));
-  const auto weight_map = ParseWeightMap(text);
-  if (!weight_map.ok()) return Annotate(weight_map.status(), path);
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : *weight_map) names.insert(file);
-  for (const std::string& name : names) ATOLL_RETURN_IF_ERROR(AddFile(files, JoinPath(DirectoryOf(path), name)));
-  for (const auto& [tensor, file] : *weight_map) {
-    const auto entry = entries_.find(tensor);
-    if (entry == entries_.end() || shards_[entry->second.shard].path != JoinPath(DirectoryOf(path), file)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " places tensor \"", tensor, "\" in ", file, ", which does not hold it"));
-    }
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const Files& files,
+                                                                           const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const CheckpointFiles found, FindCheckpointFiles(files, path));
+  return Open(files, found);
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const Files& files,
-                                                                           const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string resolved, Resolve(files, path));
-  if (!EndsWith(resolved, ".json")) return OpenFile(files, resolved);
+                                                                           const CheckpointFiles& found) {
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader());
-  ATOLL_RETURN_IF_ERROR(reader->AddIndex(files, resolved));
+  for (const std::string& path : found.paths) ATOLL_RETURN_IF_ERROR(reader->AddFile(files, path));
+  for (const auto& [tensor, path] : found.placed) {
+    if (reader->IsIn(tensor, path)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(found.index_path, " places tensor \"", tensor, "\" in ",
+                                                   path.substr(path.rfind('/') + 1), ", which does not hold it"));
+  }
   return reader;
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::OpenFile(const Files& files,
                                                                                const std::string& path) {
-  std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader());
-  ATOLL_RETURN_IF_ERROR(reader->AddFile(files, path));
-  return reader;
+  CheckpointFiles found;
+  found.paths.push_back(path);
+  return Open(files, found);
+}
+
+bool SafetensorsReader::IsIn(const std::string& tensor, const std::string& path) const {
+  const auto entry = entries_.find(tensor);
+  if (entry == entries_.end()) return false;
+  const auto again = again_.find(tensor);
+  return shards_[entry->second.shard].path == path || (again != again_.end() && shards_[again->second].path == path);
+}
+
+std::vector<std::string> SafetensorsReader::paths() const {
+  std::vector<std::string> paths;
+  for (const Shard& shard : shards_) paths.push_back(shard.path);
+  return paths;
 }
 
 std::vector<std::string> SafetensorsReader::Names() const {
@@ -141,6 +114,24 @@ const SafetensorsTensor* SafetensorsReader::Find(const std::string& name) const 
   return entry == entries_.end() ? nullptr : &entry->second.tensor;
 }
 
+const std::string& SafetensorsReader::PathOf(const std::string& name) const {
+  return shards_[entries_.at(name).shard].path;
+}
+
+absl::Status SafetensorsReader::CheckReadable(const std::string& name) const {
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor \"", name, "\""));
+  const std::string& path = shards_[entry->second.shard].path;
+  if (const auto again = again_.find(name); again != again_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" is both in ", path, " and in ",
+                                                   shards_[again->second].path, "; remove the file of the older save"));
+  }
+  const std::string& other = entry->second.tensor.other_dtype;
+  if (other.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" of ", path, " has dtype ", other,
+                                                 "; F32, F16 and BF16 are read: save the model in one of them"));
+}
+
 absl::Status SafetensorsReader::ReadTensor(const std::string& name, std::span<float> out, bool require_finite) const {
   const SafetensorsTensor* tensor = Find(name);
   if (tensor != nullptr && tensor->elements != out.size()) {
@@ -152,8 +143,8 @@ absl::Status SafetensorsReader::ReadTensor(const std::string& name, std::span<fl
 
 absl::Status SafetensorsReader::ReadElements(const std::string& name, uint64_t begin, std::span<float> out,
                                              bool require_finite) const {
+  ATOLL_RETURN_IF_ERROR(CheckReadable(name));
   const auto entry = entries_.find(name);
-  if (entry == entries_.end()) return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor \"", name, "\""));
   const SafetensorsTensor& tensor = entry->second.tensor;
   const Shard& shard = shards_[entry->second.shard];
   if (begin > tensor.elements || out.size() > tensor.elements - begin) {
@@ -171,9 +162,9 @@ absl::Status SafetensorsReader::ReadElements(const std::string& name, uint64_t b
     DecodeNumbers(tensor.type, part, values);
     const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
     if (require_finite && bad != values.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" of ", shard.path,
-                                                     " is not finite at element ",
-                                                     begin + done + static_cast<uint64_t>(bad - values.begin())));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor \"", name, "\" of ", shard.path, " is not finite at element ",
+          begin + done + static_cast<uint64_t>(bad - values.begin()), "; give the weights of another checkpoint"));
     }
     done += count;
   }

@@ -1,7 +1,7 @@
 // The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of F32, F16 and BF16.
-// The reader trusts nothing: header at most 16 MiB, at most 65,536 tensors, rank at most 8, first byte '{', nesting at
-// most 4, no duplicate key, tensors contiguous from 0 without hole or overlap, file length exact. Every refusal names
-// the file.
+// Tensors of other dtypes may lie beside them; their values are not read. The reader trusts nothing: header at most 16
+// MiB, at most 65,536 tensors, rank at most 8, first byte '{', nesting at most 4, no duplicate key, tensors contiguous
+// from 0 without hole or overlap, file length exact. Every refusal names the file.
 #ifndef ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 #define ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 
@@ -14,6 +14,7 @@
 
 #include "common/base/files.h"
 #include "common/base/status.h"
+#include "common/format/checkpoint_files.h"
 #include "common/format/number_formats.h"
 
 namespace atl {
@@ -27,10 +28,11 @@ constexpr uint64_t kSafetensorsAlignment = 4096;  // of the data area, as writte
 struct SafetensorsTensor {
   std::string name;
   NumberType type = NumberType::kF32;
-  std::vector<uint64_t> shape;  // empty: a scalar
-  uint64_t elements = 0;        // product of shape
-  uint64_t offset_bytes = 0;    // in the data area
-  uint64_t size_bytes = 0;      // elements * NumberBytes(type)
+  std::vector<uint64_t> shape;   // empty: a scalar
+  uint64_t elements = 0;         // product of shape
+  uint64_t offset_bytes = 0;     // in the data area
+  uint64_t size_bytes = 0;       // elements * NumberBytes(type); of another dtype, as declared
+  std::string other_dtype = {};  // not empty: a dtype that is not read, and `type` means nothing
 };
 
 struct SafetensorsHeader {
@@ -50,22 +52,26 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(const std::string& json
 std::string SerializeSafetensorsHeader(std::vector<SafetensorsTensor>& tensors,
                                        std::map<std::string, std::string> metadata = {});
 
-// A checkpoint open for reading: one file, or the files of a model.safetensors.index.json. Immutable after Open, so
-// ReadTensor may be called from several threads. Keeps the files open; reads with pread, so a file that is cut while it
-// is open gives an error, not a signal.
+// A checkpoint open for reading. Immutable after Open, so ReadTensor may be called from several threads. Keeps the
+// files open; reads with pread, so a file that is cut while it is open gives an error, not a signal.
 class SafetensorsReader {
  public:
-  // `path` is a .safetensors file, an index .json, or a directory that holds model.safetensors or
-  // model.safetensors.index.json. NotFound when absent; InvalidArgument when damaged, when two files hold one tensor,
-  // when the index names a file outside its directory (any name with '/') or a tensor that its file lacks.
+  // The files that `path` means (FindCheckpointFiles). NotFound when absent; InvalidArgument when damaged, or when the
+  // index places a tensor in a file that lacks it; FailedPrecondition for a Git LFS pointer.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const std::string& path);
+  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const CheckpointFiles& found);
   // One .safetensors file, whatever its name.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenFile(const Files& files, const std::string& path);
 
+  std::vector<std::string> paths() const;
   // All tensors, by name.
   std::vector<std::string> Names() const;
   // nullptr when absent.
   const SafetensorsTensor* Find(const std::string& name) const;
+  // The file of a tensor that is there.
+  const std::string& PathOf(const std::string& name) const;
+  // NotFound when absent; InvalidArgument when two files hold the tensor or its dtype is not read.
+  absl::Status CheckReadable(const std::string& name) const;
   // Converts the whole tensor into `out`, whose size must be its element count. NotFound, InvalidArgument (size), or,
   // with `require_finite`, InvalidArgument that names the first element that is NaN or infinite.
   absl::Status ReadTensor(const std::string& name, std::span<float> out, bool require_finite = true) const;
@@ -86,10 +92,11 @@ class SafetensorsReader {
   };
   SafetensorsReader() = default;
   absl::Status AddFile(const Files& files, const std::string& path);
-  absl::Status AddIndex(const Files& files, const std::string& path);
+  bool IsIn(const std::string& tensor, const std::string& path) const;
 
   std::vector<Shard> shards_;
   std::map<std::string, Entry> entries_;
+  std::map<std::string, size_t> again_;  // tensors that a second shard holds too: which
   std::map<std::string, std::string> metadata_;
 };
 

@@ -10,6 +10,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kDepth = 4;
+constexpr size_t kDtypeBytes = 32;  // of the name of a dtype that is not read
 constexpr char kMetadataKey[] = "__metadata__";
 
 absl::Status Bad(const std::string& text) { return absl::InvalidArgumentError(text); }
@@ -23,11 +24,13 @@ absl::Status ReadMetadata(const json::Value& value, std::map<std::string, std::s
   return absl::OkStatus();
 }
 
-absl::StatusOr<NumberType> TypeOf(const std::string& tensor, const std::string& name) {
+// A dtype that is not read is kept by its name.
+void SetType(const std::string& dtype, SafetensorsTensor& tensor) {
   for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
-    if (name == NumberTypeName(type)) return type;
+    tensor.type = type;
+    if (dtype == NumberTypeName(type)) return;
   }
-  return Bad(absl::StrCat("tensor \"", tensor, "\" has dtype ", name, "; F32, F16 and BF16 are read"));
+  tensor.other_dtype = dtype.substr(0, kDtypeBytes);
 }
 
 // Fills elements and size_bytes from shape and type; false on overflow.
@@ -64,13 +67,15 @@ absl::StatusOr<SafetensorsTensor> ReadOne(const std::string& name, const json::V
   ATOLL_RETURN_IF_ERROR(status);
   SafetensorsTensor tensor;
   tensor.name = name;
-  ATOLL_ASSIGN_OR_RETURN(tensor.type, TypeOf(name, dtype));
+  if (dtype.empty()) return Bad(absl::StrCat("the dtype of tensor \"", name, "\" is empty"));
+  SetType(dtype, tensor);
   ATOLL_RETURN_IF_ERROR(ReadShape(shape, tensor));
   if (offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
     return Bad(absl::StrCat("data_offsets of tensor \"", name, "\" must be two whole numbers"));
   }
   tensor.offset_bytes = offsets[0].get<uint64_t>();
   const uint64_t end = offsets[1].get<uint64_t>();
+  if (!tensor.other_dtype.empty() && end >= tensor.offset_bytes) tensor.size_bytes = end - tensor.offset_bytes;
   if (end < tensor.offset_bytes || end - tensor.offset_bytes != tensor.size_bytes) {
     return Bad(absl::StrCat("tensor \"", name, "\" needs ", tensor.size_bytes, " bytes but data_offsets are [",
                             tensor.offset_bytes, ", ", end, "]"));
@@ -89,7 +94,8 @@ absl::Status CheckCover(const std::vector<SafetensorsTensor>& tensors, uint64_t 
     at += tensor.size_bytes;  // cannot overflow: data_offsets[1] held it
   }
   if (at == data_bytes) return absl::OkStatus();
-  return Bad(absl::StrCat("the tensors cover ", at, " bytes but the file holds ", data_bytes, " after its header"));
+  return Bad(absl::StrCat("the tensors cover ", at, " bytes but the file holds ", data_bytes, " after its header",
+                          at > data_bytes ? "; it was not copied to its end: copy it again" : ""));
 }
 
 std::string Dump(const json::Ordered& value) {

@@ -5,7 +5,7 @@
 
 #include "common/base/spread.h"
 #include "common/codec/codec.h"
-#include "common/format/safetensors.h"
+#include "common/format/model_tensors.h"
 #include "common/plan/shards.h"
 #include "common/wire/resource_names.h"
 #include "coordinator/engine/data_plane.h"
@@ -61,27 +61,10 @@ absl::Status LoadEach(const JobData& data, unsigned threads, const Load& load) {
 // Parameters from the safetensors blobs of a Hugging Face directory.
 absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
                              const ModelLayout& layout, std::span<float> arena) {
-  std::vector<std::unique_ptr<SafetensorsReader>> readers;
-  for (const Sha256& blob : spec.init.safetensors) {
-    ATOLL_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::OpenFile(files, directory.BlobPath(blob)));
-    readers.push_back(std::move(reader));
-  }
-  for (const TensorInfo& tensor : layout.tensors) {
-    const SafetensorsReader* holder = nullptr;
-    for (const auto& reader : readers) {
-      if (reader->Find(tensor.name) != nullptr) holder = reader.get();
-    }
-    if (holder == nullptr) {
-      return absl::NotFoundError(absl::StrCat("the initial weights have no tensor ", tensor.name,
-                                              "; the model of the job and of the weights must be the same"));
-    }
-    if (holder->Find(tensor.name)->shape != tensor.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", tensor.name, " of the initial weights has another shape than the job's model"));
-    }
-    ATOLL_RETURN_IF_ERROR(holder->ReadTensor(tensor.name, arena.subspan(tensor.offset, tensor.elements)));
-  }
-  return absl::OkStatus();
+  CheckpointFiles blobs;
+  for (const Sha256& blob : spec.init.safetensors) blobs.paths.push_back(directory.BlobPath(blob));
+  ATOLL_ASSIGN_OR_RETURN(const auto reader, SafetensorsReader::Open(files, blobs));
+  return Annotate(ReadModelTensors(*reader, layout, arena), "the initial weights");
 }
 
 absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version,

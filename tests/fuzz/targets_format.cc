@@ -25,6 +25,10 @@ void Safetensors(const std::string& input) {
   for (const std::string& name : (*reader)->Names()) {
     const SafetensorsTensor* tensor = (*reader)->Find(name);
     ATOLL_CHECK(tensor != nullptr && tensor->size_bytes <= input.size(), "a tensor lies in its file");
+    if (!tensor->other_dtype.empty()) {
+      ATOLL_CHECK(!(*reader)->ReadElements(name, 0, {}, false).ok(), "what is not read is refused");
+      continue;
+    }
     std::vector<float> values(std::min<uint64_t>(tensor->elements, kLooked));
     const absl::Status read = (*reader)->ReadElements(name, tensor->elements - values.size(), values, false);
     ATOLL_CHECK(read.ok(), "what is declared is there");

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/host_memory.h"
-#include "common/format/safetensors.h"
+#include "common/format/model_tensors.h"
 #include "common/plan/limits.h"
 #include "common/text/huggingface_tokenizer.h"
 
@@ -20,20 +20,6 @@ absl::Status CheckFits(const ModelLayout& layout) {
                                                    " MiB are free; use a machine with more memory"));
 }
 
-absl::Status ReadParameters(const SafetensorsReader& reader, const ModelLayout& layout, std::span<float> out) {
-  for (const TensorInfo& t : layout.tensors) {
-    const SafetensorsTensor* stored = reader.Find(t.name);
-    if (stored == nullptr) return absl::InvalidArgumentError(absl::StrCat("tensor ", t.name, " is missing"));
-    if (stored->shape != t.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", t.name, " has ", stored->elements, " elements, config.json asks for ", t.elements));
-    }
-    ATOLL_RETURN_IF_ERROR(reader.ReadTensor(t.name, out.subspan(t.offset, t.elements)));
-  }
-  return absl::OkStatus();
-}
-
-// The byte tokenizer as exported: one entry a byte and no merges.
 }  // namespace
 
 absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string& directory) {
@@ -47,8 +33,7 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string&
   ATOLL_RETURN_IF_ERROR(CheckFits(out.layout));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> reader, SafetensorsReader::Open(files, directory));
   ATOLL_ASSIGN_OR_RETURN(out.parameters, Arena::Create(out.layout.elements, {}));
-  const absl::Status read = ReadParameters(*reader, out.layout, out.parameters->host());
-  if (!read.ok()) return Annotate(read, directory);
+  ATOLL_RETURN_IF_ERROR(ReadModelTensors(*reader, out.layout, out.parameters->host()));
   return out;
 }
 

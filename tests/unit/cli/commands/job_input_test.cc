@@ -189,11 +189,26 @@ TEST_F(InitialWeights, AnotherModelThanThatOfTheConfigIsNamed) {
               AllOf(HasSubstr("of " + file_ + " has the shape [32, 16]"), HasSubstr("says is [48, 16]")));
 }
 
+TEST_F(InitialWeights, FilesThatTheIndexDoesNotNameAreNotRead) {
+  std::filesystem::rename(file_, weights_ + "/new.safetensors");
+  std::string map;
+  for (const auto& [name, shape] : HuggingFaceTensors(config_.model)) {
+    absl::StrAppend(&map, map.empty() ? "" : ",", "\"", name, "\": \"new.safetensors\"");
+  }
+  std::ofstream(weights_ + "/model.safetensors.index.json") << "{\"weight_map\": {" << map << "}}";
+  std::ofstream(weights_ + "/old.safetensors") << "damaged";
+  const RunResult result = Validate();
+  EXPECT_EQ(result.code, 0) << result.talk;
+  EXPECT_THAT(result.talk, HasSubstr("model.safetensors.index.json names, not from old.safetensors\n"));
+  std::filesystem::remove(weights_ + "/new.safetensors");
+  EXPECT_THAT(Validate().talk, HasSubstr("names new.safetensors, which is missing beside it"));
+}
+
 TEST_F(InitialWeights, ADirectoryThatIsNotThereIsNotAnEmptyOne) {
   EXPECT_THAT(Validate("nowhere").talk,
               HasSubstr("model.init.directory names " + folder_ + "/nowhere, which does not exist; give a directory"));
   std::filesystem::create_directories(folder_ + "/empty");
-  EXPECT_THAT(Validate("empty").talk, HasSubstr("names " + folder_ + "/empty, which holds no .safetensors file"));
+  EXPECT_THAT(Validate("empty").talk, HasSubstr("cannot be read: " + folder_ + "/empty holds no .safetensors file"));
   EXPECT_THAT(Validate("job.yaml").talk, HasSubstr("model.init.directory cannot be read: "));
 }
 

@@ -77,6 +77,28 @@ TEST(HuggingFaceConfig, ReadsOlderFiles) {
   EXPECT_EQ(*old->eos_id, 2u);
 }
 
+TEST(HuggingFaceConfig, DefaultRopeMayBeWrittenInAnyWay) {
+  const std::string good = HuggingFaceConfigJson(Config());
+  for (const char* scaling : {R"({"rope_type": "default"})", R"({"type": "default", "rope_type": "default"})",
+                              R"({"rope_type": "default", "rope_theta": 500000.0, "type": null})", "{}", "null"}) {
+    auto json = nlohmann::json::parse(good);
+    json["rope_scaling"] = nlohmann::json::parse(scaling);
+    EXPECT_TRUE(ParseHuggingFaceConfig(json.dump()).ok()) << scaling;
+    json.erase("rope_theta");
+    json.erase("rope_parameters");
+    EXPECT_TRUE(ParseHuggingFaceConfig(json.dump()).ok()) << scaling;
+  }
+}
+
+TEST(HuggingFaceConfig, WhatPythonWritesInOtherKeysDoesNoHarm) {
+  std::string json = HuggingFaceConfigJson(Config());
+  json.insert(1, R"("note": "\ud83d", "loss": NaN, "limit": Infinity,)");
+  EXPECT_TRUE(ParseHuggingFaceConfig(json).ok()) << ParseHuggingFaceConfig(json).status();
+  const std::string eps = "\"rms_norm_eps\": ";
+  json.insert(json.find(eps) + eps.size(), "NaN, \"old\": ");
+  EXPECT_THAT(std::string(ParseHuggingFaceConfig(json).status().message()), HasSubstr("rms_norm_eps must be a number"));
+}
+
 TEST(HuggingFaceConfig, WhatTheModelCannotDoIsRefused) {
   const std::string good = HuggingFaceConfigJson(Config());
   const struct {
@@ -89,8 +111,12 @@ TEST(HuggingFaceConfig, WhatTheModelCannotDoIsRefused) {
       {"hidden_act", "gelu", "hidden_act must be silu"},
       {"attention_bias", true, "attention_bias must be false"},
       {"mlp_bias", true, "mlp_bias must be false"},
-      {"rope_scaling", {{"factor", 8}}, "rope_scaling must be null"},
-      {"rope_theta", 10000, "differs from rope_parameters.rope_theta"},
+      {"rope_scaling", {{"factor", 8}}, "rope_scaling.rope_type is missing"},
+      {"rope_scaling", {{"type", "linear"}, {"factor", 8}}, "rope_scaling.type must be default: scaled"},
+      {"rope_scaling", {{"rope_type", "default"}, {"rope_theta", 7}}, "differs from the other rope_theta"},
+      {"rope_scaling", "linear", "rope_scaling must be a JSON object"},
+      {"partial_rotary_factor", 0.5, "partial_rotary_factor must be 1"},
+      {"rope_theta", 10000, "differs from the other rope_theta"},
       {"rope_parameters", {{"rope_type", "llama3"}}, "rope_parameters.rope_type must be default"},
       {"num_key_value_heads", 3, "must divide num_attention_heads 4"},
       {"head_dim", 15, "head_dim must be even"},

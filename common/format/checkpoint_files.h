@@ -1,0 +1,31 @@
+// Which files of a Hugging Face directory hold its weights: one rule for every reader.
+#ifndef ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_
+#define ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+
+namespace atl {
+
+struct CheckpointFiles {
+  std::vector<std::string> paths;             // .safetensors files, in the order of their names; at least one
+  std::string index_path;                     // empty without an index
+  std::map<std::string, std::string> placed;  // tensor -> path, as the index says
+  std::vector<std::string> ignored;           // names of other .safetensors files in the directory
+};
+
+// `path` is a .safetensors file, an index .json, or a directory. In a directory:
+// 1. with model.safetensors.index.json the files that it names, and no others;
+// 2. else model.safetensors alone;
+// 3. else all .safetensors files.
+// NotFound: no such directory, no such files, a file that the index names or a numbered set needs is missing.
+// InvalidArgument: the index is no index, or names a file outside its directory (any name with '/').
+absl::StatusOr<CheckpointFiles> FindCheckpointFiles(const Files& files, const std::string& path);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_

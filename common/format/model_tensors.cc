@@ -1,0 +1,69 @@
+#include "common/format/model_tensors.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_join.h"
+
+namespace atl {
+namespace {
+
+constexpr std::string_view kPrefix = "model.";
+constexpr uint64_t kChunkElements = uint64_t{1} << 20;
+constexpr char kOneModel[] = "; config.json and the weights must be of one model";
+
+// The name under which the checkpoint holds a tensor; empty when it does not.
+std::string StoredName(const SafetensorsReader& checkpoint, const std::string& name) {
+  if (checkpoint.Find(name) != nullptr) return name;
+  if (name.starts_with(kPrefix)) {
+    const std::string bare = name.substr(kPrefix.size());
+    if (checkpoint.Find(bare) != nullptr) return bare;
+  }
+  const std::string longer = std::string(kPrefix) + name;
+  return checkpoint.Find(longer) != nullptr ? longer : "";
+}
+
+absl::StatusOr<std::string> CheckTensor(const SafetensorsReader& checkpoint, const TensorInfo& wanted) {
+  const std::string name = StoredName(checkpoint, wanted.name);
+  if (name.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(absl::StrJoin(checkpoint.paths(), ", "), " has no tensor ", wanted.name, kOneModel));
+  }
+  ATOLL_RETURN_IF_ERROR(checkpoint.CheckReadable(name));
+  const SafetensorsTensor& tensor = *checkpoint.Find(name);
+  if (tensor.shape == wanted.shape) return name;
+  return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " of ", checkpoint.PathOf(name), " has the shape [",
+                                                 absl::StrJoin(tensor.shape, ", "), "], which config.json says is [",
+                                                 absl::StrJoin(wanted.shape, ", "), "]", kOneModel));
+}
+
+}  // namespace
+
+absl::Status CheckModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout) {
+  for (const TensorInfo& tensor : layout.tensors) ATOLL_RETURN_IF_ERROR(CheckTensor(checkpoint, tensor).status());
+  return absl::OkStatus();
+}
+
+absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena) {
+  ATOLL_RETURN_IF_ERROR(CheckModelTensors(checkpoint, layout));
+  for (const TensorInfo& tensor : layout.tensors) {
+    const std::string name = StoredName(checkpoint, tensor.name);
+    ATOLL_RETURN_IF_ERROR(checkpoint.ReadTensor(name, arena.subspan(tensor.offset, tensor.elements)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModelValues(const SafetensorsReader& checkpoint, const ModelLayout& layout) {
+  ATOLL_RETURN_IF_ERROR(CheckModelTensors(checkpoint, layout));
+  std::vector<float> buffer;
+  for (const TensorInfo& tensor : layout.tensors) {
+    const std::string name = StoredName(checkpoint, tensor.name);
+    for (uint64_t at = 0; at < tensor.elements; at += buffer.size()) {
+      buffer.resize(static_cast<size_t>(std::min(kChunkElements, tensor.elements - at)));
+      ATOLL_RETURN_IF_ERROR(checkpoint.ReadElements(name, at, buffer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl
