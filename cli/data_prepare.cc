@@ -104,9 +104,10 @@ class AllDocuments {
 struct LeftOut {
   static constexpr uint64_t kShown = 5;
   std::ostream& talk;
+  const char* begin;  // clears the progress on a terminal
   uint64_t count = 0;
   void Add(const absl::Status& why) {
-    if (++count <= kShown) talk << "left out: " << why.message() << "\n";
+    if (++count <= kShown) talk << begin << "left out: " << why.message() << "\n";
     if (count == kShown) talk << "left out: further ones are counted only\n";
   }
 };
@@ -266,7 +267,7 @@ void TellChanges(const AllDocuments& documents, const CorpusManifest& manifest, 
 }
 
 absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
-  LeftOut left_out{talk};
+  LeftOut left_out{talk, options.talk_is_terminal && !options.quiet ? "\r\033[K" : ""};
   ATOLL_ASSIGN_OR_RETURN(const DocumentOptions reading, ReadingOf(options, left_out));
   AllDocuments documents(files, options.inputs, reading);
   ATOLL_RETURN_IF_ERROR(documents.Check());

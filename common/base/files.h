@@ -80,7 +80,7 @@ class Files {
   virtual absl::StatusOr<Space> SpaceAt(const std::string& path) const = 0;
 };
 
-constexpr int kPipeWaitMs = 60'000;  // for a program that opens a named pipe for writing
+constexpr int kPipeWaitMs = 10'000;  // for a program that opens a named pipe for writing
 
 // POSIX. Thread-safe.
 std::unique_ptr<Files> MakePosixFiles(int pipe_wait_ms = kPipeWaitMs);

@@ -22,6 +22,8 @@ bool IsZstd(std::string_view head) {
   return head.starts_with("\x28\xb5\x2f\xfd") || skippable;
 }
 
+std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 class PlainSource final : public ByteSource {
  public:
   explicit PlainSource(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
@@ -117,7 +119,7 @@ class PartsSource : public ByteSource {
           absl::StrCat("is damaged: its name ends in ", ending_, " and its first bytes are not those of ", name_));
     }
     return Bad(absl::StrCat("holds something else than ", name_, " from byte ", good,
-                            " on. To keep what is before it: head -c ", good, " ", path_, " > whole", ending_));
+                            " on. To keep what is before it: head -c ", good, " ", path_, " > whole-", NameOf(path_)));
   }
 
   std::unique_ptr<ByteSource> plain_;
@@ -146,7 +148,7 @@ class ZstdSource final : public PartsSource {
     if (ZSTD_getErrorCode(hint) != ZSTD_error_frameParameter_windowTooLarge) return Damaged(ZSTD_getErrorName(hint));
     return Bad(absl::StrCat("was compressed with a window of more than ", 1 << (kWindowLog - 20),
                             " MiB (zstd --long), which is not decoded here. Compress it again: zstd -dc --long=31 ",
-                            path_, " | zstd -o smaller.zst"));
+                            path_, " | zstd -o smaller-", NameOf(path_)));
   }
   ZSTD_DCtx* context_;
 };
@@ -194,8 +196,8 @@ class SniffedSource final : public ByteSource {
     }
     ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path_, head));
     if (const char* program = Unpacker(head)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path_, " is compressed in a way that is not decoded here; use: ", program, " ", path_, " | gzip > FILE.gz"));
+      return absl::InvalidArgumentError(absl::StrCat(path_, " is compressed in a way that is not decoded here; use: ",
+                                                     program, " ", path_, " | gzip > ", NameOf(path_), ".gz"));
     }
     const size_t old = out.size();
     if (IsGzip(head) || (EndsWith(".gz") && !IsZstd(head))) {

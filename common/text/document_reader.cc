@@ -236,7 +236,7 @@ class PlainText final : public WindowReader {
 
 // kByName when the name does not say.
 DocumentFormat FormatOf(std::string_view path) {
-  for (const std::string_view packed : {".zst", ".gz"}) {
+  for (const std::string_view packed : {".zst", ".gz", ".xz", ".bz2", ".lz4"}) {  // some are refused by their content
     if (path.ends_with(packed)) path.remove_suffix(packed.size());
   }
   if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return DocumentFormat::kJsonLines;

@@ -187,6 +187,7 @@ def job_files(scene):
     yield Case("missing directory of weights", lambda: submit_with(scene, "model.init.directory=nowhere"), 2,
                r"model\.init\.directory names .*/nowhere, which does not exist; give")
     yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory; name a file")
+    yield Case("device in place of a job file", lambda: scene.atoll("job", "submit", "/dev/zero", code=None), 3, r"/dev/zero: it is a device; give a file or a pipe")
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
                r"outer_optimizer\.learning_rate")
     yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 2,
