@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Files& file
 }
 
 absl::Status CheckWeights(const SafetensorsReader& reader, const ModelSpec& model) {
-  const absl::Status good = CheckModelValues(reader, MakeModelLayout(model, FragmentPattern::kWhole, 1));
+  absl::Status good = CheckModelValues(reader, MakeModelLayout(model, FragmentPattern::kWhole, 1));
   if (good.ok()) return good;
   return absl::InvalidArgumentError(absl::StrCat("cannot be used: ", good.message()));
 }

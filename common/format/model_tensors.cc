@@ -16,10 +16,10 @@ constexpr char kOneModel[] = "; config.json and the weights must be of one model
 std::string StoredName(const SafetensorsReader& checkpoint, const std::string& name) {
   if (checkpoint.Find(name) != nullptr) return name;
   if (name.starts_with(kPrefix)) {
-    const std::string bare = name.substr(kPrefix.size());
+    std::string bare = name.substr(kPrefix.size());
     if (checkpoint.Find(bare) != nullptr) return bare;
   }
-  const std::string longer = std::string(kPrefix) + name;
+  std::string longer = std::string(kPrefix) + name;
   return checkpoint.Find(longer) != nullptr ? longer : "";
 }
 

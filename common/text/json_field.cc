@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 constexpr size_t kShownKeys = 8, kShownKeyBytes = 40;
 constexpr char kReplacement[] = "\xef\xbf\xbd";
 
-absl::Status Bad(std::string what) { return absl::InvalidArgumentError(std::move(what)); }
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 std::vector<std::string> Split(const std::string& name) {
   std::vector<std::string> parts(1);
