@@ -31,9 +31,11 @@
 #include "common/base/wall_time.h"
 #include "common/config/environment.h"
 #include "common/config/options.h"
+#include "common/guard/guard.h"
 #include "common/rpc/bulk_service.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
+#include "common/rpc/enroll_server.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
@@ -50,7 +52,6 @@
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/call_guard.h"
 #include "coordinator/service/control_sessions.h"
-#include "coordinator/service/enroll_service.h"
 #include "coordinator/service/executors.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/own_trust.h"
@@ -73,6 +74,10 @@ constexpr char kVersion[] = ATOLL_VERSION;
 constexpr int kExitOk = 0;
 constexpr int kExitStart = 1;     // could not start: port in use, state directory locked or damaged
 constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
+
+// A request is a few kilobytes and has its answer at once.
+constexpr guard::ConnectionLimits kEnrollConnections = {
+    .connections = 256, .per_address = 128, .without_call = Seconds(10)};
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
@@ -137,7 +142,7 @@ class Coordinator {
                                                  const std::vector<grpc::Service*>& services) const;
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
-  void Opened(const std::string& port, Server& server);
+  void Opened(const std::string& port, guard::Guard& door);
   // The service manager, where there is one, takes note or is said not to.
   void Tell(const absl::Status& told) {
     if (!told.ok()) log_.Warn("service manager", {{"reason", std::string(told.message())}});
@@ -181,7 +186,8 @@ class Coordinator {
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // They end before what their jobs use, so they are declared after it.
   std::unique_ptr<Executors> executors_;
-  std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
+  std::unique_ptr<Server> control_server_, bulk_server_;
+  std::unique_ptr<guard::Guard> enroll_door_;
   std::unique_ptr<HttpServer> web_;
   std::jthread flushes_thread_, engine_thread_, disk_thread_, vitals_thread_;
 };
@@ -240,22 +246,22 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   });
 }
 
-// Small and alone: strangers speak to it, with nothing but a token.
+// Callers without a certificate speak to this port: one bounded HTTPS request each, and no gRPC.
 absl::Status Coordinator::OpenEnrollPort() {
   if (!enrollment_) return absl::OkStatus();
-  ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
-  services_.push_back(MakeEnrollService(*enrollment_));
-  ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
-                        .quota_bytes = kEnrollQuotaBytes,
-                        .streams_per_connection = 1,
-                        .message_bytes = 64 << 10,
-                        // Who has no certificate keeps no place: one call is all that anybody needs.
-                        .idle = Seconds(10),
-                        .age = Seconds(30)};
-  auto server = Server::Start(options, security, {services_.back().get()});
-  if (!server.ok()) return Annotate(server.status(), "--enroll-port");
-  enroll_server_ = *std::move(server);
-  Opened("enroll", *enroll_server_);
+  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<guard::TlsServer> tls, ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
+  const std::string address = absl::StrCat(options_.listen_address, ":", options_.enroll_port);
+  auto door = guard::Guard::Listen({.address = address,
+                                    .connections = Fitting(kEnrollConnections),
+                                    .tls = std::move(tls),
+                                    .proxied = options_.proxied});
+  if (!door.ok()) return Annotate(ListenError(address, door.status()), "--enroll-port");
+  ATOLL_RETURN_IF_ERROR((*door)->Answer(
+      MakeEnrollHandler([this](const v1::EnrollRequest& request, const std::string& caller, EnrollAnswer answer) {
+        enrollment_->Enroll(request, caller, std::move(answer));
+      })));
+  enroll_door_ = *std::move(door);
+  Opened("enroll", *enroll_door_);
   return absl::OkStatus();
 }
 
@@ -273,9 +279,9 @@ absl::Status Coordinator::OpenPorts() {
   services_.push_back(MakeBulkService(*bulk_, executors_->reads, clock_, {.reads_at_once = Executors::kReadThreads}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
-  Opened("control", *control_server_);
+  Opened("control", control_server_->door());
   ATOLL_ASSIGN_OR_RETURN(bulk_server_, Listen("--bulk-port", options_.bulk_port, security, bulk_services));
-  Opened("bulk", *bulk_server_);
+  Opened("bulk", bulk_server_->door());
   ATOLL_RETURN_IF_ERROR(OpenEnrollPort());
   WebHandlers handlers;
   handlers.probes.healthy = [this] { return vitals_.Healthy(); };
@@ -293,7 +299,8 @@ absl::StatusOr<std::unique_ptr<Server>> Coordinator::Listen(const char* option, 
   const std::string address = absl::StrCat(options_.listen_address, ":", port);
   const ServerOptions server_options{.address = address,
                                      .quota_bytes = port_quota_bytes_,
-                                     .connections = {.per_address = options_.connections_per_address}};
+                                     .connections = {.per_address = options_.connections_per_address},
+                                     .proxied = options_.proxied};
   auto server = Server::Start(server_options, security, services);
   if (!server.ok()) return Annotate(server.status(), option);
   return server;
@@ -303,7 +310,7 @@ absl::Status Coordinator::WritePortsFile() {
   if (options_.ports_file.empty()) return absl::OkStatus();
   const std::string text = absl::StrCat(
       "{\"control\": ", control_server_->port(), ", \"bulk\": ", bulk_server_->port(), ", \"admin\": ", web_->port(),
-      enroll_server_ ? absl::StrCat(", \"enroll\": ", enroll_server_->port()) : "", "}\n");
+      enroll_door_ ? absl::StrCat(", \"enroll\": ", enroll_door_->port()) : "", "}\n");
   return WriteFileAtomically(*files_, options_.ports_file, AsBytes(text));
 }
 
@@ -355,7 +362,7 @@ absl::Status Coordinator::Start() {
                                   {"control", absl::StrCat(options_.listen_address, ":", control_server_->port())},
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
                                   {"admin", absl::StrCat(AdminAddress(), ":", web_->port())},
-                                  {"enroll", enroll_server_ ? absl::StrCat(enroll_server_->port()) : "none"},
+                                  {"enroll", enroll_door_ ? absl::StrCat(enroll_door_->port()) : "none"},
                                   {"encryption", own_trust_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();
 }
@@ -368,7 +375,7 @@ std::function<CorpusCopy(const CorpusManifest&)> Coordinator::CorpusCopies() con
 CoordinatorCapacity Coordinator::Capacity() const {
   CoordinatorCapacity capacity{
       .memory_bytes = MemoryLimitBytes(),
-      .transport_bytes = 2 * port_quota_bytes_ + (enrollment_ ? kEnrollQuotaBytes : 0),
+      .transport_bytes = 2 * (port_quota_bytes_ + kGuardBytes) + (enrollment_ ? kEnrollGuardBytes : 0),
       .open_files = DescriptorsBeside({.per_address = options_.connections_per_address}),
   };
   if (const auto space = files_->SpaceAt(directory_.root()); space.ok()) {
@@ -379,10 +386,12 @@ CoordinatorCapacity Coordinator::Capacity() const {
 }
 
 // Dials a port as a stranger would: the handshake up to the certificate, or what a plaintext server says by itself.
-void Coordinator::Opened(const std::string& port, Server& server) {
-  const std::string address = AddressToDial(options_.listen_address, server.port());
-  ports_.Opened(port, server, [this, address] {
-    return own_trust_ ? FetchAuthority(address, own_trust_->authority().fingerprint()).status() : TryGreeting(address);
+void Coordinator::Opened(const std::string& port, guard::Guard& door) {
+  const std::string address = AddressToDial(options_.listen_address, door.port());
+  const std::string preamble = options_.proxied ? "PROXY UNKNOWN\r\n" : "";
+  ports_.Opened(port, door, [this, address, preamble] {
+    return own_trust_ ? FetchAuthority(address, own_trust_->authority().fingerprint(), preamble).status()
+                      : TryGreeting(address, preamble);
   });
 }
 
@@ -432,7 +441,7 @@ void Coordinator::Close() {
   vitals_thread_ = {};
   if (control_server_) control_server_->AnnounceShutdown();
   web_.reset();
-  if (enroll_server_) enroll_server_->Shutdown(kShutdownLimit);
+  if (enroll_door_) enroll_door_->StopAccepting();
   if (bulk_server_) bulk_server_->Shutdown(kShutdownLimit);
   if (control_server_) control_server_->Shutdown(kShutdownLimit);
   engine_thread_ = {};

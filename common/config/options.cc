@@ -418,6 +418,8 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
   table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
   table.Number("connections-per-address", o.connections_per_address, 1024, "that each port takes from one address");
+  table.Switch("proxied", o.proxied, true,
+               "every connection begins with a load balancer's PROXY header (version 1 or 2), which names the caller");
   table.Size("disk-budget", o.disk_budget_bytes, "that the state directory may take; 0: the whole disk");
   AddLogOptions(table, o.log);
   const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);

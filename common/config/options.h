@@ -39,6 +39,7 @@ struct CoordinatorOptions {
   Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
   Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
   uint32_t connections_per_address = 512;                    // --connections-per-address, of each port
+  bool proxied = false;  // --proxied: a load balancer's PROXY header begins each connection
   uint64_t disk_budget_bytes =
       0;           // --disk-budget: of the state directory, at least kLeastDiskBudget; 0: the whole disk
   LogOptions log;  // --log-level, --log-format

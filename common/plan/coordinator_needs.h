@@ -21,9 +21,11 @@ constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 // What peers may make the transport of the control port, and of the bulk port, hold, on a machine or in a cgroup of so
 // much memory: an eighth of it, 64 to 256 MiB, or a 128th where that is more, up to 1 GiB; 0, where it is unknown, is
 // 256 MiB. Near it gRPC makes its windows smaller: with 1 MiB an upload it breaks uploads, with 4 they go on at full
-// rate. And of the enrolment port.
+// rate.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
-constexpr uint64_t kEnrollQuotaBytes = uint64_t{8} << 20;
+// What the guard in front of each of those ports holds at most (common/guard/guard.h), and that of the enrolment port.
+constexpr uint64_t kGuardBytes = uint64_t{64} << 20;
+constexpr uint64_t kEnrollGuardBytes = uint64_t{24} << 20;
 
 // Sizes that follow from model, fragments and codecs.
 struct JobSizes {

@@ -434,8 +434,7 @@ class GrpcCoordinatorEnd final : public CoordinatorEnd {
   std::atomic<bool> closed_ = false;
 };
 
-class ControlService final : public v1::WorkerService::WithRawCallbackMethod_Control<
-                                 v1::WorkerService::WithCallbackMethod_Enroll<v1::WorkerService::Service>> {
+class ControlService final : public v1::WorkerService::WithRawCallbackMethod_Control<v1::WorkerService::Service> {
  public:
   ControlService(ControlAcceptor acceptor, ControlServiceOptions options)
       : acceptor_(std::move(acceptor)), options_(options) {}

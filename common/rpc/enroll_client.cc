@@ -3,15 +3,35 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "atoll/v1/worker.grpc.pb.h"
+#include "atoll/v1/worker.pb.h"
 #include "common/base/files.h"
 #include "common/base/secret.h"
 #include "common/rpc/rpc_status.h"
-#include "common/rpc/tls.h"
 #include "common/trust/handshake.h"
 
 namespace atl {
 namespace {
+
+absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::string& authority_pem,
+                                        const v1::EnrollRequest& request) {
+  const absl::StatusOr<HttpsAnswer> answer =
+      PostHttps(address, authority_pem, kEnrollTarget, kProtobuf, request.SerializeAsString());
+  if (absl::IsUnavailable(answer.status()) && request.certificate().empty()) {
+    // The authority was shown a moment ago, so something listens: a port that asks for a certificate ends such a
+    // connection. A worker that renews has been here before.
+    return absl::UnavailableError(absl::StrCat(answer.status().message(),
+                                               "; this may be the control or bulk port and not the enrolment port "
+                                               "(--enroll-port of the coordinator, 7073 unless given)"));
+  }
+  ATOLL_RETURN_IF_ERROR(answer.status());
+  v1::EnrollResponse response;
+  if (answer->status == 200 && response.ParseFromString(answer->body)) return response;
+  v1::EnrollFailure failure;
+  if (answer->status != 200 && answer->content_type == kProtobuf && failure.ParseFromString(answer->body))
+    return FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(failure.code()), failure.message()));
+  return absl::UnavailableError(absl::StrCat("the answer is not that of an enrolment port: HTTP status ",
+                                             answer->status, " ", answer->body.substr(0, 200)));
+}
 
 // `authority_pem`: whose certificates the listener may show. `issuer_pem`: of those the one that the answer's
 // certificate must be of, or of its successor.
@@ -19,24 +39,9 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
                                  const std::string& issuer_pem, const std::string& key_pem, v1::EnrollRequest request) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
   ATOLL_ASSIGN_OR_RETURN(*request.mutable_signing_request(), MakeSigningRequest(key));
-  ATOLL_ASSIGN_OR_RETURN(const auto channel, MakeControlChannel({.address = address}, PinnedTlsChannel(authority_pem)));
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::EnrollResponse response;
-  const grpc::Status status = v1::WorkerService::NewStub(channel)->Enroll(&context, request, &response);
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    const absl::Status shown = CheckShownTimes(address, authority_pem);
-    if (!shown.ok()) return absl::UnavailableError(absl::StrCat("enrolment at ", address, ": ", shown.message()));
-    // The authority was shown, so somebody listens: a port that asks for a certificate ends such a connection. Whoever
-    // renews has been here before.
-    if (request.certificate().empty()) {
-      return Annotate(FromGrpc(status),
-                      absl::StrCat("enrolment at ", address, ", which may be the control or bulk port and not ",
-                                   "the enrolment port (--enroll-port of the coordinator, 7073 unless given)"));
-    }
-  }
-  if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("enrolment at ", address));
-  IdentityFile identity{.key_pem = key_pem, .certificate_pem = response.certificate(), .authority_pem = authority_pem};
+  const absl::StatusOr<v1::EnrollResponse> response = Post(address, authority_pem, request);
+  if (!response.ok()) return Annotate(response.status(), absl::StrCat("enrolment at ", address));
+  IdentityFile identity{.key_pem = key_pem, .certificate_pem = response->certificate(), .authority_pem = authority_pem};
   // What was sent is looked at before it replaces anything.
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   ATOLL_ASSIGN_OR_RETURN(const Sha256 own, CheckSigningRequest(request.signing_request()));
@@ -44,8 +49,8 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
     return absl::InternalError(
         absl::StrCat("the coordinator at ", address, " answered with another key's certificate"));
   }
-  if (!response.authorities().empty()) {
-    const absl::StatusOr<std::string> authorities = SucceedingAuthorities(issuer_pem, response.authorities());
+  if (!response->authorities().empty()) {
+    const absl::StatusOr<std::string> authorities = SucceedingAuthorities(issuer_pem, response->authorities());
     if (!authorities.ok()) return Annotate(authorities.status(), absl::StrCat("enrolment at ", address));
     identity.authority_pem = *authorities;
   }

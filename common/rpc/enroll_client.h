@@ -1,5 +1,5 @@
-// The caller's side of WorkerService.Enroll: a join token, or the certificate it renews, becomes an identity. Keys are
-// made here and never leave the machine. Blocks; each call ends within about 20 s.
+// The caller's side of enrolment (docs/protocol.md): a join token, or the certificate it renews, becomes an identity.
+// Keys are made here and never leave the machine. Blocks; each call ends within about 20 s.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 #define ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 
@@ -11,6 +11,11 @@
 #include "common/trust/secret_files.h"
 
 namespace atl {
+
+// Enrolment is one HTTPS request: POST of an EnrollRequest, answered with an EnrollResponse, or with an EnrollFailure
+// where the status is not 200.
+inline constexpr char kEnrollTarget[] = "/v1/enroll";
+inline constexpr char kProtobuf[] = "application/x-protobuf";
 
 // Writes the identity to `path`. The new key lies beside it, in PATH.enrolling, from before the coordinator is asked
 // until the identity is written: where the answer was lost, the next call asks with the same key and is answered again,

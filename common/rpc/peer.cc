@@ -1,55 +1,30 @@
 #include "common/rpc/peer.h"
 
-#include <grpc/grpc_security_constants.h>
-
-#include <functional>
-#include <map>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "common/base/mutex.h"
+#include "common/guard/peers.h"
 
 namespace atl {
+
 namespace {
 
-class ReadCertificates {
- public:
-  std::shared_ptr<const CertificateFacts> Of(std::string_view certificate_pem) ATOLL_EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    if (const auto known = read_.find(certificate_pem); known != read_.end()) return known->second;
-    std::string pem(certificate_pem);
-    absl::StatusOr<CertificateFacts> facts = ReadCertificate(pem);
-    if (!facts.ok()) return nullptr;
-    if (read_.size() >= kKept) read_.clear();
-    return read_.emplace(std::move(pem), std::make_shared<const CertificateFacts>(*std::move(facts))).first->second;
-  }
+// The other end of a call, by the name of its inner socket: "unix-abstract:NAME". The guard gave that name; nothing
+// that the peer sent takes part.
+guard::Peer FindPeer(const grpc::ServerContextBase& context) {
+  const std::string inner = context.peer();
+  if (std::optional<guard::Peer> peer = guard::ThePeers().Find(inner.substr(inner.find(':') + 1))) return *peer;
+  return {.endpoint = inner, .certificate = CertificateFacts{.identity = {Role::kCoordinator, "unknown", ""}}};
+}
 
- private:
-  static constexpr size_t kKept = 1024;
-  Mutex mutex_;
-  std::map<std::string, std::shared_ptr<const CertificateFacts>, std::less<>> read_ ATOLL_GUARDED_BY(mutex_);
-};
+std::optional<Identity> IdentityOf(const guard::Peer& peer) {
+  return peer.certificate ? std::optional(peer.certificate->identity) : std::nullopt;
+}
 
 }  // namespace
 
-std::optional<Identity> IdentityOf(const grpc::AuthContext& context) {
-  for (const grpc::string_ref& name : context.FindPropertyValues("x509_subject_alternative_name")) {
-    const absl::StatusOr<Identity> identity = ParseIdentityUri(std::string(name.data(), name.size()));
-    if (identity.ok()) return *identity;
-  }
-  return std::nullopt;
-}
-
-std::shared_ptr<const CertificateFacts> CertificateOf(const grpc::AuthContext& context) {
-  static ReadCertificates read;
-  const std::vector<grpc::string_ref> shown = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  return shown.empty() ? nullptr : read.Of({shown[0].data(), shown[0].size()});
-}
+std::optional<Identity> IdentityOf(const grpc::ServerContextBase& context) { return IdentityOf(FindPeer(context)); }
 
 std::string PeerOf(const grpc::ServerContextBase& context) {
-  const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
-  return PeerText(authenticated == nullptr ? std::nullopt : IdentityOf(*authenticated), context.peer());
+  const guard::Peer peer = FindPeer(context);
+  return PeerText(IdentityOf(peer), peer.endpoint);
 }
 
 absl::StatusOr<DownloadRequest> InOwnName(absl::StatusOr<DownloadRequest> request, const std::string& peer) {

@@ -3,21 +3,23 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <grpcpp/support/server_interceptor.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "common/base/host_cores.h"
 #include "common/base/host_port.h"
 #include "common/base/open_files.h"
 #include "common/plan/limits.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/peer.h"
 
 namespace atl {
 namespace {
 
 constexpr int kReadAtOnceBytes = 64 << 10;
+constexpr unsigned kMostGuardThreads = 4;
 
 void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));
@@ -34,41 +36,18 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
-  const auto whole_ms = [](Duration time) { return static_cast<int>(time.ns / 1'000'000); };
-  if (options.idle.ns > 0) builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, whole_ms(options.idle));
-  if (options.age.ns > 0) {
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, whole_ms(options.age));
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, 10'000);
-  }
   // A megabyte on the wire may be a gigabyte in memory.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// Tells the acceptor of each call as it begins; takes no part in it.
-class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInterface {
- public:
-  CallCounter(std::shared_ptr<Acceptor> acceptor, std::shared_ptr<CallBrake> brake)
-      : acceptor_(std::move(acceptor)), brake_(std::move(brake)) {}
-  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    const grpc::ServerContextBase& context = *info->server_context();
-    const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
-    acceptor_->CallBegan(context.peer(), authenticated ? CertificateOf(*authenticated) : nullptr);
-    if (authenticated && brake_->Refused(CallBrake::Numbered(*authenticated), clock_.Now()))
-      acceptor_->CallsTooFast(context.peer());
-    return nullptr;
-  }
+// A connection takes three descriptors, its own and the inner pair, and a coordinator has up to three listeners beside
+// its files.
+constexpr size_t kPerConnection = 3, kListeners = 3;
 
- private:
-  const SystemClock clock_;
-  const std::shared_ptr<Acceptor> acceptor_;
-  const std::shared_ptr<CallBrake> brake_;
-};
+}  // namespace
 
-// A connection takes two descriptors, and a coordinator has up to three listeners beside its files.
-constexpr size_t kPerConnection = 2, kListeners = 3;
-
-ConnectionLimits Fitting(ConnectionLimits limits) {
+guard::ConnectionLimits Fitting(guard::ConnectionLimits limits) {
   constexpr size_t kOwnDescriptors = 128, kLeast = 8;
   const size_t all = OpenFilesLimit();
   if (all == 0) return limits;
@@ -79,46 +58,43 @@ ConnectionLimits Fitting(ConnectionLimits limits) {
   return limits;
 }
 
-}  // namespace
-
-// Plaintext as well, on the wire the same as gRPC's insecure credentials, which can ask nobody about a call.
-ServerSecurity ServerSecurity::PlaintextLoopback(CallBrakeLimits limits) {
-  return {grpc::experimental::LocalServerCredentials(LOCAL_TCP), true, limits, nullptr};
+ServerSecurity ServerSecurity::PlaintextLoopback(guard::CallLimits limits) {
+  ServerSecurity security;
+  security.limits_ = limits;
+  return security;
 }
 
-ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials, EarlyCheck check,
-                                                CallBrakeLimits limits) {
-  return {std::move(credentials), false, limits, std::move(check)};
+ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<guard::TlsServer> tls, guard::CallCheck check,
+                                                guard::CallLimits limits) {
+  ServerSecurity security;
+  security.tls_ = std::move(tls);
+  security.check_ = std::move(check);
+  security.limits_ = limits;
+  return security;
 }
 
-ServerSecurity::ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credentials, bool loopback_only,
-                               CallBrakeLimits limits, EarlyCheck check)
-    : brake_(std::make_shared<CallBrake>(limits)), credentials_(std::move(credentials)), loopback_only_(loopback_only) {
-  credentials_->SetAuthMetadataProcessor(MakeBrakingProcessor(brake_, std::move(check)));
+absl::Status ListenError(const std::string& address, const absl::Status& why) {
+  if (absl::IsInvalidArgument(why)) return why;
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", address, " (", why.message(),
+                                             "): the port is in use or the address is not this machine's; choose "
+                                             "another"));
 }
 
-std::shared_ptr<grpc::ServerCredentials> ServerSecurity::CredentialsFor(const std::string& address) const {
-  const std::string host = WithoutPort(address);
-  // gRPC takes nothing else for local; elsewhere on loopback nothing brakes.
-  const bool local = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
-  return loopback_only_ && !local ? grpc::InsecureServerCredentials() : credentials_;
-}
-
-uint64_t DescriptorsBeside(const ConnectionLimits& limits) {
+uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits) {
   const uint64_t all = OpenFilesLimit();
   const uint64_t taken = kPerConnection * kListeners * Fitting(limits).connections + FilesOfDownloads(all);
   return all == 0 ? 0 : std::max<uint64_t>(1, all - std::min(all, taken));
 }
 
-Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,
+Server::Server(std::unique_ptr<guard::Guard> guard, std::unique_ptr<grpc::CallbackGenericService> others,
                std::unique_ptr<grpc::Server> server)
-    : acceptor_(std::move(acceptor)), others_(std::move(others)), server_(std::move(server)) {}
+    : guard_(std::move(guard)), others_(std::move(others)), server_(std::move(server)) {}
 
 Server::~Server() { Shutdown(Seconds(1)); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, const ServerSecurity& security,
                                                       const std::vector<grpc::Service*>& services) {
-  if (security.loopback_only() && !IsLoopback(options.address)) {
+  if (!security.tls() && !IsLoopback(options.address)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot listen on '", options.address,
                                                    "': without certificates only a "
                                                    "loopback address is allowed, for example 127.0.0.1:7700"));
@@ -127,25 +103,30 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   ApplyLimits(options, builder);
-  absl::StatusOr<std::shared_ptr<Acceptor>> acceptor = Acceptor::Listen(options.address, Fitting(options.connections));
-  if (!acceptor.ok()) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address, " (", acceptor.status().message(),
-                                               "): the port is in use or the address is not this machine's; choose "
-                                               "another"));
-  }
+  absl::StatusOr<std::unique_ptr<guard::Guard>> door =
+      guard::Guard::Listen({.address = options.address,
+                            .connections = Fitting(options.connections),
+                            .tls = security.tls(),
+                            .proxied = options.proxied,
+                            .threads = std::clamp(UsableCores(), 1U, kMostGuardThreads)});
+  if (!door.ok()) return ListenError(options.address, door.status());
+  // Of an inner socket pair, which no other process can reach.
   auto connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      security.CredentialsFor(options.address));
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
-  counters.push_back(std::make_unique<CallCounter>(*acceptor, security.brake()));
-  builder.experimental().SetInterceptorCreators(std::move(counters));
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   for (grpc::Service* service : services) builder.RegisterService(service);
   auto others = std::make_unique<grpc::CallbackGenericService>();
   builder.RegisterCallbackGenericService(others.get());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::InternalError(absl::StrCat("gRPC does not start at ", options.address));
-  (*acceptor)->Start(std::move(connections));
-  return std::unique_ptr<Server>(new Server(*std::move(acceptor), std::move(others), std::move(server)));
+  const auto hand_over = [acceptor = std::shared_ptr(std::move(connections))](Descriptor socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = -1;
+    parameters.fd = socket.Release();
+    acceptor->HandleNewConnection(&parameters);
+  };
+  ATOLL_RETURN_IF_ERROR((*door)->Relay({.streams = static_cast<uint32_t>(options.streams_per_connection)},
+                                       security.limits(), security.check(), hand_over));
+  return std::unique_ptr<Server>(new Server(*std::move(door), std::move(others), std::move(server)));
 }
 
 void Server::AnnounceShutdown() {
@@ -154,7 +135,7 @@ void Server::AnnounceShutdown() {
 
 void Server::Shutdown(Duration limit) {
   if (server_ == nullptr) return;
-  acceptor_->Stop();
+  guard_->StopAccepting();
   server_->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(limit.ns, GPR_TIMESPAN)));
   server_->Wait();
   server_.reset();

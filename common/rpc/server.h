@@ -3,43 +3,37 @@
 #define ATOLL_COMMON_RPC_SERVER_H_
 
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/time.h"
+#include "common/guard/guard.h"
 #include "common/plan/limits.h"
-#include "common/rpc/acceptor.h"
-#include "common/rpc/call_brake.h"
 
 namespace atl {
 
+// Who may connect to a server, and what a caller may call.
 class ServerSecurity {
  public:
   // Server::Start refuses any other address than a loopback one.
-  static ServerSecurity PlaintextLoopback(CallBrakeLimits limits = {});
-  // Any address. Made by common/rpc/tls.h. `check`, which may be empty, is asked before each call.
-  static ServerSecurity WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials,
-                                         EarlyCheck check = nullptr, CallBrakeLimits limits = {});
-  // What a listener at `address` ("host:port") takes.
-  std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& address) const;
-  // Of all servers with this security.
-  const std::shared_ptr<CallBrake>& brake() const { return brake_; }
-  bool loopback_only() const { return loopback_only_; }
+  static ServerSecurity PlaintextLoopback(guard::CallLimits limits = {});
+  // Any address. Made by common/rpc/tls.h. `check` is asked before each call.
+  static ServerSecurity WithCertificates(std::shared_ptr<guard::TlsServer> tls, guard::CallCheck check,
+                                         guard::CallLimits limits = {});
+  const std::shared_ptr<guard::TlsServer>& tls() const { return tls_; }  // null: plaintext
+  const guard::CallCheck& check() const { return check_; }
+  const guard::CallLimits& limits() const { return limits_; }
 
  private:
-  ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credentials, bool loopback_only, CallBrakeLimits limits,
-                 EarlyCheck check);
-  std::shared_ptr<CallBrake> brake_;
-  std::shared_ptr<grpc::ServerCredentials> credentials_;
-  bool loopback_only_;
+  std::shared_ptr<guard::TlsServer> tls_;
+  guard::CallCheck check_;
+  guard::CallLimits limits_;
 };
 
 struct ServerOptions {
@@ -48,15 +42,19 @@ struct ServerOptions {
   int streams_per_connection = 64;
   size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;
-  ConnectionLimits connections;  // fewer where the process may open few descriptors
-  // A connection without a call for so long is ended, and any connection after the other, its calls within ten seconds
-  // more. Zero: never.
-  Duration idle{}, age{};
+  guard::ConnectionLimits connections;  // fewer where the process may open few descriptors
+  bool proxied = false;                 // a load balancer's PROXY header begins each connection
 };
+
+// The limits of a listener, fewer where the process may open few descriptors.
+guard::ConnectionLimits Fitting(guard::ConnectionLimits limits);
+
+// Why a listener could not be opened, with the way out: Unavailable, or InvalidArgument for an address that is none.
+absl::Status ListenError(const std::string& address, const absl::Status& why);
 
 // How many descriptors of this process are left beside those that the connections of a coordinator's servers may take,
 // with such limits, and its downloads; 0: not known.
-uint64_t DescriptorsBeside(const ConnectionLimits& limits);
+uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits);
 
 // Thread-safe after Start. The destructor shuts down with a limit of 1 s.
 class Server {
@@ -67,22 +65,20 @@ class Server {
                                                        const std::vector<grpc::Service*>& services);
   ~Server();
   // The port that is listened on.
-  int port() const { return acceptor_->port(); }
+  int port() const { return guard_->port(); }
   // Flips health to NOT_SERVING; calls go on.
   void AnnounceShutdown();
   // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
   void Shutdown(Duration limit);
-  // Ends the connections whose certificate is among `which`, running calls and all, and those that call with one later.
-  // Each call replaces the one before.
-  void EndConnections(Certificates which) { acceptor_->EndConnections(std::move(which)); }
+  guard::Guard& door() { return *guard_; }
   // Since the start: what became of connections that did not end by themselves.
-  ConnectionCounts Connections() const { return acceptor_->Counts(); }
+  guard::ConnectionCounts Connections() const { return guard_->Counts(); }
 
  private:
-  Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,
+  Server(std::unique_ptr<guard::Guard> guard, std::unique_ptr<grpc::CallbackGenericService> others,
          std::unique_ptr<grpc::Server> server);
-  std::shared_ptr<Acceptor> acceptor_;  // also the counter's of its calls
-  // Refuses calls of no method. gRPC would do so by itself, but uncounted: floods of them would cost memory.
+  std::unique_ptr<guard::Guard> guard_;
+  // Refuses calls of no method. gRPC would do so by itself, but in a way that keeps memory in a flood of them.
   std::unique_ptr<grpc::CallbackGenericService> others_;
   std::unique_ptr<grpc::Server> server_;
 };

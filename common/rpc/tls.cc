@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "common/base/wall_time.h"
-#include "common/rpc/peer.h"
 #include "common/trust/secret_files.h"
 
 namespace atl {
@@ -16,20 +15,23 @@ namespace {
 
 namespace tls = grpc::experimental;
 
+absl::Status CheckEnd(const CertificateFacts& facts, int64_t now_s) {
+  if (now_s <= facts.not_after_s) return absl::OkStatus();
+  return absl::UnauthenticatedError(absl::StrCat("the certificate of ", RoleName(facts.identity.role), " '",
+                                                 facts.identity.name, "' ended at ", DateText(facts.not_after_s),
+                                                 " by the coordinator's clock: ", kNewForPerson));
+}
+
 // Deny by default: a call without method or identity is nobody's.
-EarlyCheck CheckEachCall(CallCheck check, const Clock& clock) {
-  return
-      [check = std::move(check), &clock](const std::string& method, const grpc::AuthContext& context) -> absl::Status {
-        const std::shared_ptr<const CertificateFacts> caller = CertificateOf(context);
-        if (method.empty() || !caller) {
-          return absl::UnauthenticatedError("the certificate names nobody: enrol with a join token");
-        }
-        const Identity& who = caller->identity;
-        if (who.role == Role::kWorker || WallSeconds(clock) <= caller->not_after_s) return check(method, *caller);
-        return absl::UnauthenticatedError(absl::StrCat("the certificate of ", RoleName(who.role), " '", who.name,
-                                                       "' ended at ", DateText(caller->not_after_s),
-                                                       " by the coordinator's clock: ", kNewForPerson));
-      };
+guard::CallCheck CheckEachCall(CallCheck check, const Clock& clock) {
+  return [check = std::move(check), &clock](const std::string& method, const guard::Peer& peer) -> absl::Status {
+    if (method.empty() || !peer.certificate) {
+      return absl::UnauthenticatedError("the certificate names nobody: enrol with a join token");
+    }
+    if (peer.certificate->identity.role != Role::kWorker)
+      ATOLL_RETURN_IF_ERROR(CheckEnd(*peer.certificate, WallSeconds(clock)));
+    return check(method, *peer.certificate);
+  };
 }
 
 // Key, certificate and authority are one file, so that a look at it never finds halves of two.
@@ -53,22 +55,16 @@ absl::StatusOr<IdentityFile> ReadChecked(const std::string& file, int64_t now_s,
 }  // namespace
 
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
-                                         CallBrakeLimits limits) {
+                                         guard::CallLimits limits) {
   ATOLL_RETURN_IF_ERROR(ReadChecked(identity_file, WallSeconds(clock), true).status());
-  tls::TlsServerCredentialsOptions options(Watch(identity_file));
-  options.watch_identity_key_cert_pairs();
-  options.watch_root_certs();
-  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options), CheckEachCall(std::move(check), clock),
-                                          limits);
+  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<guard::TlsServer> tls,
+                         guard::TlsServer::Open(identity_file, guard::ClientCertificates::kDemanded));
+  return ServerSecurity::WithCertificates(std::move(tls), CheckEachCall(std::move(check), clock), limits);
 }
 
-absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {
+absl::StatusOr<std::shared_ptr<guard::TlsServer>> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {
   ATOLL_RETURN_IF_ERROR(ReadChecked(identity_file, now_s, true).status());
-  tls::TlsServerCredentialsOptions options(Watch(identity_file));
-  options.watch_identity_key_cert_pairs();
-  options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options));
+  return guard::TlsServer::Open(identity_file, guard::ClientCertificates::kNotAsked);
 }
 
 absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s,

@@ -1,10 +1,10 @@
 // TLS for servers and channels: identity files that are read again when they change, client certificates that are
-// demanded, and a check of every call before its handler. TLS 1.2 or 1.3 with forward-secret AEAD suites (the library's
-// default list; this version has no setter for a minimum of 1.3).
+// demanded, and a check of every call before gRPC hears of it. Servers: common/guard. Channels: gRPC's own TLS.
 #ifndef ATOLL_COMMON_RPC_TLS_H_
 #define ATOLL_COMMON_RPC_TLS_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "common/base/status.h"
@@ -27,9 +27,9 @@ inline constexpr unsigned kReloadSeconds = 1;
 // has ended, also on a connection that was made before; a worker renews its own, and its connection knows nothing of
 // that. `clock` outlives the servers. Errors of ReadIdentityFile and CheckTimes.
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
-                                         CallBrakeLimits limits = {});
+                                         guard::CallLimits limits = {});
 // Shows its own certificate and asks callers for none: for enrolment only.
-absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
+absl::StatusOr<std::shared_ptr<guard::TlsServer>> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
 
 // Shows the identity and accepts only a coordinator of the same authority. A file that is protected by `passphrase` is
 // read once, any other again when it changes.

@@ -46,7 +46,6 @@ std::vector<AccessRule> MakeTable() {
       {"/atoll.v1.TransferService/Upload", bulk},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
       // On a listener of its own, which asks for a token instead of a certificate.
-      {"/atoll.v1.WorkerService/Enroll", {}},
       {"/grpc.health.v1.Health/Check", any},
       {"/grpc.health.v1.Health/Watch", any},
   };

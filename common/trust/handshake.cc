@@ -14,7 +14,11 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "common/base/host_port.h"
 #include "common/base/wall_time.h"
 #include "common/trust/certificate.h"
@@ -104,17 +108,23 @@ std::string NewestReason() {
   return why;
 }
 
+// Demands a certificate of one of these authorities.
+absl::Status Trust(SSL_CTX* context, const std::string& authorities_pem) {
+  ATOLL_ASSIGN_OR_RETURN(const auto authorities, openssl::ParseCertificates(authorities_pem));
+  for (const openssl::Certificate& authority : authorities) {
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1)
+      return openssl::Failed("cannot use the authority's certificate for a TLS handshake");
+  }
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  return absl::OkStatus();
+}
+
 absl::Status UseIdentity(SSL_CTX* context, const IdentityFile& identity) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(identity.key_pem));
   ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate own, openssl::ParseCertificate(identity.certificate_pem));
-  ATOLL_ASSIGN_OR_RETURN(const auto authorities, openssl::ParseCertificates(identity.authority_pem));
-  bool good = SSL_CTX_use_certificate(context, own.get()) == 1 && SSL_CTX_use_PrivateKey(context, key.get()) == 1;
-  for (const openssl::Certificate& authority : authorities) {
-    good = good && X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) == 1;
-  }
-  if (!good) return openssl::Failed("cannot use the identity for a TLS handshake");
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  return absl::OkStatus();
+  if (SSL_CTX_use_certificate(context, own.get()) != 1 || SSL_CTX_use_PrivateKey(context, key.get()) != 1)
+    return openssl::Failed("cannot use the identity for a TLS handshake");
+  return Trust(context, identity.authority_pem);
 }
 
 // Why a handshake failed on our side of it. Empties the error queue.
@@ -164,10 +174,76 @@ absl::StatusOr<std::string> Pinned(SSL* session, const std::string& address, con
       " wanted, ", seen.empty() ? "none" : seen, " shown): check the address, or ask for a token of this one"));
 }
 
+constexpr size_t kLongestAnswerBytes = 256 << 10;
+constexpr Duration kLongestAnswerTime = Seconds(20);
+
+// Until the other end closes, or an error. Nothing where it is too long or takes too long.
+std::optional<std::string> ReadAll(SSL* session) {
+  const SystemClock clock;
+  const Instant until = clock.Now() + kLongestAnswerTime;
+  std::string all;
+  std::array<char, 4096> chunk{};
+  while (all.size() <= kLongestAnswerBytes && clock.Now() < until) {
+    const int count = SSL_read(session, chunk.data(), static_cast<int>(chunk.size()));
+    if (count <= 0) return all;
+    all.append(chunk.data(), static_cast<size_t>(count));
+  }
+  return std::nullopt;
+}
+
+// The value of a header, in lower-case letters; empty where there is none.
+std::string HeaderOf(const std::string& head, const std::string& name) {
+  const size_t at = head.find(absl::StrCat("\r\n", name, ":"));
+  if (at == std::string::npos) return "";
+  const size_t begin = at + name.size() + 3;
+  return std::string(absl::StripAsciiWhitespace(head.substr(begin, head.find("\r\n", begin) - begin)));
+}
+
+std::optional<HttpsAnswer> ParseAnswer(const std::string& text) {
+  const size_t end = text.find("\r\n\r\n");
+  if (text.rfind("HTTP/1.1 ", 0) != 0 || end == std::string::npos) return std::nullopt;
+  const std::string head = absl::AsciiStrToLower(text.substr(0, end + 2));
+  HttpsAnswer answer{.content_type = HeaderOf(head, "content-type"), .body = text.substr(end + 4)};
+  size_t length = 0;
+  if (!absl::SimpleAtoi(text.substr(9, 3), &answer.status) ||
+      !absl::SimpleAtoi(HeaderOf(head, "content-length"), &length) || length != answer.body.size())
+    return std::nullopt;
+  return answer;
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint) {
+absl::StatusOr<HttpsAnswer> PostHttps(const std::string& address, const std::string& authorities_pem,
+                                      const std::string& target, const std::string& content_type,
+                                      const std::string& body) {
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address));
+  const SslContext context(SSL_CTX_new(TLS_client_method()));
+  if (!context) return openssl::Failed("cannot prepare a TLS handshake");
+  ATOLL_RETURN_IF_ERROR(Trust(context.get(), authorities_pem));
+  const SslSession session(SSL_new(context.get()));
+  if (!session || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1 ||
+      SSL_set_tlsext_host_name(session.get(), kCoordinatorDnsName) != 1 ||
+      SSL_set_fd(session.get(), socket->fd()) != 1 || SSL_set1_host(session.get(), kCoordinatorDnsName) != 1) {
+    return openssl::Failed("cannot prepare a TLS handshake");
+  }
+  if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address, authorities_pem);
+  const std::string request =
+      absl::StrCat("POST ", target, " HTTP/1.1\r\nHost: ", kCoordinatorDnsName, "\r\nContent-Type: ", content_type,
+                   "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
+  if (SSL_write(session.get(), request.data(), static_cast<int>(request.size())) <= 0)
+    return Unreachable(address, NewestReason());
+  const std::optional<std::string> text = ReadAll(session.get());
+  const std::string reason = NewestReason();
+  if (!text || text->empty()) return Unreachable(address, reason);
+  std::optional<HttpsAnswer> answer = ParseAnswer(*text);
+  if (!answer) return Unreachable(address, "the other end speaks no HTTP/1.1, or its answer was cut");
+  return *std::move(answer);
+}
+
+absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint,
+                                           const std::string& preamble) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address));
+  (void)::send(socket->fd(), preamble.data(), preamble.size(), MSG_NOSIGNAL);
   const SslContext context(SSL_CTX_new(TLS_client_method()));
   const SslSession session(context ? SSL_new(context.get()) : nullptr);
   // The pin is checked on what was shown, after the handshake.
@@ -207,8 +283,9 @@ absl::StatusOr<std::string> TryConnect(const std::string& address) {
   return PeerAddress(*socket);
 }
 
-absl::Status TryGreeting(const std::string& address) {
+absl::Status TryGreeting(const std::string& address, const std::string& preamble) {
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  (void)::send(socket->fd(), preamble.data(), preamble.size(), MSG_NOSIGNAL);
   char first = 0;
   const ssize_t read = ::recv(socket->fd(), &first, 1, 0);
   if (read == 1) return absl::OkStatus();

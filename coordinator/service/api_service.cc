@@ -32,16 +32,11 @@ std::string AboutOf(const Request& request) {
   }
 }
 
-std::optional<Identity> CallerOf(const grpc::CallbackServerContext& context) {
-  const auto auth = context.auth_context();
-  return auth ? IdentityOf(*auth) : std::nullopt;
-}
-
 // Answers a unary call once, from any thread, and tells the guard what came of it.
 template <typename Request, typename Response>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
                           const grpc::CallbackServerContext& context, const Request& request, Response* out) {
-  return [reactor, method, &guard, caller = CallerOf(context), about = AboutOf(request), out](
+  return [reactor, method, &guard, caller = IdentityOf(context), about = AboutOf(request), out](
              const absl::Status& status, Response response) {
     if (status.ok()) *out = std::move(response);
     if (caller) guard.TellOutcome(method, *caller, about, status);
@@ -79,7 +74,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
                                                            const v1::WatchJobRequest* request) override {
     auto* stream = FedStream<v1::WatchJobResponse>::Open(context);
-    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(CallerOf(*context));
+    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(IdentityOf(*context));
     if (!place.ok()) {
       stream->feeder()->End(place.status());
       return stream;
@@ -104,7 +99,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                                                                      const v1::StreamJobLogsRequest* request) override {
     auto* stream = FedStream<v1::StreamJobLogsResponse>::Open(context);
     if (request->follow()) {
-      FollowLogs(*request, CallerOf(*context), stream);
+      FollowLogs(*request, IdentityOf(*context), stream);
       return stream;
     }
     api_.GetJobLogs(*request, 0,

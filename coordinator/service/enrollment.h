@@ -1,5 +1,5 @@
 // Who may become whom, and who no longer is: keeps the join tokens and the revoked names, turns a token or an old
-// certificate into a certificate. Requests in, answers through callbacks; the gRPC side is in enroll_service.h.
+// certificate into a certificate. Requests in, answers through callbacks; the HTTPS side is common/rpc/enroll_server.h.
 #ifndef ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_
 #define ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_
 

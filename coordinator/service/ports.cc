@@ -5,6 +5,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace atl {
+namespace {
+
+constexpr uint64_t kHandshakesToTell = 100;
+
+}  // namespace
 
 std::string AddressToDial(const std::string& listen_host, int port) {
   if (listen_host == "0.0.0.0") return absl::StrCat("127.0.0.1:", port);
@@ -12,27 +17,34 @@ std::string AddressToDial(const std::string& listen_host, int port) {
   return absl::StrCat(listen_host, ":", port);
 }
 
-void Ports::Opened(const std::string& name, Server& server, std::function<absl::Status()> dial) {
+void Ports::Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) {
   const MutexLock lock(mutex_);
-  ports_[name] = {.server = &server, .dial = std::move(dial), .told = {}, .misses = 0, .why = {}};
+  ports_[name] = {.door = &door, .dial = std::move(dial), .told = {}, .misses = 0, .why = {}};
 }
 
-void Ports::EndConnections(const Certificates& which) {
+void Ports::EndConnections(const std::function<bool(const CertificateFacts&)>& which) {
   const MutexLock lock(mutex_);
-  for (const auto& [name, port] : ports_) port.server->EndConnections(which);
+  for (const auto& [name, port] : ports_)
+    port.door->EndConnections([which](const guard::Peer& peer) { return peer.certificate && which(*peer.certificate); });
 }
 
 bool Ports::TellTurnedAway() {
   bool any = false;
   const MutexLock lock(mutex_);
   for (auto& [name, port] : ports_) {
-    const ConnectionCounts now = port.server->Connections(), told = std::exchange(port.told, now);
-    if (now == told) continue;
+    const guard::ConnectionCounts now = port.door->Counts();
+    guard::ConnectionCounts before = port.told;
+    // Handshakes that fail are the daily noise of an open port, this program's own look at it among them.
+    if (now.handshakes - before.handshakes < kHandshakesToTell) before.handshakes = now.handshakes;
+    if (now == before) continue;
+    const guard::ConnectionCounts told = std::exchange(port.told, now);
     log_.Warn("connections turned away", {{"port", name},
                                           {"refused", absl::StrCat(now.refused - told.refused)},
                                           {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
                                           {"without_call", absl::StrCat(now.silent - told.silent)},
                                           {"calls_too_fast", absl::StrCat(now.cut - told.cut)},
+                                          {"failed_handshakes", absl::StrCat(now.handshakes - told.handshakes)},
+                                          {"no_grpc", absl::StrCat(now.broken - told.broken)},
                                           {"revoked", absl::StrCat(now.revoked - told.revoked)}});
     any = true;
   }
@@ -46,9 +58,9 @@ void Ports::Dial() {
     open = ports_;
   }
   for (const auto& [name, dialled] : open) {
-    const ConnectionCounts before = dialled.server->Connections();
+    const guard::ConnectionCounts before = dialled.door->Counts();
     const absl::Status answered = dialled.dial();  // not under the lock: it may take seconds
-    const ConnectionCounts after = dialled.server->Connections();
+    const guard::ConnectionCounts after = dialled.door->Counts();
     // A port that turned somebody away meanwhile, maybe us, is full but alive.
     const bool alive = answered.ok() || after.refused != before.refused || after.gave_way != before.gave_way;
     const MutexLock lock(mutex_);

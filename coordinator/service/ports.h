@@ -9,24 +9,23 @@
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
-#include "common/rpc/server.h"
+#include "common/guard/guard.h"
 
 namespace atl {
 
 // Where a listener at "host:port" is reached from this machine: loopback for the addresses that stand for all.
 std::string AddressToDial(const std::string& listen_host, int port);
 
-// Thread-safe. Servers are borrowed: nothing is asked of this any more once they end.
+// Thread-safe. Guards are borrowed: nothing is asked of this any more once they end.
 class Ports {
  public:
   static constexpr int kMisses = 3;  // dials in a row without an answer, after which a port is given up
 
   explicit Ports(Log& log) : log_(log) {}
   // `dial` blocks for at most some seconds and fails when nothing answers; called by Dial only.
-  void Opened(const std::string& name, Server& server, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
-  // Ends the connections of these certificates at every port, now and when one of them calls later. Each call replaces
-  // the one before.
-  void EndConnections(const Certificates& which) ATOLL_EXCLUDES(mutex_);
+  void Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
+  // Ends the open connections of these certificates, at every port.
+  void EndConnections(const std::function<bool(const CertificateFacts&)>& which) ATOLL_EXCLUDES(mutex_);
   // A log line for each port at which connections were turned away since the last one; whether there was any.
   bool TellTurnedAway() ATOLL_EXCLUDES(mutex_);
   // Dials every port, one after the other, and logs what changed. One caller at a time.
@@ -36,9 +35,9 @@ class Ports {
 
  private:
   struct Port {
-    Server* server = nullptr;
+    guard::Guard* door = nullptr;
     std::function<absl::Status()> dial;
-    ConnectionCounts told;
+    guard::ConnectionCounts told;
     int misses = 0;
     std::string why;  // of the newest miss
   };

@@ -10,7 +10,7 @@ const std::vector<Target>& AllTargets() {
   static const std::vector<Target> all = [] {
     SilenceTransportLog();  // broken messages are what this is about
     std::vector<Target> targets;
-    for (auto* some : {&WireTargets, &FormatTargets, &StateTargets, &TextTargets, &RequestTargets}) {
+    for (auto* some : {&WireTargets, &FormatTargets, &StateTargets, &TextTargets, &RequestTargets, &GuardTargets}) {
       std::vector<Target> more = some();
       std::move(more.begin(), more.end(), std::back_inserter(targets));
     }

@@ -22,6 +22,7 @@ std::vector<Target> FormatTargets();
 std::vector<Target> StateTargets();
 std::vector<Target> TextTargets();
 std::vector<Target> RequestTargets();
+std::vector<Target> GuardTargets();
 
 // All of them, made once.
 const std::vector<Target>& AllTargets();

@@ -14,7 +14,6 @@
 #include "cli/job/job_file.h"
 #include "common/base/check.h"
 #include "common/config/quantities.h"
-#include "common/rpc/acceptor.h"
 #include "common/telemetry/http_server.h"
 #include "common/text/document_reader.h"
 #include "common/text/huggingface_tokenizer.h"
@@ -68,7 +67,6 @@ void Name(const std::string& input) {
     ATOLL_CHECK(IdentityUri(*identity) == input, "one identity, one text");
   }
   (void)IdentityOfPeer(input);
-  (void)EndpointOfPeer(input);
 }
 
 void Token(const std::string& input) {

@@ -111,6 +111,9 @@ class Process:
         """What this process, not an earlier namesake, has printed."""
         return self.log_path.read_bytes()[self.log_start:].decode(errors="replace")
 
+    def check_alive(self):
+        check(self.popen.poll() is None, f"{self.name} has ended with {self.popen.returncode}")
+
     def end(self, seconds=60):
         """Waits for its end. Its exit status, negative for a signal."""
         try:

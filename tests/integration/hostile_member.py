@@ -6,6 +6,7 @@ everybody (JobFailure.permanent), claim an absurd step or pace, and contribute f
 are of NaN alone, which the screens refuse from the first round on: nothing of it may ever be merged."""
 import collections
 import random
+import socket
 import ssl
 import threading
 import time
@@ -179,10 +180,12 @@ class HostileMember(threading.Thread):
     def stranger_enrols(self):
         """With a token that nobody has made, and with none; without a certificate."""
         secret = self.random.choice([self.random.randbytes(16), b"", bytes(40)])
-        with Connection(self.ports["enroll"], self.stranger) as connection:
-            call = connection.call("/atoll.v1.WorkerService/Enroll")
-            call.send(message((1, "no request"), (2, f"{self.random.getrandbits(64):016x}"), (3, secret), (4, "worker"), (5, "eve")), end=True)
-            self.judge("enrolment with a wrong token", call.end(), UNAUTHENTICATED, RESOURCE_EXHAUSTED)
+        body = message((1, "no request"), (2, f"{self.random.getrandbits(64):016x}"), (3, secret), (4, "worker"), (5, "eve"))
+        with socket.create_connection(("127.0.0.1", self.ports["enroll"]), timeout=20) as plain, self.stranger.wrap_socket(plain) as connection:
+            connection.sendall(b"POST /v1/enroll HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            answer = connection.makefile("rb").read()
+        code = fields(answer.partition(b"\r\n\r\n")[2])[1]
+        self.judge("enrolment with a wrong token", code[0] if code else None, UNAUTHENTICATED, RESOURCE_EXHAUSTED, INVALID_ARGUMENT)
 
     def another_name(self):
         """A contribution in the name of an honest worker."""

@@ -22,10 +22,11 @@ LIBRARIES = [
     ("SentencePiece", re.compile(r"^sentencepiece")),
     ("Prometheus", re.compile(r"^prometheus/")),
     ("CLI11", re.compile(r"^CLI/")),
+    ("nghttp2", re.compile(r"^nghttp2/")),
 ]
 
 # These may not come through a header of another room either.
-KEPT_IN = {"gRPC", "LibTorch", "CUDA", "spdlog", "CLI11"}
+KEPT_IN = {"gRPC", "LibTorch", "CUDA", "spdlog", "CLI11", "nghttp2"}
 
 IMPURE = re.compile(
     r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iostream>
 
-#include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/enroll_client.h"
@@ -15,6 +14,7 @@
 #include "common/trust/access.h"
 #include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/rpc/enroll_door.h"
 #include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/raw_socket.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
@@ -38,6 +38,7 @@ class TlsTest : public testing::Test {
   }
   ~TlsTest() override {
     server_.reset();
+    enroll_door_.reset();
     std::filesystem::remove_all(directory_);
   }
 
@@ -50,7 +51,7 @@ class TlsTest : public testing::Test {
   }
   void Start(const std::vector<grpc::Service*>& services = {}) {
     absl::StatusOr<ServerSecurity> security =
-        MutualTls(Path("server"), clock_, CheckRole, {.per_connection = 1'000'000, .all = 1'000'000});
+        MutualTls(Path("server"), clock_, CheckRole, {.peer = 1'000'000, .all = 1'000'000});
     ASSERT_TRUE(security.ok()) << security.status();
     Listen(*security, services);
   }
@@ -59,6 +60,14 @@ class TlsTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     address_ = "127.0.0.1:" + std::to_string(server_->port());
+  }
+  // As a coordinator that certificates are asked of; its own is from `issued_s`.
+  void ListenForEnrolment(Enroller enroller, int64_t issued_s = NowSeconds()) {
+    auto tls = ServerOnlyTls(Path("server"), issued_s);
+    ASSERT_TRUE(tls.ok()) << tls.status();
+    enroll_door_.reset();
+    enroll_door_ = OpenEnrollDoor(*tls, std::move(enroller));
+    address_ = "127.0.0.1:" + std::to_string(enroll_door_->port());
   }
   std::shared_ptr<grpc::Channel> To(const ChannelSecurity& security) const {
     return *MakeControlChannel({.address = address_}, security);
@@ -86,6 +95,7 @@ class TlsTest : public testing::Test {
   const Authority authority_ = *Authority::Create(NowSeconds());
   const Authority stranger_ = *Authority::Create(NowSeconds());
   std::unique_ptr<Server> server_;
+  std::unique_ptr<guard::Guard> enroll_door_;
 };
 
 // S14, S17, S18.
@@ -164,7 +174,9 @@ TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
     return stream;
   };
   const auto bad = open("bad", "0000000000000001"), good = open("good", "0000000000000002");
-  server_->EndConnections([](const CertificateFacts& facts) { return facts.identity.name == "bad"; });
+  server_->door().EndConnections([](const guard::Peer& peer) {
+    return peer.certificate && peer.certificate->identity.token == "0000000000000001";
+  });
   EXPECT_EQ(ends.Take(), "bad UNAVAILABLE");
   EXPECT_EQ(server_->Connections().revoked, 1u);
   EXPECT_TRUE(good->Send(Leaving{}).ok());
@@ -200,10 +212,9 @@ TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
   EXPECT_EQ(MutualTlsChannel(Path("server"), NowSeconds()).status().code(), absl::StatusCode::kInvalidArgument);
   Write("worker", Issue(authority_, {Role::kWorker, "w", ""}));
   EXPECT_EQ(MutualTls(Path("worker"), clock_, CheckRole).status().code(), absl::StatusCode::kInvalidArgument);
-  const IdentityFile worker = *ReadIdentityFile(Path("worker"));
-  grpc::SslServerCredentialsOptions options;
-  options.pem_key_cert_pairs.push_back({worker.key_pem, worker.certificate_pem});
-  Listen(ServerSecurity::WithCertificates(grpc::SslServerCredentials(options)), {});
+  Listen(ServerSecurity::WithCertificates(*guard::TlsServer::Open(Path("worker"), guard::ClientCertificates::kDemanded),
+                                          nullptr),
+         {});
   EXPECT_EQ(Health(As({Role::kViewer, "v", ""}, authority_)), grpc::UNAVAILABLE);
 }
 
@@ -273,33 +284,22 @@ TEST_F(TlsTest, NoCallFailsWhileTheAuthorityIsRotated) {
   }
 }
 
-TEST_F(TlsTest, EnrolmentAsksForNoCertificateAndPinsTheAuthority) {
-  absl::StatusOr<ServerSecurity> security = ServerOnlyTls(Path("server"), NowSeconds());
-  ASSERT_TRUE(security.ok()) << security.status();
-  Listen(*security, {});
-  EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::OK);
-  EXPECT_EQ(Health(To(PinnedTlsChannel(stranger_.certificate_pem()))), grpc::UNAVAILABLE);
-}
-
 // The coordinator's side of enrolment, reduced to signing.
-class SigningService final : public v1::WorkerService::CallbackService {
+class Signing {
  public:
-  explicit SigningService(const Authority& authority) : authority_(authority) {}
-  grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest* request,
-                                   v1::EnrollResponse* response) override {
-    seen = *request;
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (loses_answer) {
-      reactor->Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "nothing came back"});
-      return reactor;
-    }
-    const int64_t lifetime_s = wrong_key ? 60 : kWorkerLifetime_s;
-    const std::string theirs = wrong_key ? *MakeSigningRequest(*PrivateKey::Generate()) : request->signing_request();
-    response->set_certificate(
-        *authority_.Sign(theirs, {Role::kWorker, "cpu-1", "0123456789abcdef"}, NowSeconds(), lifetime_s));
-    response->set_authorities(authorities);
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
+  explicit Signing(const Authority& authority) : authority_(authority) {}
+  Enroller enroller() {
+    return [this](const v1::EnrollRequest& request, const std::string&, const EnrollAnswer& answer) {
+      seen = request;
+      if (loses_answer) return answer(absl::DeadlineExceededError("nothing came back"), {});
+      const int64_t lifetime_s = wrong_key ? 60 : kWorkerLifetime_s;
+      const std::string theirs = wrong_key ? *MakeSigningRequest(*PrivateKey::Generate()) : request.signing_request();
+      v1::EnrollResponse response;
+      response.set_certificate(
+          *authority_.Sign(theirs, {Role::kWorker, "cpu-1", "0123456789abcdef"}, NowSeconds(), lifetime_s));
+      response.set_authorities(authorities);
+      answer(absl::OkStatus(), response);
+    };
   }
   v1::EnrollRequest seen;  // read when the call is over
   bool wrong_key = false, loses_answer = false;
@@ -310,8 +310,8 @@ class SigningService final : public v1::WorkerService::CallbackService {
 };
 
 TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
-  SigningService service(authority_);
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  Signing service(authority_);
+  ListenForEnrolment(service.enroller());
   const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
   const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1", Path("own"));
   ASSERT_TRUE(enrolled.ok()) << enrolled.status();
@@ -331,8 +331,8 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
 
 // The coordinator knows the key by which a token's use was taken, so the next try is made with that one.
 TEST_F(TlsTest, EnrolmentAsksAgainWithTheSameKey) {
-  SigningService service(authority_);
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  Signing service(authority_);
+  ListenForEnrolment(service.enroller());
   const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
   const auto enrol = [&] { return EnrollWithToken(address_, token, Role::kWorker, "cpu-1", Path("own")); };
   service.loses_answer = true;
@@ -354,9 +354,9 @@ TEST_F(TlsTest, EnrolmentAsksAgainWithTheSameKey) {
 // offered.
 TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
   const Authority rotated = *authority_.Rotated(NowSeconds());
-  SigningService service(rotated);
+  Signing service(rotated);
   Write("server", Issue(rotated, {Role::kCoordinator, "coordinator", ""}));
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  ListenForEnrolment(service.enroller());
   service.authorities = rotated.certificates_pem();
   const std::string both = rotated.certificate_pem() + authority_.certificate_pem();
   for (const Authority* pinned : {&authority_, &rotated}) {
@@ -387,15 +387,15 @@ TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
   // Once retired, an older token is for another coordinator.
   Write("server", Issue(rotated.Alone(), {Role::kCoordinator, "coordinator", ""}));
   server_.reset();
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  ListenForEnrolment(service.enroller());
   EXPECT_EQ(FetchAuthority(address_, authority_.fingerprint()).status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(FetchAuthority(address_, rotated.fingerprint()).ok());
 }
 
 // S6.
 TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
-  SigningService service(authority_);
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  Signing service(authority_);
+  ListenForEnrolment(service.enroller());
   EXPECT_EQ(*FetchAuthority(address_, authority_.fingerprint()), authority_.certificate_pem());
   const absl::Status other =
       EnrollWithToken(address_, MakeToken(stranger_.fingerprint(), {})->token, {}, "a", Path("own")).status();
@@ -407,7 +407,7 @@ TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
   forged.authority_pem = authority_.certificate_pem();
   Write("server", forged);
   server_.reset();
-  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  ListenForEnrolment(service.enroller());
   EXPECT_EQ(FetchAuthority(address_, authority_.fingerprint()).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
@@ -445,11 +445,11 @@ TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
 TEST_F(TlsTest, ACoordinatorsCertificateThatIsNotGoodByOurClockIsToldWithBothTimes) {
   for (const int64_t offset_s : {int64_t{3600}, int64_t{-100 * 86'400}}) {
     const int64_t issued = NowSeconds() + offset_s;
-    SigningService service(authority_);
+    Signing service(authority_);
     const IdentityFile server = Issue(authority_, {Role::kCoordinator, "coordinator", ""}, issued);
     Write("server", server);
     server_.reset();
-    Listen(*ServerOnlyTls(Path("server"), issued), {&service});
+    ListenForEnrolment(service.enroller(), issued);
     const CertificateFacts facts = *ReadCertificate(server.certificate_pem);
     const std::string date = DateText(offset_s > 0 ? facts.not_before_s : facts.not_after_s);
     const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;

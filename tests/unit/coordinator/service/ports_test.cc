@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/rpc/server.h"
 #include "common/trust/handshake.h"
 
 namespace atl {
@@ -12,7 +13,7 @@ namespace {
 class PortsTest : public testing::Test {
  protected:
   PortsTest() {
-    ports_.Opened("control", *server_, [this] { return answer_; });
+    ports_.Opened("control", server_->door(), [this] { return answer_; });
   }
   void Dial(int times) {
     for (int i = 0; i < times; ++i) ports_.Dial();
@@ -45,7 +46,7 @@ TEST_F(PortsTest, ASilentPortIsGivenUpAfterThreeDialsAndForgivenAfterOne) {
 }
 
 TEST_F(PortsTest, ALivePortAnswersItsOwnDial) {
-  ports_.Opened("bulk", *server_, [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
+  ports_.Opened("bulk", server_->door(), [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
   answer_ = absl::OkStatus();
   Dial(Ports::kMisses);
   EXPECT_TRUE(ports_.Answering().ok());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/server.h"
 #include "common/trust/handshake.h"
 #include "tests/unit/service_manager_socket.h"
 
@@ -22,7 +23,7 @@ const std::vector<std::string> kNothing;
 class VitalsTest : public testing::Test {
  protected:
   VitalsTest() {
-    ports_.Opened("control", *server_, [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
+    ports_.Opened("control", server_->door(), [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
   }
   std::vector<std::string> HeardOfALook() {
     vitals_.Look();

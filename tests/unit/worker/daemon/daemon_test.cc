@@ -12,13 +12,13 @@
 #include <memory>
 #include <thread>
 
-#include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tls.h"
 #include "common/trust/authority.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/rpc/enroll_door.h"
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
@@ -247,24 +247,16 @@ TEST_F(RunWorkerTest, AnEndedCertificateWaitsForTheCoordinator) {
 
 // Its disk is full, or something between breaks the call off: neither is for this worker's operator to mend.
 TEST_F(RunWorkerTest, ACoordinatorThatCannotSignIsAskedAgain) {
-  class Failing final : public v1::WorkerService::CallbackService {
-   public:
-    grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest*,
-                                     v1::EnrollResponse*) override {
-      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-      reactor->Finish(calls++ == 0 ? grpc::Status(grpc::INTERNAL, "the ledger cannot be written")
-                                   : grpc::Status(grpc::CANCELLED, "broken off"));
-      return reactor;
-    }
-    std::atomic<int> calls{0};
+  std::atomic<int> calls{0};
+  const Enroller failing = [&calls](const v1::EnrollRequest&, const std::string&, const EnrollAnswer& answer) {
+    answer(calls++ == 0 ? absl::InternalError("the ledger cannot be written") : absl::CancelledError("broken off"), {});
   };
   const int64_t now_s = WallSeconds(clock_), long_ago_s = now_s - 2 * 86'400;
   const Authority authority = *Authority::Create(long_ago_s);
   const std::string theirs = folder_ + "/coordinator.pem";
   ASSERT_EQ(WriteIdentityFile(theirs, *IssueIdentity(authority, {Role::kCoordinator, "coordinator", ""}, now_s)),
             absl::OkStatus());
-  Failing failing;
-  const std::unique_ptr<Server> server = *Server::Start({}, *ServerOnlyTls(theirs, now_s), {&failing});
+  const std::unique_ptr<guard::Guard> server = OpenEnrollDoor(*ServerOnlyTls(theirs, now_s), failing);
   options_.identity = folder_ + "/w1.pem";
   options_.coordinator_enroll = "127.0.0.1:" + std::to_string(server->port());
   const Identity own{Role::kWorker, "w1", "0123456789abcdef"};

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
 #include "common/telemetry/metrics.h"
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/rpc/enroll_door.h"
 
 namespace atl {
 namespace {
@@ -21,25 +21,18 @@ namespace {
 constexpr char kTokenId[] = "0123456789abcdef";
 
 // Signs what it is asked to, by the clock of the test; refuses renewals or everything when told so.
-class Signer final : public v1::WorkerService::CallbackService {
+class Signer {
  public:
   Signer(const Authority& authority, const Clock& clock) : authority_(authority), clock_(clock) {}
-  grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest* request,
-                                   v1::EnrollResponse* response) override {
+  void Enroll(const v1::EnrollRequest& request, const EnrollAnswer& answer) {
     ++calls;
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (refuse_renewals && !request->certificate().empty()) {
-      reactor->Finish({grpc::UNAUTHENTICATED, why_not});
-      return reactor;
-    }
-    if (refuse_tokens && request->certificate().empty()) {
-      reactor->Finish({grpc::UNAUTHENTICATED, "the token has ended"});
-      return reactor;
-    }
-    response->set_certificate(*authority_.Sign(request->signing_request(), {Role::kWorker, "cpu-1", kTokenId},
-                                               WallSeconds(clock_), kWorkerLifetime_s));
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
+    if (refuse_renewals && !request.certificate().empty()) return answer(absl::UnauthenticatedError(why_not), {});
+    if (refuse_tokens && request.certificate().empty())
+      return answer(absl::UnauthenticatedError("the token has ended"), {});
+    v1::EnrollResponse response;
+    response.set_certificate(*authority_.Sign(request.signing_request(), {Role::kWorker, "cpu-1", kTokenId},
+                                              WallSeconds(clock_), kWorkerLifetime_s));
+    answer(absl::OkStatus(), response);
   }
   int calls = 0;  // read between calls
   bool refuse_renewals = false, refuse_tokens = false;
@@ -58,7 +51,10 @@ class IdentityKeeperTest : public testing::Test {
     directory_ = mkdtemp(name.data());
     const std::string own = directory_ + "/coordinator.pem";
     EXPECT_TRUE(WriteIdentityFile(own, *IssueIdentity(authority_, {Role::kCoordinator, "c", ""}, RealNow())).ok());
-    server_ = *Server::Start({}, *ServerOnlyTls(own, RealNow()), {&signer_});
+    server_ = OpenEnrollDoor(*ServerOnlyTls(own, RealNow()),
+                             [this](const v1::EnrollRequest& request, const std::string&, const EnrollAnswer& answer) {
+                               signer_.Enroll(request, answer);
+                             });
     options_.name = "cpu-1";
     options_.coordinator_enroll = "127.0.0.1:" + std::to_string(server_->port());
     options_.identity = directory_ + "/identity.pem";
@@ -79,7 +75,7 @@ class IdentityKeeperTest : public testing::Test {
   Log log_{{.to_stderr = false}};
   Signer signer_{authority_, clock_};
   std::string directory_;
-  std::unique_ptr<Server> server_;
+  std::unique_ptr<guard::Guard> server_;
   WorkerOptions options_;
 };
 

@@ -1,4 +1,4 @@
-#include "common/rpc/acceptor.h"
+#include "common/guard/acceptor.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -20,16 +20,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/host_port.h"
-#include "common/rpc/socket_options.h"
 
-namespace atl {
+namespace atl::guard {
 namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptedAtOnce = 64;
-// What epoll hands back: the wake-up, the listeners from here, connections behind the last listener.
+// What epoll hands back: the wake-up, then the listeners.
 constexpr uint64_t kWake = 0, kFirstListener = 1;
-constexpr int kPauseWithoutDescriptorsMs = 20;
+constexpr int kUnsentBytes = 64 << 10;  // in the kernel's buffer, beyond which a socket counts as full
+constexpr int kPauseMs = 20;            // with kAcceptedAtOnce: 3,200 connections a second at most
 constexpr int kLongestWaitMs = 60'000;
 
 struct Resolved {
@@ -70,24 +70,19 @@ absl::StatusOr<Descriptor> OpenListener(const addrinfo& at, int port) {
   return absl::UnavailableError(std::strerror(code));
 }
 
-// The network of a peer (NetworkOf), and its address with its port; IPv4 within IPv6 is IPv4.
+// The network of a peer (NetworkOf), and its address with its port as gRPC writes it; IPv4 within IPv6 is IPv4.
 std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  uint16_t port = 0;
   if (peer.ss_family == AF_INET6) {
     const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
-    port = ntohs(v6.sin6_port);
-    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
-      inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text.data(), text.size());
-    } else {
-      inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-    }
-  } else {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
-    port = ntohs(v4.sin_port);
-    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+    inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text.data(), text.size());
+    const std::string host = mapped ? absl::StrCat("ipv4:", text.data()) : absl::StrCat("ipv6:%5B", text.data(), "%5D");
+    return {NetworkOf(text.data()), absl::StrCat(host, ":", ntohs(v6.sin6_port))};
   }
-  return {NetworkOf(text.data()), absl::StrCat(text.data(), ":", port)};
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+  inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+  return {NetworkOf(text.data()), absl::StrCat("ipv4:", text.data(), ":", ntohs(v4.sin_port))};
 }
 
 bool Watch(int poll, int fd, uint32_t events, uint64_t what) {
@@ -138,13 +133,12 @@ Acceptor::Acceptor(std::vector<Descriptor> listeners, int port, const Connection
       poll_(std::move(poll)),
       wake_(std::move(wake)),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
-      table_(limits),
-      next_id_(kFirstListener + listeners_.size()) {}
+      table_(limits) {}
 
 Acceptor::~Acceptor() { Stop(); }
 
-void Acceptor::Start(std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> server) {
-  server_ = std::move(server);
+void Acceptor::Start(AcceptorHandlers handlers) {
+  handlers_ = std::move(handlers);
   thread_ = std::jthread([this] { Run(); });
 }
 
@@ -156,60 +150,65 @@ void Acceptor::Stop() {
   const uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
-  listeners_.clear();  // whoever knocks now is refused, not left to wait
+  listeners_.clear();  // a client that connects now is refused, not left to wait
   const MutexLock lock(mutex_);
-  held_.clear();
   unserved_.clear();
+}
+
+// Until when the thread may wait, in milliseconds; -1: for ever.
+int Acceptor::EndSilent() {
+  const MutexLock lock(mutex_);
+  const Instant now = clock_.Now();
+  for (const uint64_t id : table_.TakeSilent(now)) {
+    ++counts_.silent;
+    End(id);
+  }
+  ServeThoseWhoseTurnItIs();
+  const Instant next = std::min(table_.NextSilent(), table_.NextTurn());
+  if (next == kNever) return -1;
+  return static_cast<int>(std::clamp<int64_t>((next - now).ns / 1'000'000 + 1, 0, kLongestWaitMs));
 }
 
 void Acceptor::Run() {
   std::array<epoll_event, 64> ready{};
   for (;;) {
-    int wait_ms = -1;
+    const int wait_ms = EndSilent();
     {
       const MutexLock lock(mutex_);
       if (stopping_) return;
-      const Instant now = clock_.Now();
-      for (const uint64_t id : table_.TakeSilent(now)) {
-        ++counts_.silent;
-        End(id);
-      }
-      if (const Instant next = std::min(table_.NextSilent(), table_.NextTurn()); next != kNever)
-        wait_ms = static_cast<int>(std::clamp<int64_t>((next - now).ns / 1'000'000 + 1, 0, kLongestWaitMs));
     }
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
-    for (int i = 0; i < count; ++i) HandleReady(ready[static_cast<size_t>(i)].data.u64);
-    HandOver();
+    for (int i = 0; i < count; ++i) {
+      const uint64_t what = ready[static_cast<size_t>(i)].data.u64;
+      if (what >= kFirstListener) AcceptFrom(listeners_[what - kFirstListener]);
+    }
   }
-}
-
-void Acceptor::HandleReady(uint64_t what) {
-  if (what == kWake) return;
-  if (what < kFirstListener + listeners_.size()) return AcceptFrom(listeners_[what - kFirstListener]);
-  // Shut both ways, by the peer, by gRPC or by us: gRPC closes its descriptor, this is the other.
-  const MutexLock lock(mutex_);
-  table_.Leave(what);
-  Forget(what);
 }
 
 void Acceptor::AcceptFrom(const Descriptor& listener) {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t length = sizeof(peer);
-    Descriptor connection(
+    Descriptor socket(
         ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (connection.open()) {
-      const auto [address, endpoint] = NamesOf(peer);
-      Take(std::move(connection), address, endpoint, listener.get());
+    if (socket.open()) {
+      auto [address, endpoint] = NamesOf(peer);
+      Take(std::move(socket), address, std::move(endpoint));
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return MakeRoom();
   }
+  Pause();  // more wait than one flood should make this thread take at once
 }
 
-// The oldest connection without a call goes, and gRPC gives its descriptor back a moment later, in a thread of its own;
-// where there is none, whoever knocks is refused with the spare descriptor.
+void Acceptor::Pause() {
+  pollfd stop{.fd = wake_.get(), .events = POLLIN, .revents = 0};
+  ::poll(&stop, 1, kPauseMs);
+}
+
+// The oldest connection without a call goes, and its descriptor is given back a moment later, by another thread; where
+// there is none, the newest is refused with the spare descriptor.
 void Acceptor::MakeRoom() {
   bool gave_way = false;
   {
@@ -227,106 +226,91 @@ void Acceptor::MakeRoom() {
     for (const Descriptor& listener : listeners_) Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  pollfd stop{.fd = wake_.get(), .events = POLLIN, .revents = 0};
-  ::poll(&stop, 1, kPauseWithoutDescriptorsMs);
+  Pause();
 }
 
-void Acceptor::Take(Descriptor connection, const std::string& address, const std::string& endpoint, int listener) {
+void Acceptor::Take(Descriptor socket, const std::string& address, std::string endpoint) {
   const int on = 1;
-  ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  KeepUnsentShort(connection.get());
-  {
-    const MutexLock lock(mutex_);
-    const uint64_t id = next_id_++;
-    const ConnectionTable::Arrival arrival = table_.Arrive(id, address, endpoint, clock_.Now(), Seeing());
-    if (arrival.gives_way) {
-      ++counts_.gave_way;
-      End(*arrival.gives_way);
-    }
-    Descriptor second(arrival.admitted ? ::fcntl(connection.get(), F_DUPFD_CLOEXEC, 0) : -1);
-    // Told of nothing but the end: that both directions are shut.
-    if (!second.open() || !Watch(poll_.get(), second.get(), 0, id)) {
-      ++counts_.refused;
-      return table_.Leave(id);
-    }
-    held_[id] = std::move(second);
-    unserved_[id] = {std::move(connection), listener};
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
+  const MutexLock lock(mutex_);
+  const uint64_t id = next_id_++;
+  const ConnectionTable::Arrival arrival = table_.Arrive(id, address, clock_.Now(), Seeing());
+  if (arrival.gives_way) {
+    ++counts_.gave_way;
+    End(*arrival.gives_way);
   }
-  HandOver();
+  if (!arrival.admitted) {
+    ++counts_.refused;
+    return;
+  }
+  unserved_[id] = {std::move(socket), std::move(endpoint)};
+  ServeThoseWhoseTurnItIs();
 }
 
 ConnectionTable::See Acceptor::Seeing() const {
   return [unserved = &unserved_](uint64_t id) {
-    const int connection = unserved->at(id).connection.get();
+    const auto found = unserved->find(id);
+    if (found == unserved->end()) return ConnectionTable::Seen{};
+    const int socket = found->second.socket.get();
     int bytes = 0;
-    if (::ioctl(connection, FIONREAD, &bytes) != 0) bytes = 0;
-    pollfd end{.fd = connection, .events = POLLRDHUP, .revents = 0};
+    if (::ioctl(socket, FIONREAD, &bytes) != 0) bytes = 0;
+    pollfd end{.fd = socket, .events = POLLRDHUP, .revents = 0};
     return ConnectionTable::Seen{.unread = static_cast<size_t>(bytes), .left = ::poll(&end, 1, 0) > 0};
   };
 }
 
-void Acceptor::HandOver() {
-  std::vector<Unserved> served;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [id, way] : table_.TakeTurns(clock_.Now(), Seeing())) {
-      if (way == ConnectionTable::Way::kServed) {
-        served.push_back(std::move(unserved_.extract(id).mapped()));
-        continue;
-      }
-      if (way == ConnectionTable::Way::kTooFast) ++counts_.cut;
-      End(id);
+void Acceptor::ServeThoseWhoseTurnItIs() {
+  for (const auto& [id, way] : table_.TakeTurns(clock_.Now(), Seeing())) {
+    if (way == ConnectionTable::Way::kServed) {
+      Unserved next = std::move(unserved_.extract(id).mapped());
+      handlers_.serve({id, std::move(next.socket), std::move(next.endpoint)});
+      continue;
     }
-  }
-  for (Unserved& next : served) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-    parameters.listener_fd = next.listener;
-    parameters.fd = next.connection.Release();
-    server_->HandleNewConnection(&parameters);
+    if (way == ConnectionTable::Way::kTooFast) ++counts_.cut;
+    End(id);
   }
 }
 
 void Acceptor::End(uint64_t id) {
-  const auto held = held_.find(id);
-  if (held == held_.end()) return;
-  // Not shutdown(): what the peer goes on sending would still be read.
-  sockaddr nobody{};
-  nobody.sa_family = AF_UNSPEC;
-  (void)::connect(held->second.get(), &nobody, sizeof(nobody));
-  Forget(id);
+  if (unserved_.erase(id) == 0) handlers_.end(id);
 }
 
-// To close it is not enough: the registration stays as long as gRPC's descriptor of the same socket.
-void Acceptor::Forget(uint64_t id) {
-  const auto held = held_.find(id);
-  if (held == held_.end()) return;
-  ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, held->second.get(), nullptr);
-  held_.erase(held);
-  unserved_.erase(id);
-}
-
-void Acceptor::CallBegan(const std::string& peer, const Caller& caller) {
+void Acceptor::Left(uint64_t id) {
   const MutexLock lock(mutex_);
-  const std::optional<ConnectionTable::Ended> ended = table_.Called(EndpointOfPeer(peer), caller, clock_.Now());
-  if (!ended) return;
-  ++(ended->fault == ConnectionTable::Fault::kTooFast ? counts_.cut : counts_.revoked);
-  End(ended->id);
+  table_.Leave(id);
 }
 
-void Acceptor::CallsTooFast(const std::string& peer) {
+void Acceptor::HandshakeFailed(uint64_t id) {
   const MutexLock lock(mutex_);
-  const std::optional<uint64_t> id = table_.CalledTooFast(EndpointOfPeer(peer), clock_.Now());
-  if (!id) return;
+  ++counts_.handshakes;
+  table_.Faulted(id, clock_.Now());
+}
+
+void Acceptor::Broke(uint64_t id) {
+  const MutexLock lock(mutex_);
+  ++counts_.broken;
+  table_.Faulted(id, clock_.Now());
+}
+
+void Acceptor::WasRevoked(uint64_t id) {
+  const MutexLock lock(mutex_);
+  ++counts_.revoked;
+  table_.Leave(id);
+}
+
+bool Acceptor::Called(uint64_t id) {
+  const MutexLock lock(mutex_);
+  if (table_.Called(id, clock_.Now())) return true;
   ++counts_.cut;
-  End(*id);
+  return false;
 }
 
-void Acceptor::EndConnections(Certificates which) {
+bool Acceptor::Moved(uint64_t id, const std::string& address) {
   const MutexLock lock(mutex_);
-  for (const uint64_t id : table_.End(std::move(which))) {
-    ++counts_.revoked;
-    End(id);
-  }
+  if (table_.Move(id, NetworkOf(address))) return true;
+  ++counts_.refused;
+  return false;
 }
 
 ConnectionCounts Acceptor::Counts() const {
@@ -334,4 +318,4 @@ ConnectionCounts Acceptor::Counts() const {
   return counts_;
 }
 
-}  // namespace atl
+}  // namespace atl::guard

@@ -1,10 +1,10 @@
 // Who may hold a connection (S20, S29), and who may not any more.
-#include "common/rpc/connection_table.h"
+#include "common/guard/connection_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace atl {
+namespace atl::guard {
 namespace {
 
 using testing::ElementsAre;
@@ -13,53 +13,40 @@ using testing::Optional;
 
 Instant At(double seconds) { return Instant{} + Nanoseconds(static_cast<int64_t>(seconds * 1e9)); }
 
-Caller By(const std::string& token) {
-  return std::make_shared<const CertificateFacts>(CertificateFacts{.identity = {Role::kWorker, "w", token}});
-}
-Certificates Of(const std::string& token) {
-  return [token](const CertificateFacts& facts) { return facts.identity.token == token; };
-}
-
 class ConnectionTableTest : public testing::Test {
  protected:
-  // A connection from port `id` of the address.
   ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
-    return table_.Arrive(id, address, Endpoint(id, address), At(seconds), see_);
+    return table_.Arrive(id, address, At(seconds), see_);
   }
-  // Of one that is served. The connection, when it has to be ended.
-  std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
+  // Of one that is served. Whether it may go on.
+  bool Call(uint64_t id, double seconds) {
     (void)Turns(seconds);
-    const auto ended = table_.Called(Endpoint(id, address), nullptr, At(seconds));
-    if (!ended) return std::nullopt;
-    EXPECT_EQ(ended->fault, ConnectionTable::Fault::kTooFast);
-    return ended->id;
+    return table_.Called(id, At(seconds));
+  }
+  // An address that is slowed from this time on.
+  void Slow(const std::string& address, double seconds) {
+    constexpr uint64_t kFlooder = 1000;
+    ASSERT_TRUE(Arrive(kFlooder, seconds, address).admitted);
+    while (Call(kFlooder, seconds)) {
+    }
   }
   using Turn = ConnectionTable::Turn;
   using Way = ConnectionTable::Way;
   std::vector<Turn> Turns(double seconds) { return table_.TakeTurns(At(seconds), see_); }
-  static std::string Endpoint(uint64_t id, const std::string& address) { return address + ":" + std::to_string(id); }
 
   std::map<uint64_t, ConnectionTable::Seen> seen_;  // of those that did more than greet
   const ConnectionTable::See see_ = [this](uint64_t id) {
     const auto more = seen_.find(id);
     return more == seen_.end() ? ConnectionTable::Seen{.unread = 33} : more->second;
   };
-  ConnectionTable table_{{.connections = 4, .per_address = 3, .without_call = Seconds(30), .calls_per_second = 5}};
+  ConnectionTable table_{
+      {.connections = 4, .per_address = 3, .without_call = Seconds(30), .calls_per_second = 5, .calls_at_first = 2}};
 };
-
-TEST(EndpointOfPeer, IsTheSameForSocketsAndPeers) {
-  EXPECT_EQ(EndpointOfPeer("ipv4:1.2.3.4:5"), "1.2.3.4:5");
-  EXPECT_EQ(EndpointOfPeer("ipv6:%5B2001:db8::1%5D:5"), "2001:db8::1:5");
-  EXPECT_EQ(EndpointOfPeer("ipv6:[::1]:5"), "::1:5");
-  EXPECT_EQ(EndpointOfPeer("ipv6:%5Bfe80::1%252%5D:5"), "fe80::1:5");  // of the second interface
-  EXPECT_EQ(EndpointOfPeer("ipv6:[fe80::1%25eth0]:5"), "fe80::1:5");
-  EXPECT_EQ(EndpointOfPeer("nothing"), "nothing");
-}
 
 TEST_F(ConnectionTableTest, TheOldestThatHasMadeNoCallGivesWay) {
   for (uint64_t id = 1; id <= 2; ++id) EXPECT_TRUE(Arrive(id, 0).admitted);
   for (uint64_t id = 3; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0, "b").admitted);
-  EXPECT_EQ(Call(1, 1), std::nullopt);
+  EXPECT_TRUE(Call(1, 1));
   const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
   EXPECT_TRUE(fifth.admitted);
   EXPECT_THAT(fifth.gives_way, Optional(2u));
@@ -69,7 +56,7 @@ TEST_F(ConnectionTableTest, TheOldestThatHasMadeNoCallGivesWay) {
 TEST_F(ConnectionTableTest, WhoHasCalledIsNeverPushedOut) {
   for (uint64_t id = 1; id <= 2; ++id) Arrive(id, 0);
   for (uint64_t id = 3; id <= 4; ++id) Arrive(id, 0, "b");
-  for (uint64_t id = 1; id <= 4; ++id) Call(id, 1, id <= 2 ? "a" : "b");
+  for (uint64_t id = 1; id <= 4; ++id) Call(id, 1);
   const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
   EXPECT_FALSE(fifth.admitted);
   EXPECT_EQ(fifth.gives_way, std::nullopt);
@@ -105,11 +92,12 @@ TEST_F(ConnectionTableTest, WithoutACallTheTimeRunsOut) {
 
 TEST_F(ConnectionTableTest, CallsThatComeTooFastEndTheConnection) {
   Arrive(1, 0);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Call(1, 0.1), std::nullopt);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(Call(1, 1.2), std::nullopt) << "another second";
-  EXPECT_THAT(Call(1, 1.3), Optional(1u));
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Call(1, 0)) << "what a new one may";
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Call(1, 0.2 * (i + 1))) << "in the long run";
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(Call(1, 9)) << "no more is saved up";
+  EXPECT_FALSE(Call(1, 9.1));
   EXPECT_EQ(table_.size(), 0u);
-  EXPECT_EQ(Call(1, 1.3), std::nullopt) << "calls on their way change nothing";
+  EXPECT_FALSE(Call(1, 1.3)) << "later calls change nothing";
 }
 
 TEST_F(ConnectionTableTest, EverybodyIsServedAtOnce) {
@@ -125,7 +113,8 @@ TEST_F(ConnectionTableTest, EverybodyIsServedAtOnce) {
 TEST_F(ConnectionTableTest, AfterCallsThatComeTooFastAnAddressIsServedOneByOne) {
   Arrive(1, 0);
   EXPECT_THAT(Turns(0), ElementsAre(Turn{1, Way::kServed}));
-  EXPECT_THAT(table_.CalledTooFast("a:1", At(1)), Optional(1u));
+  while (Call(1, 1)) {
+  }
   for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
   Arrive(5, 1, "b");
   EXPECT_THAT(Turns(1), ElementsAre(Turn{5, Way::kServed})) << "others do not wait";
@@ -142,29 +131,15 @@ TEST_F(ConnectionTableTest, AfterCallsThatComeTooFastAnAddressIsServedOneByOne) 
 }
 
 TEST_F(ConnectionTableTest, ANetworkOfIpv6IsSlowedAsAnAddressIs) {
-  table_.CalledTooFast("2001:db8::1:7", At(1));  // port 7
+  Slow("2001:db8::/64", 1);
   EXPECT_TRUE(Arrive(9, 1, "2001:db8::/64").admitted);
   EXPECT_TRUE(Arrive(10, 1, "2001:db8:0:1::/64").admitted);
   EXPECT_THAT(Turns(1), ElementsAre(Turn{10, Way::kServed})) << "another network's";
   EXPECT_EQ(table_.NextTurn(), At(1.02));
 }
 
-// Calls of a connection that was ended arrive late, when its port has come again and waits for its turn.
-TEST_F(ConnectionTableTest, ALateCallIsNotOfWhoWaitsAtItsPort) {
-  table_.CalledTooFast("a:1", At(1));
-  EXPECT_TRUE(Arrive(9, 1).admitted);
-  EXPECT_EQ(table_.Called("a:9", By("token"), At(1.001)), std::nullopt);
-  EXPECT_EQ(table_.CalledTooFast("a:9", At(1.002)), std::nullopt);
-  EXPECT_THAT(table_.End(Of("token")), IsEmpty());
-  EXPECT_EQ(table_.NextTurn(), At(1.02));
-  EXPECT_THAT(Turns(1.02), ElementsAre(Turn{9, Way::kServed}));
-  EXPECT_EQ(table_.NextSilent(), At(31)) << "it has made no call yet";
-  EXPECT_EQ(Call(9, 1.5), std::nullopt);
-  EXPECT_EQ(table_.NextSilent(), kNever);
-}
-
 TEST_F(ConnectionTableTest, WhoSpeaksBeforeItsTurnIsEnded) {
-  EXPECT_EQ(table_.CalledTooFast("a:1", At(1)), std::nullopt) << "it has left, and its address is slowed all the same";
+  Slow("a", 1);
   for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
   seen_[2].unread = 4097;
   seen_[3].unread = 4096;
@@ -173,7 +148,7 @@ TEST_F(ConnectionTableTest, WhoSpeaksBeforeItsTurnIsEnded) {
 }
 
 TEST_F(ConnectionTableTest, WhoHasLeftTakesNoTurn) {
-  table_.CalledTooFast("a:1", At(1));
+  Slow("a", 1);
   for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
   seen_[2].left = seen_[3].left = true;
   EXPECT_THAT(Turns(1.5), ElementsAre(Turn{2, Way::kLeft}, Turn{3, Way::kLeft}, Turn{4, Way::kServed}));
@@ -184,7 +159,7 @@ TEST_F(ConnectionTableTest, WhoHasLeftTakesNoTurn) {
 TEST_F(ConnectionTableTest, WhoHasLeftGivesWayBeforeWhoWaits) {
   Arrive(1, 0);
   Turns(0);
-  table_.CalledTooFast("a:0", At(1));
+  Slow("a", 1);
   for (uint64_t id = 2; id <= 3; ++id) Arrive(id, 1);
   seen_[3].left = true;
   EXPECT_THAT(Arrive(4, 1).gives_way, Optional(3u)) << "nobody is there any more";
@@ -192,36 +167,57 @@ TEST_F(ConnectionTableTest, WhoHasLeftGivesWayBeforeWhoWaits) {
   EXPECT_THAT(Arrive(6, 1).gives_way, Optional(2u)) << "the oldest";
 }
 
-TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
-  table_.Arrive(1, "a", "a:9", At(0), see_);
-  table_.Arrive(2, "a", "a:9", At(1), see_);  // its predecessor's end has not been seen yet
-  Turns(1);
-  table_.Leave(1);
-  EXPECT_EQ(table_.Called("a:9", nullptr, At(2)), std::nullopt);
-  EXPECT_EQ(table_.NextSilent(), kNever);
+TEST_F(ConnectionTableTest, BeyondABurstConnectionsAreServedAtAPace) {
+  ConnectionTable table({.at_once = 2, .pace = Milliseconds(100)});
+  for (uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(table.Arrive(id, "a", At(1), see_).admitted);
+  ASSERT_TRUE(table.Arrive(6, "b", At(1), see_).admitted);
+  EXPECT_THAT(table.TakeTurns(At(1), see_),
+              ElementsAre(Turn{1, Way::kServed}, Turn{2, Way::kServed}, Turn{3, Way::kServed}, Turn{6, Way::kServed}));
+  EXPECT_EQ(table.NextTurn(), At(1.1));
+  EXPECT_THAT(table.TakeTurns(At(1.1), see_), ElementsAre(Turn{4, Way::kServed}));
+  EXPECT_THAT(table.TakeTurns(At(1.15), see_), IsEmpty());
+  EXPECT_THAT(table.TakeTurns(At(1.2), see_), ElementsAre(Turn{5, Way::kServed}));
+  EXPECT_EQ(table.NextTurn(), kNever);
+  for (uint64_t id = 7; id <= 9; ++id) ASSERT_TRUE(table.Arrive(id, "a", At(9), see_).admitted);
+  EXPECT_EQ(table.TakeTurns(At(9), see_).size(), 3u) << "it is whole again";
 }
 
-// S7.
-TEST_F(ConnectionTableTest, ARevokedCertificateKeepsNoConnection) {
-  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
-  Arrive(4, 0, "b");
-  Turns(0);
-  table_.Called("a:1", By("t"), At(1));
-  table_.Called("a:2", By("u"), At(1));
-  table_.Called("a:3", nullptr, At(1));
-  table_.Called("b:4", By("t"), At(1));
-  EXPECT_THAT(table_.End(Of("t")), ElementsAre(1u, 4u));
-  EXPECT_THAT(table_.End(Of("t")), IsEmpty());
-  EXPECT_EQ(table_.size(), 2u);
-  // A call that was allowed just before the revocation begins after it.
-  Arrive(5, 2, "c");
-  Turns(2);
-  EXPECT_EQ(table_.Called("c:5", By("t"), At(2)), (ConnectionTable::Ended{5, ConnectionTable::Fault::kRevoked}));
-  EXPECT_EQ(table_.size(), 2u);
-  // Without a certificate it is nobody's.
-  EXPECT_THAT(table_.End([](const CertificateFacts&) { return true; }), ElementsAre(2u));
-  EXPECT_EQ(table_.Called("a:3", nullptr, At(3)), std::nullopt);
+TEST_F(ConnectionTableTest, FaultsSlowTheirAddress) {
+  ConnectionTable table({.faults_per_second = 2});
+  for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(table.Arrive(id, "a", At(0), see_).admitted);
+  (void)table.TakeTurns(At(0), see_);
+  table.Faulted(1, At(0.1));
+  table.Faulted(2, At(0.2));
+  table.Arrive(5, "a", At(0.3), see_);
+  EXPECT_THAT(table.TakeTurns(At(0.3), see_), ElementsAre(Turn{5, Way::kServed})) << "two are within the limit";
+  table.Faulted(3, At(0.4));
+  table.Arrive(6, "a", At(0.4), see_);
+  table.Arrive(7, "b", At(0.4), see_);
+  EXPECT_THAT(table.TakeTurns(At(0.4), see_), ElementsAre(Turn{7, Way::kServed}));
+  EXPECT_EQ(table.size(), 4u);
+}
+
+TEST_F(ConnectionTableTest, FaultsThatComeSeldomSlowNothing) {
+  ConnectionTable table({.faults_per_second = 2});
+  for (uint64_t id = 1; id <= 9; ++id) {
+    ASSERT_TRUE(table.Arrive(id, "a", At(double(id)), see_).admitted);
+    EXPECT_THAT(table.TakeTurns(At(double(id)), see_), ElementsAre(Turn{id, Way::kServed}));
+    table.Faulted(id, At(double(id)));
+  }
+}
+
+TEST_F(ConnectionTableTest, AProxiedConnectionCountsForTheAddressItSpeaksFor) {
+  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0, "balancer");
+  EXPECT_TRUE(table_.Move(1, "a"));
+  EXPECT_EQ(table_.From("a"), 1u);
+  EXPECT_EQ(table_.From("balancer"), 2u);
+  EXPECT_TRUE(Arrive(4, 0, "balancer").admitted);
+  EXPECT_TRUE(table_.Move(2, "a"));
+  EXPECT_TRUE(table_.Move(3, "a"));
+  EXPECT_FALSE(table_.Move(4, "a")) << "a has its share";
+  EXPECT_EQ(table_.size(), 3u);
+  EXPECT_FALSE(table_.Move(4, "b")) << "it is out of the table";
 }
 
 }  // namespace
-}  // namespace atl
+}  // namespace atl::guard

@@ -1,12 +1,12 @@
 // The listener of a real server over real sockets: floods of connections and calls, and who still gets through.
-#include "common/rpc/acceptor.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <future>
+#include <utility>
 #include <vector>
 
 #include "common/rpc/server.h"
@@ -16,9 +16,9 @@
 namespace atl {
 namespace {
 
-class AcceptorTest : public testing::Test {
+class DoorTest : public testing::Test {
  protected:
-  void Start(ConnectionLimits limits) {
+  void Start(guard::ConnectionLimits limits) {
     server_ = *Server::Start({.connections = limits}, ServerSecurity::PlaintextLoopback(), {});
   }
   Descriptor Connect() const { return ConnectTo(server_->port()); }
@@ -37,7 +37,7 @@ class AcceptorTest : public testing::Test {
 };
 
 // S29.
-TEST_F(AcceptorTest, AFloodOfConnectionsKeepsNobodyOut) {
+TEST_F(DoorTest, AFloodOfConnectionsKeepsNobodyOut) {
   Start({.connections = 8, .per_address = 8});
   const std::shared_ptr<grpc::Channel> before = Channel();
   ASSERT_EQ(Health(before), grpc::StatusCode::OK);
@@ -50,7 +50,7 @@ TEST_F(AcceptorTest, AFloodOfConnectionsKeepsNobodyOut) {
   EXPECT_EQ(server_->Connections().refused, 0u);
 }
 
-TEST_F(AcceptorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
+TEST_F(DoorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
   Start({.connections = 2, .per_address = 2});
   std::vector<std::shared_ptr<grpc::Channel>> channels = {Channel(), Channel()};
   for (const auto& channel : channels) ASSERT_EQ(Health(channel), grpc::StatusCode::OK);
@@ -61,17 +61,7 @@ TEST_F(AcceptorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
   EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK);
 }
 
-// Where anybody may call, who has called once would keep everybody else out.
-TEST_F(AcceptorTest, WhoHasCalledAndIsIdleLosesItsPlaceWhereThatIsAsked) {
-  server_ =
-      *Server::Start({.connections = {.connections = 2, .per_address = 2}, .idle = Seconds(1), .age = Seconds(30)},
-                     ServerSecurity::PlaintextLoopback(), {});
-  const std::vector<std::shared_ptr<grpc::Channel>> channels = {Channel(), Channel()};
-  for (const auto& channel : channels) ASSERT_EQ(Health(channel), grpc::StatusCode::OK);
-  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK) << "it waits until one of them is ended";
-}
-
-TEST_F(AcceptorTest, WhoNeverCallsIsEnded) {
+TEST_F(DoorTest, WhoNeverCallsIsEnded) {
   Start({.without_call = Milliseconds(50)});
   const Descriptor silent = Connect();
   EXPECT_TRUE(Ends(silent));
@@ -79,7 +69,7 @@ TEST_F(AcceptorTest, WhoNeverCallsIsEnded) {
 }
 
 // S28.
-TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
+TEST_F(DoorTest, CallsThatComeTooFastEndTheirConnection) {
   Start({.calls_per_second = 20});
   const std::shared_ptr<grpc::Channel> fast = Channel(), other = Channel();
   ASSERT_EQ(Health(other), grpc::StatusCode::OK);
@@ -90,7 +80,7 @@ TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
 }
 
 // S20.
-TEST_F(AcceptorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
+TEST_F(DoorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
   Start({.calls_per_second = 20, .slowed = Seconds(600)});
   const std::shared_ptr<grpc::Channel> fast = Channel();
   for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) Health(fast);
@@ -107,7 +97,7 @@ TEST_F(AcceptorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
 }
 
 // S20.
-TEST_F(AcceptorTest, CallsOfNoMethodAreCountedToo) {
+TEST_F(DoorTest, CallsOfNoMethodAreCountedToo) {
   Start({.calls_per_second = 20});
   grpc::GenericStub fast(Channel());
   const auto call = [&] {
@@ -125,27 +115,51 @@ TEST_F(AcceptorTest, CallsOfNoMethodAreCountedToo) {
   EXPECT_GE(server_->Connections().cut, 1u);
 }
 
-TEST_F(AcceptorTest, AfterTheEndNobodyIsLeftWaiting) {
+TEST_F(DoorTest, AfterTheEndNobodyIsLeftWaiting) {
   Start({});
   const int port = server_->port();
   const Descriptor there = Connect();
   server_->Shutdown(Seconds(1));
+  server_.reset();
   EXPECT_TRUE(Ends(there));
   EXPECT_TRUE(
       Server::Start({.address = "127.0.0.1:" + std::to_string(port)}, ServerSecurity::PlaintextLoopback(), {}).ok());
 }
 
-TEST(AcceptorListen, WrongAddressesAreSaid) {
-  EXPECT_EQ(Acceptor::Listen("127.0.0.1", {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Acceptor::Listen("203.0.113.1:0", {}).status().code(), absl::StatusCode::kUnavailable);
-  const auto first = Acceptor::Listen("127.0.0.1:0", {});
+// Bytes of a gRPC client come after the header, in one packet with it and in several.
+TEST_F(DoorTest, ABalancerNamesWhoCalls) {
+  server_ = *Server::Start({.proxied = true}, ServerSecurity::PlaintextLoopback(), {});
+  const std::string header = "PROXY TCP4 203.0.113.7 10.0.0.1 40112 7070\r\n";
+  for (const size_t first : {size_t{1}, size_t{20}, header.size()}) {
+    const Descriptor connection = Connect();
+    for (const std::string& part : {header.substr(0, first), header.substr(first)}) {
+      if (!part.empty()) EXPECT_GT(::send(connection.get(), part.data(), part.size(), MSG_NOSIGNAL), 0);
+    }
+    std::array<char, 9> greeting{};
+    EXPECT_EQ(::recv(connection.get(), greeting.data(), greeting.size(), MSG_WAITALL), 9) << first;
+    EXPECT_EQ(greeting[3], 4) << "SETTINGS";
+  }
+  const Descriptor other = Connect(), none = Connect();
+  for (const auto& [socket, text] : std::vector<std::pair<const Descriptor*, std::string>>{
+           {&other, "PROXY TCP4 203.0.113.9 10.0.0.1 40112 7070\r\n"}, {&none, "\x16\x03\x01 no header"}}) {
+    EXPECT_GT(::send(socket->get(), text.data(), text.size(), MSG_NOSIGNAL), 0);
+  }
+  EXPECT_TRUE(Ends(none));
+  std::array<char, 9> greeting{};
+  EXPECT_EQ(::recv(other.get(), greeting.data(), greeting.size(), MSG_WAITALL), 9);
+}
+
+TEST(DoorListens, WrongAddressesAreSaid) {
+  EXPECT_EQ(guard::Acceptor::Listen("127.0.0.1", {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(guard::Acceptor::Listen("203.0.113.1:0", {}).status().code(), absl::StatusCode::kUnavailable);
+  const auto first = guard::Acceptor::Listen("127.0.0.1:0", {});
   ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_EQ(Acceptor::Listen("127.0.0.1:" + std::to_string((*first)->port()), {}).status().code(),
+  EXPECT_EQ(guard::Acceptor::Listen("127.0.0.1:" + std::to_string((*first)->port()), {}).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
-TEST(AcceptorListen, TakesIPv6WhereThereIsSome) {
-  const auto listener = Acceptor::Listen("[::1]:0", {});
+TEST(DoorListens, TakesIPv6WhereThereIsSome) {
+  const auto listener = guard::Acceptor::Listen("[::1]:0", {});
   if (!listener.ok()) GTEST_SKIP() << "no IPv6 here: " << listener.status();
   EXPECT_GT((*listener)->port(), 0);
 }

@@ -1,0 +1,108 @@
+#include "common/guard/connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/guard/proxy_protocol.h"
+
+namespace atl::guard {
+
+Connection::Connection(Accepted accepted, const ConnectionParts& parts, Instant now)
+    : deadline_(now + kHandshakeTime),
+      peer_{.endpoint = std::move(accepted.endpoint), .certificate = std::nullopt},
+      id_(accepted.id),
+      parts_(parts),
+      socket_(std::move(accepted.socket)),
+      secure_(std::make_unique<SecureSocket>(socket_.get(), parts.tls ? parts.tls->Current(now) : nullptr)),
+      stage_(parts.proxied ? Stage::kProxyHeader : Stage::kHandshake) {}
+
+Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
+  if (ended_) return Next::kEnd;
+  if (now >= deadline_) {
+    if (stage_ != Stage::kOpen) ending_ = Ending::kHandshake;
+    return Next::kEnd;
+  }
+  if (stage_ == Stage::kProxyHeader) return ReadProxyHeader(now);
+  if (stage_ == Stage::kHandshake) return Handshake(now);
+  if (!closing_) return MoveBytes(now, scratch);
+  if (!FlushOut()) return Next::kEnd;
+  if (!out_.empty()) return Next::kWait;
+  socket().SayGoodbye();
+  return Next::kEnd;
+}
+
+Wait Connection::outer() const {
+  const bool writes = stage_ == Stage::kOpen ? !out_.empty() : wants_write_;
+  const bool reads = stage_ != Stage::kOpen || (reads_ && !closing_);
+  return {.socket = socket_.get(), .events = (reads ? uint32_t{EPOLLIN} : 0U) | (writes ? uint32_t{EPOLLOUT} : 0U)};
+}
+
+// Looks at the bytes first and takes the header alone from the socket: TLS begins right after it.
+Connection::Next Connection::ReadProxyHeader(Instant now) {
+  std::array<uint8_t, kProxyHeaderBytes> bytes{};
+  const ssize_t seen = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_PEEK);
+  if (seen < 0 && (errno == EAGAIN || errno == EINTR)) return Next::kWait;
+  const absl::StatusOr<std::optional<ProxyHeader>> header =
+      ParseProxyHeader({bytes.data(), static_cast<size_t>(seen < 0 ? 0 : seen)});
+  if (seen <= 0 || !header.ok()) {
+    ending_ = Ending::kHandshake;
+    return Next::kEnd;
+  }
+  if (!*header) {
+    // A part of the header stays in the socket, so that waiting for more bytes would return at once: one byte of it is
+    // there until the rest is. The kernel wakes this socket when it holds more.
+    const int more = static_cast<int>(seen) + 1;
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &more, sizeof(more));
+    return Next::kWait;
+  }
+  const int one = 1;
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &one, sizeof(one));
+  const ProxyHeader& named = **header;
+  (void)!::recv(socket_.get(), bytes.data(), named.bytes, 0);
+  if (!named.address.empty()) {
+    if (!parts_.moved(id_, named.address)) return Next::kEnd;
+    peer_.endpoint = named.endpoint;
+  }
+  stage_ = Stage::kHandshake;
+  return Handshake(now);
+}
+
+Connection::Next Connection::Handshake(Instant now) {
+  const Moved moved = secure_->Handshake();
+  wants_write_ = moved.wants_write;
+  if (moved.end == Moved::End::kOpen) return Next::kWait;
+  if (moved.end == Moved::End::kFailed) {
+    ending_ = Ending::kHandshake;
+    return Next::kEnd;
+  }
+  peer_.certificate = secure_->PeerCertificate();
+  stage_ = Stage::kOpen;
+  deadline_ = kNever;
+  Opened(now);
+  return Next::kAgain;
+}
+
+bool Connection::FlushOut() {
+  size_t written = 0;
+  while (written < out_.size()) {
+    const Moved moved =
+        secure_->Write({reinterpret_cast<const uint8_t*>(out_.data()) + written, out_.size() - written});
+    if (moved.end != Moved::End::kOpen) return false;
+    if (moved.bytes == 0) break;
+    written += moved.bytes;
+  }
+  out_.erase(0, written);
+  return true;
+}
+
+void Connection::Close(Ending how, Instant now) {
+  ending_ = how;
+  closing_ = true;
+  deadline_ = now + kGoodbyeTime;
+}
+
+}  // namespace atl::guard

@@ -1,0 +1,105 @@
+// One accepted connection, driven by a loop (loop.h): the PROXY header where the listener expects one, the TLS
+// handshake, then what the kind of connection does with its bytes. Everything runs on the loop's thread.
+#ifndef ATOLL_COMMON_GUARD_CONNECTION_H_
+#define ATOLL_COMMON_GUARD_CONNECTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/base/descriptor.h"
+#include "common/base/time.h"
+#include "common/guard/acceptor.h"
+#include "common/guard/peers.h"
+#include "common/guard/tls_server.h"
+
+namespace atl::guard {
+
+inline constexpr Duration kHandshakeTime = Seconds(5);  // PROXY header and handshake together
+inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer
+
+// How a connection ended, for the counts.
+enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
+
+// What every connection of a listener needs.
+struct ConnectionParts {
+  std::shared_ptr<TlsServer> tls;  // null: plaintext
+  bool proxied = false;            // a PROXY header comes first
+  // A proxy named another address for the connection. False: no room.
+  std::function<bool(uint64_t id, const std::string& address)> moved;
+};
+
+// A socket and the events (EPOLLIN, EPOLLOUT) that it waits for.
+struct Wait {
+  int socket = -1;
+  uint32_t events = 0;
+};
+
+class Connection {
+ public:
+  Connection(Accepted accepted, const ConnectionParts& parts, Instant now);
+  virtual ~Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  enum class Next {
+    kWait,   // nothing moves until one of the sockets is ready or the deadline has passed
+    kAgain,  // more can move at once
+    kEnd,
+  };
+  // Moves bytes as far as the sockets allow, for a bounded time. `scratch`: room for what is read; its content is lost
+  // between calls. Past its deadline a connection ends.
+  Next Pump(Instant now, std::span<uint8_t> scratch);
+  // What it waits for: its own socket and, where it has one, the inner one.
+  Wait outer() const;
+  virtual Wait inner() const { return {}; }
+  // When Pump must be called although no socket is ready: the deadline, or an earlier time.
+  Instant wake() const { return wake_ < deadline_ ? wake_ : deadline_; }
+  uint64_t id() const { return id_; }
+  const Peer& peer() const { return peer_; }
+  Ending ending() const { return ending_; }
+  // Ends at the next Pump.
+  void EndAs(Ending how) {
+    ending_ = how;
+    ended_ = true;
+  }
+
+ protected:
+  // After the handshake.
+  virtual void Opened(Instant now) = 0;
+  virtual Next MoveBytes(Instant now, std::span<uint8_t> scratch) = 0;
+  // Writes `out_` as far as the socket takes it. False: the connection is lost.
+  bool FlushOut();
+  // Nothing is read any more; `out_` is written within kGoodbyeTime, then the connection ends.
+  void Close(Ending how, Instant now);
+
+  std::string out_;  // for the peer
+  bool reads_ = true;
+  bool closing_ = false;
+  Instant deadline_;
+  Instant wake_ = kNever;
+  Peer peer_;
+
+  SecureSocket& socket() { return *secure_; }
+
+ private:
+  enum class Stage { kProxyHeader, kHandshake, kOpen };
+  Next ReadProxyHeader(Instant now);
+  Next Handshake(Instant now);
+
+  const uint64_t id_;
+  const ConnectionParts& parts_;
+  const Descriptor socket_;
+  std::unique_ptr<SecureSocket> secure_;
+  Stage stage_;
+  bool wants_write_ = false;
+  bool ended_ = false;
+  Ending ending_ = Ending::kNormal;
+};
+
+}  // namespace atl::guard
+
+#endif  // ATOLL_COMMON_GUARD_CONNECTION_H_

@@ -1,0 +1,109 @@
+#include "common/guard/guard.h"
+
+#include <utility>
+
+namespace atl::guard {
+
+absl::StatusOr<std::unique_ptr<Guard>> Guard::Listen(const GuardOptions& options) {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor, Acceptor::Listen(options.address, options.connections));
+  return std::unique_ptr<Guard>(new Guard(options, std::move(acceptor)));
+}
+
+Guard::Guard(const GuardOptions& options, std::unique_ptr<Acceptor> acceptor)
+    : threads_(options.threads), acceptor_(std::move(acceptor)) {
+  relay_.connection = {
+      .tls = options.tls, .proxied = options.proxied, .moved = [this](uint64_t id, const std::string& address) {
+        return acceptor_->Moved(id, address);
+      }};
+  exchange_.connection = relay_.connection;
+  const MutexLock lock(life_->mutex);
+  life_->guard = this;
+}
+
+Guard::~Guard() {
+  {
+    const MutexLock lock(life_->mutex);
+    life_->guard = nullptr;
+  }
+  acceptor_->Stop();
+}
+
+absl::Status Guard::Start(const Loop::Make& make) {
+  const auto ended = [this](uint64_t id, Ending how) {
+    switch (how) {
+      case Ending::kNormal:
+      case Ending::kTooFast:  // counted when it was judged
+        return acceptor_->Left(id);
+      case Ending::kHandshake: return acceptor_->HandshakeFailed(id);
+      case Ending::kBroken: return acceptor_->Broke(id);
+      case Ending::kRevoked: return acceptor_->WasRevoked(id);
+    }
+  };
+  for (unsigned i = 0; i < threads_; ++i) {
+    ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Loop> loop, Loop::Start(make, ended));
+    loops_.push_back(std::move(loop));
+  }
+  acceptor_->Start({.serve = [this](Accepted accepted) { LoopOf(accepted.id).Add(std::move(accepted)); },
+                    .end =
+                        [this](uint64_t id) {
+                          LoopOf(id).For(id, [](Connection& connection) { connection.EndAs(Ending::kNormal); });
+                        }});
+  return absl::OkStatus();
+}
+
+absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
+                          std::function<void(Descriptor)> hand_over) {
+  calls_ = calls;
+  check_ = std::move(check);
+  relay_.http = http;
+  relay_.held = &held_;
+  relay_.hand_over = std::move(hand_over);
+  relay_.judge = [this](uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
+                        Instant now) { return Judge(id, peer, path, refusal, now); };
+  return Start([this](Accepted accepted, Instant now) {
+    return std::make_unique<class Relay>(std::move(accepted), relay_, now);
+  });
+}
+
+absl::Status Guard::Answer(HttpHandler handler) {
+  exchange_.handler = std::move(handler);
+  exchange_.called = [this](uint64_t id) { return acceptor_->Called(id); };
+  exchange_.later = [life = life_](uint64_t id, std::function<void(Connection&)> work) {
+    const MutexLock lock(life->mutex);
+    if (life->guard != nullptr) life->guard->LoopOf(id).For(id, std::move(work));
+  };
+  return Start([this](Accepted accepted, Instant now) {
+    return std::make_unique<HttpsExchange>(std::move(accepted), exchange_, now);
+  });
+}
+
+bool Guard::CallCounter::Within(const CallLimits& limits, const std::string& peer, Instant now) {
+  const MutexLock lock(mutex_);
+  if (now - began_ >= Seconds(1)) {
+    began_ = now;
+    all_ = 0;
+    own_.clear();
+  }
+  const uint32_t own = ++own_[peer];
+  if (own <= limits.always) return true;
+  return ++all_ <= limits.all && own <= limits.peer;
+}
+
+RelayParts::Verdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
+                                 Instant now) {
+  if (!acceptor_->Called(id)) return {.status = absl::OkStatus(), .end_connection = true};
+  const std::string who = peer.certificate ? IdentityUri(peer.certificate->identity) : peer.endpoint;
+  RelayParts::Verdict verdict{.status = absl::OkStatus(), .pause = !counter_.Within(calls_, who, now)};
+  if (refusal.ok() && check_) verdict.status = check_(path, peer);
+  return verdict;
+}
+
+void Guard::EndConnections(const std::function<bool(const Peer&)>& which) {
+  for (const auto& loop : loops_) {
+    loop->ForEach([which](Connection& connection) {
+      if (which(connection.peer())) connection.EndAs(Ending::kRevoked);
+    });
+  }
+}
+
+}  // namespace atl::guard

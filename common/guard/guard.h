@@ -1,0 +1,102 @@
+// The door of a coordinator: one listener, and everything that happens to a connection before gRPC, or a small HTTPS
+// handler, sees any of its bytes. TLS ends here. What a peer without our certificate sends reaches neither.
+//
+// Memory of one connection: before its first admitted call the TLS state and at most 20 KiB; afterwards two chunks of
+// kChunkBytes at most, and the kernel's buffers of the inner socket pair. docs/trust.md, "The door".
+#ifndef ATOLL_COMMON_GUARD_GUARD_H_
+#define ATOLL_COMMON_GUARD_GUARD_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/guard/acceptor.h"
+#include "common/guard/https_exchange.h"
+#include "common/guard/loop.h"
+#include "common/guard/relay.h"
+
+namespace atl::guard {
+
+// Calls in a second at one listener. A connection whose peer made more than `peer`, over all its connections, is not
+// read for a second; nor is one while all peers made more than `all` and its own more than `always`. Nothing is
+// refused.
+struct CallLimits {
+  uint32_t peer = 500;  // of an identity; in plaintext of a connection
+  uint32_t all = 4000;
+  uint32_t always = 16;
+};
+
+// Says whether a call may be made, before gRPC hears of it; on the loop's thread, must not wait. An error is the answer
+// to the call.
+using CallCheck = std::function<absl::Status(const std::string& path, const Peer& peer)>;
+
+struct GuardOptions {
+  std::string address = "127.0.0.1:0";
+  ConnectionLimits connections;
+  std::shared_ptr<TlsServer> tls;  // null: plaintext
+  bool proxied = false;            // connections begin with a PROXY header
+  unsigned threads = 1;
+};
+
+// Thread-safe.
+class Guard {
+ public:
+  // Errors of Acceptor::Listen. Nothing is accepted before one of the two starts.
+  static absl::StatusOr<std::unique_ptr<Guard>> Listen(const GuardOptions& options);
+  // StopAccepting, then ends all connections.
+  ~Guard();
+  int port() const { return acceptor_->port(); }
+  // Relays gRPC connections. `hand_over` takes the server's end of a connection, which does not block. Once.
+  absl::Status Relay(HttpLimits http, CallLimits calls, CallCheck check, std::function<void(Descriptor)> hand_over);
+  // Answers HTTPS requests. Once.
+  absl::Status Answer(HttpHandler handler);
+  // Connections that are open stay.
+  void StopAccepting() { acceptor_->Stop(); }
+  // Ends the open connections of these peers.
+  void EndConnections(const std::function<bool(const Peer&)>& which);
+  ConnectionCounts Counts() const { return acceptor_->Counts(); }
+
+ private:
+  // Calls of a second, of all connections.
+  class CallCounter {
+   public:
+    // Whether one more call of this peer is within the limits.
+    bool Within(const CallLimits& limits, const std::string& peer, Instant now) ATOLL_EXCLUDES(mutex_);
+
+   private:
+    Mutex mutex_;
+    Instant began_ ATOLL_GUARDED_BY(mutex_){};
+    uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;
+    std::map<std::string, uint32_t> own_ ATOLL_GUARDED_BY(mutex_);
+  };
+  // Late answers of a handler find out whether there still is a guard.
+  struct Life {
+    Mutex mutex;
+    Guard* guard ATOLL_GUARDED_BY(mutex) = nullptr;
+  };
+  Guard(const GuardOptions& options, std::unique_ptr<Acceptor> acceptor);
+  absl::Status Start(const Loop::Make& make);
+  RelayParts::Verdict Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
+                            Instant now);
+  Loop& LoopOf(uint64_t id) { return *loops_[id % loops_.size()]; }
+
+  const unsigned threads_;
+  const std::unique_ptr<Acceptor> acceptor_;
+  RelayParts relay_;
+  ExchangeParts exchange_;
+  CallLimits calls_;
+  CallCheck check_;
+  CallCounter counter_;
+  std::atomic<size_t> held_ = 0;
+  const std::shared_ptr<Life> life_ = std::make_shared<Life>();
+  std::vector<std::unique_ptr<Loop>> loops_;  // last: they end before what they use
+};
+
+}  // namespace atl::guard
+
+#endif  // ATOLL_COMMON_GUARD_GUARD_H_

@@ -1,0 +1,57 @@
+// One HTTP/1.1 request, read within bounds: all that the enrolment port speaks. Pure.
+// Source: RFC 9112; a request without a length, with a transfer coding, or with a second length is refused.
+#ifndef ATOLL_COMMON_GUARD_HTTP1_H_
+#define ATOLL_COMMON_GUARD_HTTP1_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace atl::guard {
+
+inline constexpr size_t kHttpHeadBytes = 4 << 10;   // request line and headers
+inline constexpr size_t kHttpBodyBytes = 48 << 10;  // an enrolment that renews holds a PEM chain and a request
+
+struct HttpRequest {
+  std::string method;  // "POST"
+  std::string target;  // "/v1/enroll"
+  std::string content_type;
+  std::string body;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/octet-stream";
+  std::string body;
+};
+
+class HttpRequestReader {
+ public:
+  // Reads the next bytes. Whether there is a result: a request, or an answer that refuses it.
+  bool Read(std::span<const uint8_t> bytes);
+  // Of the two exactly one, once Read returned true.
+  const std::optional<HttpRequest>& request() const { return request_; }
+  const std::optional<HttpResponse>& refusal() const { return refusal_; }
+
+ private:
+  bool Refuse(int status, std::string_view why);
+  bool ReadHead(std::string_view head);
+  bool ReadField(std::string_view line);
+
+  std::string bytes_;  // of the head, then of the body
+  bool head_read_ = false;
+  std::optional<size_t> length_;
+  HttpRequest reading_;
+  std::optional<HttpRequest> request_;
+  std::optional<HttpResponse> refusal_;
+};
+
+// With Connection: close.
+std::string WriteHttpResponse(const HttpResponse& response);
+
+}  // namespace atl::guard
+
+#endif  // ATOLL_COMMON_GUARD_HTTP1_H_

@@ -1,0 +1,49 @@
+// A connection to the enrolment port: one HTTP/1.1 request within bounds (http1.h), one answer, the end.
+#ifndef ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_
+#define ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/guard/connection.h"
+#include "common/guard/http1.h"
+
+namespace atl::guard {
+
+inline constexpr Duration kExchangeTime = Seconds(20);  // after the handshake: request, handler and answer
+
+// Answers the request, once, on any thread, now or later; nothing happens where the connection has ended meanwhile.
+using HttpReply = std::function<void(HttpResponse)>;
+// On the loop's thread, must not wait. `address`: of the caller, "203.0.113.7".
+using HttpHandler = std::function<void(HttpRequest request, const std::string& address, HttpReply reply)>;
+
+struct ExchangeParts {
+  ConnectionParts connection;
+  HttpHandler handler;
+  // Runs `work` for the connection `id` on the loop's thread, unless it has ended.
+  std::function<void(uint64_t id, std::function<void(Connection&)> work)> later;
+  // The request is complete: the connection counts as one that has called. False: too many.
+  std::function<bool(uint64_t id)> called;
+};
+
+class HttpsExchange final : public Connection {
+ public:
+  HttpsExchange(Accepted accepted, const ExchangeParts& parts, Instant now)
+      : Connection(std::move(accepted), parts.connection, now), parts_(parts) {}
+  // Sends the answer and ends the connection.
+  void Answer(const HttpResponse& response);
+
+ private:
+  void Opened(Instant now) override { deadline_ = now + kExchangeTime; }
+  Next MoveBytes(Instant now, std::span<uint8_t> scratch) override;
+
+  const ExchangeParts& parts_;
+  HttpRequestReader reader_;
+  Instant now_{};
+};
+
+}  // namespace atl::guard
+
+#endif  // ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_

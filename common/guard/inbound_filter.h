@@ -1,0 +1,115 @@
+// What a peer may send on one HTTP/2 connection, before any of it reaches gRPC. The filter reads every frame header,
+// passes the payload of data frames unchanged, and reads everything else itself: header blocks are collected within a
+// bound, decompressed, checked (request_headers.h) and written again as one frame without a dynamic table. It counts
+// calls, and the frames that cost the receiver more than the sender.
+//
+// Until the first call is admitted nothing is passed on: the guard answers settings and pings itself, so that gRPC does
+// not know the connection (`prelude`). Pure: bytes and time in, bytes out; one connection, one thread.
+//
+// Source: RFC 9113; the floods of CVE-2019-9512 to 9518, CVE-2023-44487 and CVE-2023-33953.
+#ifndef ATOLL_COMMON_GUARD_INBOUND_FILTER_H_
+#define ATOLL_COMMON_GUARD_INBOUND_FILTER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "common/guard/http2.h"
+#include "common/guard/pieces.h"
+#include "common/guard/request_headers.h"
+
+namespace atl::guard {
+
+// For one connection.
+struct HttpLimits {
+  uint32_t streams = 64;                     // open at a time
+  uint32_t continuations = 8;                // frames after HEADERS
+  uint32_t pings_per_second = 50;            // an idle gRPC client sends one in 30 s, a busy one 10 a second
+  uint32_t settings_per_second = 20;         // frames
+  uint32_t empty_frames_per_second = 1'000;  // that carry nothing: empty data, priorities, unknown types
+  uint32_t resets_per_second = 500;
+  uint32_t window_updates_per_second = 200'000;
+  size_t prelude_bytes = 2 << 10;  // what is kept for gRPC until the first call
+};
+
+// Answer to a new call.
+struct CallVerdict {
+  absl::Status status = absl::OkStatus();  // an error is sent to the caller in place of an answer
+  bool end_connection = false;             // the calls of this connection come too fast
+};
+
+class InboundFilter {
+ public:
+  // Asked for each call, also for those whose headers are refused: then `refusal` is that error and the verdict's
+  // status is ignored.
+  using Judge = std::function<CallVerdict(const std::string& path, const absl::Status& refusal)>;
+
+  InboundFilter(HttpLimits limits, Judge judge) : limits_(limits), judge_(std::move(judge)) {}
+  // The settings that the guard sends before the first call, to be sent first of all.
+  std::string Greeting() const;
+  // Consumes all of `bytes`. What gRPC should read is appended to `to_server` (spans of `bytes`, or owned), what the
+  // peer should read to `to_peer`. An error ends the connection; its reason is for the peer, too (GoAway).
+  absl::Status Consume(std::span<const uint8_t> bytes, Instant now, Pieces& to_server, std::string& to_peer);
+  // Whether a call has been admitted, so that the connection belongs to gRPC from now on.
+  bool admitted() const { return admitted_; }
+  // The server has ended this stream.
+  void StreamEnded(uint32_t stream) { open_.erase(stream); }
+  size_t open_streams() const { return open_.size(); }
+
+ private:
+  enum class State { kInPreface, kInHeader, kInPayload };
+  enum class Payload { kPass, kDrop, kCollect };
+  struct Rate {
+    Instant began{};
+    uint32_t count = 0;
+    // Whether one more is within `limit` a second.
+    bool Take(Instant now, uint32_t limit);
+  };
+
+  absl::Status ReadPreface(std::span<const uint8_t>& bytes, Pieces& to_server);
+  absl::Status ReadHeader(std::span<const uint8_t>& bytes, Instant now, Pieces& to_server);
+  absl::Status ReadPayload(std::span<const uint8_t>& bytes, Instant now, Pieces& to_server, std::string& to_peer);
+  absl::Status BeginFrame(Instant now);
+  absl::Status BeginStreamFrame(Instant now);
+  absl::Status BeginConnectionFrame(Instant now);
+  absl::Status BeginBlock();
+  absl::Status EndFrame(Instant now, Pieces& to_server, std::string& to_peer);
+  absl::Status EndSettings(Pieces& to_server);
+  absl::Status EndBlockFrame(Pieces& to_server, std::string& to_peer);
+  absl::Status EndCall(Pieces& to_server, std::string& to_peer);
+  void Collect(size_t at_most);
+
+  const HttpLimits limits_;
+  const Judge judge_;
+  HeaderDecoder decoder_;
+  State state_ = State::kInPreface;
+  size_t have_ = 0;  // of the preface or the frame header
+  std::array<uint8_t, kFrameHeaderBytes> header_{};
+  FrameHeader frame_;
+  Payload payload_ = Payload::kDrop;
+  uint32_t left_ = 0;  // of the payload
+  std::string collected_;
+  size_t collect_at_most_ = 0;
+  std::string block_;           // of a call's headers
+  uint32_t block_stream_ = 0;   // 0: no block is open
+  uint32_t continuations_ = 0;  // of this block
+  bool block_ends_stream_ = false;
+  bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
+  uint32_t last_stream_ = 0;
+  std::set<uint32_t> open_;
+  Rate pings_, settings_, empty_, resets_, window_updates_;
+};
+
+// An HTTP/2 GOAWAY frame with the reason of an error of Consume.
+std::string GoAway(uint32_t last_stream, const absl::Status& why);
+
+}  // namespace atl::guard
+
+#endif  // ATOLL_COMMON_GUARD_INBOUND_FILTER_H_

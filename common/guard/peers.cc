@@ -1,0 +1,33 @@
+#include "common/guard/peers.h"
+
+#include <memory>
+#include <utility>
+
+namespace atl::guard {
+
+void Peers::Add(const std::string& name, Peer peer) {
+  const MutexLock lock(mutex_);
+  peers_[name] = std::move(peer);
+}
+
+void Peers::End(const std::string& name) {
+  const MutexLock lock(mutex_);
+  ended_.push_back(name);
+  if (ended_.size() <= kEnded) return;
+  peers_.erase(ended_.front());
+  ended_.pop_front();
+}
+
+std::optional<Peer> Peers::Find(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  const auto found = peers_.find(name);
+  if (found == peers_.end()) return std::nullopt;
+  return found->second;
+}
+
+Peers& ThePeers() {
+  static Peers& peers = *std::make_unique<Peers>().release();  // outlives every thread
+  return peers;
+}
+
+}  // namespace atl::guard

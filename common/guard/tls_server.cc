@@ -1,0 +1,188 @@
+#include "common/guard/tls_server.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/trust/openssl_handles.h"
+#include "common/trust/secret_files.h"
+
+namespace atl::guard {
+namespace {
+
+constexpr Duration kLookEvery = Seconds(1);
+constexpr long kLongestChainBytes = 16 << 10;
+constexpr size_t kReadAheadBytes = 32 << 10;  // of the socket at once: two records
+
+// gRPC clients offer "h2"; a client that offers nothing (the probes of common/trust/handshake.h do) is taken as well.
+int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, const unsigned char* in,
+                   unsigned in_length, void*) {
+  static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
+  unsigned char* chosen = nullptr;
+  if (SSL_select_next_proto(&chosen, out_length, kHttp2.data(), kHttp2.size(), in, in_length) != OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  *out = chosen;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+bool Harden(SSL_CTX* context, ClientCertificates clients) {
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                   SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(context,
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_max_cert_list(context, kLongestChainBytes);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
+  if (clients == ClientCertificates::kDemanded) {
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_verify_depth(context, 4);
+    SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
+  }
+  return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+         SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&
+         SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
+}
+
+absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const std::string& file, ClientCertificates clients) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(file));
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(identity.key_pem));
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate own, openssl::ParseCertificate(identity.certificate_pem));
+  ATOLL_ASSIGN_OR_RETURN(const auto authorities, openssl::ParseCertificates(identity.authority_pem));
+  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  bool good = context != nullptr && Harden(context.get(), clients) &&
+              SSL_CTX_use_certificate(context.get(), own.get()) == 1 &&
+              SSL_CTX_use_PrivateKey(context.get(), key.get()) == 1 && SSL_CTX_check_private_key(context.get()) == 1;
+  for (const openssl::Certificate& authority : authorities) {
+    good = good && X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) == 1 &&
+           SSL_CTX_add1_chain_cert(context.get(), authority.get()) == 1 &&
+           SSL_CTX_add_client_CA(context.get(), authority.get()) == 1;
+  }
+  // After a rotation the list holds a certificate of the new key that the old one has signed: it is an anchor, too,
+  // since the old authority's own may be retired.
+  good = good && X509_STORE_set_flags(SSL_CTX_get_cert_store(context.get()), X509_V_FLAG_PARTIAL_CHAIN) == 1;
+  if (!good) return openssl::Failed(file);
+  return context;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TlsServer>> TlsServer::Open(const std::string& identity_file,
+                                                           ClientCertificates clients) {
+  std::unique_ptr<TlsServer> server(new TlsServer(identity_file, clients));
+  const Stamp stamp = server->Look();
+  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<SSL_CTX> context, MakeContext(identity_file, clients));
+  const MutexLock lock(server->mutex_);
+  server->context_ = std::move(context);
+  server->stamp_ = stamp;
+  return server;
+}
+
+TlsServer::Stamp TlsServer::Look() const {
+  struct stat file {};
+  if (::stat(file_.c_str(), &file) != 0) return {};
+  return {.modified_ns = file.st_mtim.tv_sec * 1'000'000'000 + file.st_mtim.tv_nsec,
+          .size = file.st_size,
+          .inode = file.st_ino};
+}
+
+std::shared_ptr<SSL_CTX> TlsServer::Current(Instant now) {
+  const MutexLock lock(mutex_);
+  if (now - looked_ < kLookEvery) return context_;
+  looked_ = now;
+  const Stamp stamp = Look();
+  if (stamp == stamp_) return context_;
+  absl::StatusOr<std::shared_ptr<SSL_CTX>> context = MakeContext(file_, clients_);
+  if (context.ok()) {
+    context_ = *std::move(context);
+    stamp_ = stamp;
+  }
+  return context_;
+}
+
+SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) : socket_(socket) {
+  if (!context) return;
+  ssl_ = SSL_new(context.get());
+  ATOLL_CHECK(ssl_ != nullptr && SSL_set_fd(ssl_, socket) == 1, "there is memory for a TLS connection");
+  SSL_set_accept_state(ssl_);
+}
+
+SecureSocket::~SecureSocket() { SSL_free(ssl_); }
+
+// Of an SSL call that returned no bytes. Empties the error queue.
+Moved SecureSocket::Result(int code) const {
+  const int error = SSL_get_error(ssl_, code);
+  ERR_clear_error();
+  if (error == SSL_ERROR_WANT_READ) return {};
+  if (error == SSL_ERROR_WANT_WRITE) return {.wants_write = true};
+  return {.end = error == SSL_ERROR_ZERO_RETURN ? Moved::End::kClosed : Moved::End::kFailed};
+}
+
+Moved SecureSocket::Handshake() {
+  if (ssl_ == nullptr) return {.end = Moved::End::kClosed};
+  ERR_clear_error();
+  const int code = SSL_do_handshake(ssl_);
+  if (code == 1) return {.end = Moved::End::kClosed};
+  Moved moved = Result(code);
+  if (moved.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
+  return moved;
+}
+
+Moved SecureSocket::Read(std::span<uint8_t> into) {
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    size_t bytes = 0;
+    const int code = SSL_read_ex(ssl_, into.data(), into.size(), &bytes);
+    return code == 1 ? Moved{.bytes = bytes} : Result(code);
+  }
+  const ssize_t bytes = ::recv(socket_, into.data(), into.size(), 0);
+  if (bytes > 0) return {.bytes = static_cast<size_t>(bytes)};
+  if (bytes == 0) return {.end = Moved::End::kClosed};
+  return {.end = errno == EAGAIN || errno == EINTR ? Moved::End::kOpen : Moved::End::kFailed};
+}
+
+Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
+  if (bytes.empty()) return {};
+  if (ssl_ != nullptr) {
+    ERR_clear_error();
+    size_t written = 0;
+    const int code = SSL_write_ex(ssl_, bytes.data(), bytes.size(), &written);
+    return code == 1 ? Moved{.bytes = written} : Result(code);
+  }
+  const ssize_t written = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (written > 0) return {.bytes = static_cast<size_t>(written)};
+  const bool later = errno == EAGAIN || errno == EINTR;
+  return {.end = later ? Moved::End::kOpen : Moved::End::kFailed, .wants_write = later};
+}
+
+bool SecureSocket::HoldsBytes() const { return ssl_ != nullptr && SSL_has_pending(ssl_) == 1; }
+
+void SecureSocket::SayGoodbye() {
+  if (ssl_ == nullptr) return;
+  ERR_clear_error();
+  (void)SSL_shutdown(ssl_);
+  ERR_clear_error();
+}
+
+std::optional<CertificateFacts> SecureSocket::PeerCertificate() const {
+  if (ssl_ == nullptr) return std::nullopt;
+  const openssl::Certificate shown(SSL_get1_peer_certificate(ssl_));
+  if (!shown) return std::nullopt;
+  const absl::StatusOr<std::string> pem = openssl::WriteCertificate(shown.get());
+  if (!pem.ok()) return std::nullopt;
+  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(*pem);
+  if (!facts.ok()) return std::nullopt;
+  return *facts;
+}
+
+}  // namespace atl::guard

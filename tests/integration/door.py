@@ -1,0 +1,292 @@
+"""S33, S34: what reaches the ports of the real program from strangers and from members who are hostile below the level of calls.
+
+First every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as HEADERS and CONTINUATION,
+and as trailers, to every port: the answer is an error, and the coordinator lives. Then the floods that are known for HTTP/2 and TLS, each for
+ATOLL_DOOR_SECONDS (2) by one connection and by eight at once, by a process that has one core to itself, while two workers train: the
+coordinator's memory stays within its published bound, /healthz answers, and rounds go on closing.
+
+ATOLL_DOOR_FLOODS: some of the floods alone, with commas between."""
+import multiprocessing
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+
+from atoll_harness import check, check_peak, equal, main, number, wait_for
+from http2_by_hand import (ACK, CANCEL, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, greet)
+
+SECONDS = float(os.environ.get("ATOLL_DOOR_SECONDS", "2"))
+ASKED = [name for name in os.environ.get("ATOLL_DOOR_FLOODS", "").split(",") if name]
+CONTINUATION, GOAWAY = 9, 7
+JOBS_MB = 8  # of 20,000 parameters
+GRPC_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 >> 20))  # of a port (docs/operations.md, "Memory")
+BUSY = "a busy loop"  # what floods are compared with
+REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data")  # with calls that are admitted
+PATH = "/atoll.v1.JobService/ListJobs"
+NAMES = (  # every trait of src/core/lib/transport/metadata_batch.h of gRPC 1.51 that can be sent
+    ":path", ":authority", ":method", ":status", ":scheme", "content-type", "te", "grpc-encoding", "grpc-internal-encoding-request",
+    "grpc-accept-encoding", "grpc-status", "grpc-timeout", "grpc-previous-rpc-attempts", "grpc-retry-pushback-ms", "user-agent", "grpc-message",
+    "host", "endpoint-load-metrics-bin", "grpc-server-stats-bin", "grpc-trace-bin", "grpc-tags-bin", "grpclb_client_stats", "lb-cost-bin",
+    "lb-token", "x-envoy-peer-metadata")
+VALUES = {"good": b"1", "empty": b"", "long": b"x" * 6000, "binary": bytes(range(1, 256))}
+CALL = [(":method", b"POST"), (":scheme", b"http"), (":path", PATH.encode()), (":authority", b"atoll"), ("content-type", b"application/grpc"),
+        ("te", b"trailers")]
+
+
+def length(n):
+    """An HPACK integer of seven bits."""
+    if n < 127:
+        return bytes([n])
+    out, n = b"\x7f", n - 127
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def block(fields):
+    return b"".join(b"\0" + length(len(name)) + name.encode() + length(len(value)) + value for name, value in fields)
+
+
+def shapes(name, value):
+    """The same field in every place that a header may stand in."""
+    pseudo = name.startswith(":")
+    fields = [(name, value)] + CALL if pseudo else CALL + [(name, value)]
+    whole = block(fields)
+    message = frame(DATA, b"\0\0\0\0\0", END_STREAM, 1)
+    yield "HEADERS", frame(HEADERS, whole, END_HEADERS, 1) + message
+    yield "HEADERS and CONTINUATION", frame(HEADERS, whole[:20], 0, 1) + frame(CONTINUATION, whole[20:], END_HEADERS, 1) + message
+    yield "trailers", (frame(HEADERS, block(CALL), END_HEADERS, 1) + frame(DATA, b"\0\0\0\0\0", 0, 1)
+                       + frame(HEADERS, block([(name, value)]), END_HEADERS | END_STREAM, 1))
+
+
+def read_answer(connection):
+    """What a server says to one call: "status" and its number, "goaway", "reset" or "closed"."""
+    stream = connection.makefile("rb")
+    try:
+        while True:
+            head = stream.read(9)
+            if len(head) < 9:
+                return "closed"
+            payload = stream.read(int.from_bytes(head[:3], "big"))
+            kind, flags = head[3], head[4]
+            if kind == GOAWAY:
+                return "goaway"
+            if kind == RST_STREAM:
+                return "reset"
+            if kind == HEADERS and flags & END_STREAM:
+                return "answer " + ("refused" if b"grpc-message" in payload or b"grpc-status" not in payload else "served")
+            if kind == SETTINGS and not flags & ACK:
+                connection.sendall(frame(SETTINGS, b"", ACK))
+    except OSError:
+        return "closed"
+
+
+def check_headers(scene, coordinator, member):
+    stranger = client_context(None)
+    said = {}
+    for port in ("control", "bulk"):
+        for name in NAMES:
+            for kind, value in VALUES.items():
+                for shape, sent in shapes(name, value):
+                    with greet(coordinator.ports[port], member) as connection:
+                        connection.settimeout(20)
+                        connection.sendall(sent)
+                        answer = read_answer(connection)
+                    said[answer] = said.get(answer, 0) + 1
+                    passes = shape != "trailers" and name in ("grpc-encoding", "grpc-accept-encoding", "grpc-timeout", "user-agent")
+                    check(passes or answer != "answer served", f"{name} with a {kind} value as {shape} at the {port} port is served")
+    for port in ("control", "bulk", "enroll"):
+        for name in NAMES:
+            for _, sent in shapes(name, b"x"):
+                try:
+                    with greet(coordinator.ports[port], stranger) as connection:
+                        connection.settimeout(20)
+                        connection.sendall(sent)
+                        answer = read_answer(connection)
+                except OSError:
+                    answer = "closed"
+                equal(answer, "closed", f"what a stranger is answered at the {port} port")
+    coordinator.check_alive()
+    scene.atoll("job", "list")
+    print(f"S33: {sum(said.values())} crafted calls of a member: {said}")
+
+
+# ---- floods
+
+def client_context(identity):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    if identity:
+        context.load_cert_chain(identity)
+    return context
+
+
+def endless_block(send):
+    send(frame(HEADERS, block(CALL), 0, 1))
+    while True:
+        send(frame(CONTINUATION, block([("x", b"x" * 16000)]), 0, 1))
+
+
+def small_continuations(send):
+    send(frame(HEADERS, b"", 0, 1))
+    while True:
+        send(frame(CONTINUATION, b"\0", 0, 1) * 500)
+
+
+def rapid_resets(send):
+    stream = 1
+    while True:
+        send(b"".join(frame(HEADERS, block(CALL), END_HEADERS, s) + frame(RST_STREAM, struct.pack(">I", CANCEL), 0, s)
+                      for s in range(stream, stream + 100, 2)))
+        stream += 100
+
+
+def same(*frames):
+    def flood(send):
+        while True:
+            send(b"".join(frames) * 100)
+    return flood
+
+
+def zero_windows(send):
+    """Calls whose answers never fit."""
+    send(frame(SETTINGS, struct.pack(">HI", 4, 0)))
+    for stream in range(1, 4000, 2):
+        send(frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, b"\0\0\0\0\0", END_STREAM, stream))
+    while True:
+        send(frame(WINDOW_UPDATE, struct.pack(">I", 1), 0, 0))
+
+
+def header_bombs(send):
+    """A field of 3.9 kB is kept in the table, and then named 16,000 times a block."""
+    field = b"\x40" + length(1) + b"x" + length(3900) + b"x" * 3900
+    stream = 1
+    while True:
+        send(frame(HEADERS, block(CALL) + field + b"\xbe" * 12000, END_HEADERS, stream))
+        stream += 2
+
+
+MEMBERS = {  # those that end before gRPC first
+    "endless header block": endless_block, "small continuations": small_continuations, "header bombs": header_bombs, "rapid resets": rapid_resets,
+    "settings": same(frame(SETTINGS, struct.pack(">HI", 4, 70000))), "pings": same(frame(PING, b"12345678")),
+    "zero windows": zero_windows, "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
+
+
+def connect_and_flood(port, identity, flood, until):
+    """Again and again, as the connection is ended."""
+    context = client_context(identity)
+    while time.monotonic() < until:
+        try:
+            with greet(port, context) as connection:
+                connection.settimeout(0.5)
+
+                def send(content):
+                    if time.monotonic() > until:
+                        raise OSError("it is over")
+                    connection.sendall(content)
+                flood(send)
+        except OSError:
+            pass
+
+
+def half_handshake(port, until):
+    """A first message that begins a handshake, and nothing more."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        client_context(None).wrap_bio(incoming, outgoing).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    hello, held = outgoing.read(), []
+    while time.monotonic() < until:
+        try:
+            held.append(socket.create_connection(("127.0.0.1", port), timeout=0.5))
+            held[-1].sendall(hello)
+        except OSError:
+            pass
+        if len(held) > 200:
+            held.pop(0).close()
+
+
+def busy(until):
+    while time.monotonic() < until:
+        pass
+
+
+def flood_process(name, ports, identity, connections, core, until):
+    """Confined to one core, as is what it is compared with."""
+    os.sched_setaffinity(0, {core})
+    threads = []
+    for port in ports:
+        for _ in range(connections):
+            if name == BUSY:
+                work = lambda: busy(until)  # noqa: E731
+            elif name == "half handshakes":
+                work = lambda p=port: half_handshake(p, until)  # noqa: E731
+            elif name == "http/2 to the enrolment port":
+                work = lambda p=port: connect_and_flood(p, None, endless_block, until)  # noqa: E731
+            else:
+                work = lambda p=port: connect_and_flood(p, identity, MEMBERS[name], until)  # noqa: E731
+            threads.append(threading.Thread(target=work, daemon=True))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()) + 1)
+    os._exit(0)
+
+
+def check_floods(scene, coordinator, jobs_mb):
+    core = sorted(os.sched_getaffinity(0))[-1]
+    floods = [(BUSY, ("control",), None)] + [(name, ("control", "bulk"), scene.member) for name in MEMBERS]
+    floods += [("half handshakes", ("control", "bulk", "enroll"), None), ("http/2 to the enrolment port", ("enroll",), None)]
+    context, reached_grpc, quiet = multiprocessing.get_context("fork"), False, 0.0
+    for name, ports, identity in floods:
+        if ASKED and name not in (BUSY, *ASKED):
+            continue
+        reached_grpc = reached_grpc or name in REACH_GRPC  # a peak stays
+        for connections in (1, 8):
+            begun, rounds = time.monotonic(), number(scene.job("tiny"), "round")
+            flooder = context.Process(target=flood_process, args=(name, [coordinator.ports[p] for p in ports], identity, connections, core,
+                                                                  begun + SECONDS))
+            flooder.start()
+            answers = 0
+            while flooder.is_alive():
+                check("ok" in coordinator.page("/healthz").lower(), f"{name}: /healthz says that something is wrong")
+                answers += 1
+                flooder.join(0.1)
+            coordinator.check_alive()
+            seconds = time.monotonic() - begun
+            closed = number(scene.job("tiny"), "round") - rounds
+            check_peak(coordinator, f"S34, {name}, {connections} connections", jobs_mb + (GRPC_MB if reached_grpc else 0))
+            quiet = quiet or closed / seconds
+            print(f"S34, {name} by {connections}: {closed / seconds:.1f} rounds a second, {closed / seconds / quiet:.2f} of those beside a busy loop, "
+                  f"/healthz answered {answers} times, {coordinator.resident_mb():.0f} MiB in use")
+            now = number(scene.job("tiny"), "round")
+            wait_for(f"a round after {name}", lambda: number(scene.job("tiny"), "round") > now)
+
+
+def test(scene):
+    trust = scene.path("trust")
+    scene.identity = scene.atoll("ca", "init", trust).out.strip()
+    scene.member = scene.path("viewer.pem")
+    scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "eve", "--out", scene.member)
+    coordinator = scene.coordinator("--trust", trust, "--enroll-port", 0, state="trusted")
+    check_headers(scene, coordinator, client_context(scene.member))
+    corpus = scene.corpus("text", 400_000)
+    scene.submit("tiny", corpus, steps=1_000_000)
+    workers = []
+    for name in ("a", "b"):
+        token = scene.path(f"token-{name}")
+        token.write_text(scene.atoll("token", "create", "--name", name).out)
+        token.chmod(0o600)
+        workers.append(scene.worker(name, coordinator, "--data-root", scene.path("data"), "--coordinator-enroll", f"127.0.0.1:{coordinator.ports['enroll']}", "--join-token", token))
+    scene.wait_round("tiny", 2, alive=workers)
+    check_floods(scene, coordinator, JOBS_MB)
+    scene.atoll("job", "cancel", "tiny")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+if __name__ == "__main__":
+    main(test)

@@ -1,0 +1,254 @@
+// What a peer may send before gRPC reads it, and what it costs the receiver (S20, S28, S33, S34).
+#include "common/guard/inbound_filter.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "tests/unit/common/guard/http2_bytes.h"
+
+namespace atl::guard {
+namespace {
+
+class InboundFilterTest : public testing::Test {
+ protected:
+  // Bytes in pieces of `step`, so that no border of a frame is where a read ends.
+  absl::Status Feed(std::string_view bytes, size_t step = 1 << 20) {
+    for (size_t at = 0; at < bytes.size(); at += step) {
+      pieces_.Clear();
+      const absl::Status status = filter_.Consume(AsSpan(bytes.substr(at, step)), now_, pieces_, to_peer_);
+      to_server_ += pieces_.Joined();
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  std::string TakeServer() { return std::exchange(to_server_, {}); }
+  std::string TakePeer() { return std::exchange(to_peer_, {}); }
+
+  Instant now_ = Instant{} + Seconds(1);
+  std::vector<std::string> calls_;
+  CallVerdict verdict_;
+  Pieces pieces_;
+  std::string to_server_, to_peer_;
+  InboundFilter filter_{HttpLimits{}, [this](const std::string& path, const absl::Status& refusal) {
+                          calls_.push_back(refusal.ok() ? path : "refused");
+                          return verdict_;
+                        }};
+};
+
+TEST_F(InboundFilterTest, ACallPassesWhereverReadsEnd) {
+  const std::string data = Frame(FrameType::kData, kEndStream, 1, "five bytes and more");
+  for (const size_t step : {size_t{1}, size_t{2}, size_t{7}, size_t{1} << 20}) {
+    InboundFilter filter(HttpLimits{}, [](const std::string&, const absl::Status&) { return CallVerdict{}; });
+    std::string server, peer;
+    const std::string bytes = Hello() + Call(1) + data;
+    for (size_t at = 0; at < bytes.size(); at += step) {
+      Pieces pieces;
+      ASSERT_TRUE(filter.Consume(AsSpan(std::string_view(bytes).substr(at, step)), now_, pieces, peer).ok());
+      server += pieces.Joined();
+    }
+    EXPECT_EQ(server, Hello() + Call(1) + data) << step;
+    EXPECT_EQ(peer, "");
+    EXPECT_TRUE(filter.admitted());
+    EXPECT_EQ(filter.open_streams(), 1u);
+  }
+}
+
+TEST_F(InboundFilterTest, GrpcHearsNothingBeforeTheFirstCall) {
+  ASSERT_TRUE(Feed(Hello() + Frame(FrameType::kSettings, kAck, 0) + Frame(FrameType::kPing, 0, 0, "12345678")).ok());
+  EXPECT_FALSE(filter_.admitted());
+  EXPECT_EQ(TakePeer(), Frame(FrameType::kPing, kAck, 0, "12345678")) << "the guard answers";
+  EXPECT_EQ(TakeServer(), Hello()) << "kept by the relay; its own settings' acknowledgement is not gRPC's";
+  ASSERT_TRUE(Feed(Call(1) + Frame(FrameType::kSettings, kAck, 0) + Frame(FrameType::kPing, 0, 0, "12345678")).ok());
+  EXPECT_EQ(TakeServer(), Call(1) + Frame(FrameType::kSettings, kAck, 0) + Frame(FrameType::kPing, 0, 0, "12345678"));
+}
+
+TEST_F(InboundFilterTest, ARefusedCallIsAnsweredAndGrpcHearsNothing) {
+  verdict_.status = absl::PermissionDeniedError("not 100% yours");
+  ASSERT_TRUE(Feed(Hello()).ok());
+  TakeServer();
+  ASSERT_TRUE(Feed(Call(1) + Frame(FrameType::kData, kEndStream, 1, "request")).ok());
+  EXPECT_EQ(TakeServer(), "");
+  const std::string answer = TakePeer();
+  EXPECT_NE(answer.find("grpc-status\x01"
+                        "7"),
+            std::string::npos);
+  EXPECT_NE(answer.find("not 100%25 yours"), std::string::npos);
+  EXPECT_NE(answer.find(Frame(FrameType::kWindowUpdate, 0, 0, std::string("\0\0\0\7", 4))), std::string::npos)
+      << "the window of the connection does not leak";
+  EXPECT_EQ(filter_.open_streams(), 0u);
+  verdict_ = {};
+  ASSERT_TRUE(Feed(Call(3)).ok());
+  EXPECT_TRUE(filter_.admitted());
+}
+
+TEST_F(InboundFilterTest, CallsWithBadHeadersAreAnsweredWithAnError) {
+  Fields fields = CallFields();
+  fields.emplace_back("grpclb_client_stats", "x");
+  ASSERT_TRUE(Feed(Hello() + Call(1, fields) + Call(3)).ok());
+  EXPECT_EQ(calls_, (std::vector<std::string>{"refused", "/atoll.v1.JobService/GetJob"})) << "both count";
+  EXPECT_EQ(to_server_, Hello() + Call(3));
+  EXPECT_NE(to_peer_.find("grpc-status\x01"
+                          "3"),
+            std::string::npos);
+}
+
+TEST_F(InboundFilterTest, ABlockInPiecesIsOneFrameForGrpc) {
+  const std::string block = Block(CallFields());
+  ASSERT_TRUE(Feed(Hello() + Frame(FrameType::kHeaders, kEndStream, 1, block.substr(0, 10)) +
+                   Frame(FrameType::kContinuation, 0, 1, block.substr(10, 5)) +
+                   Frame(FrameType::kContinuation, kEndHeaders, 1, block.substr(15)))
+                  .ok());
+  EXPECT_EQ(to_server_, Hello() + Call(1, CallFields(), kEndHeaders | kEndStream));
+}
+
+TEST_F(InboundFilterTest, PaddingAndPriorityOfHeadersAreTakenOff) {
+  const std::string payload = std::string("\3", 1) + std::string("\0\0\0\0\1", 5) + Block(CallFields()) + "pad";
+  ASSERT_TRUE(Feed(Hello() + Frame(FrameType::kHeaders, kEndHeaders | kPadded | kHasPriority, 1, payload)).ok());
+  EXPECT_EQ(to_server_, Hello() + Call(1));
+}
+
+// CVE-2023-33953 and its kind.
+TEST_F(InboundFilterTest, ABlockWithoutEndEndsTheConnection) {
+  const std::string piece = Frame(FrameType::kContinuation, 0, 1, std::string(1000, 'x'));
+  ASSERT_TRUE(Feed(Hello() + Frame(FrameType::kHeaders, 0, 1, "x")).ok());
+  absl::Status status;
+  int sent = 0;
+  while (status.ok() && sent < 1000) {
+    status = Feed(piece);
+    ++sent;
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(sent, 9);
+  EXPECT_EQ(to_server_, Hello());
+}
+
+TEST_F(InboundFilterTest, OnlyItsContinuationMayFollowABlock) {
+  for (const std::string& next : {Frame(FrameType::kData, 0, 1, "x"), Frame(FrameType::kPing, 0, 0, "12345678"),
+                                  Frame(FrameType::kContinuation, kEndHeaders, 3, "x"), Call(3)}) {
+    InboundFilter filter(HttpLimits{}, [](const std::string&, const absl::Status&) { return CallVerdict{}; });
+    Pieces pieces;
+    std::string peer;
+    EXPECT_FALSE(
+        filter.Consume(AsSpan(Hello() + Frame(FrameType::kHeaders, 0, 1, "x") + next), now_, pieces, peer).ok());
+  }
+}
+
+TEST_F(InboundFilterTest, WhatNoGrpcClientSendsEndsTheConnection) {
+  const std::string begun = Hello() + Call(1);
+  for (const std::string& next : {Call(1),
+                                  Call(2),
+                                  Frame(FrameType::kHeaders, kEndHeaders | kEndStream, 1, "trailers"),
+                                  Frame(FrameType::kPushPromise, 0, 1, "abcd"),
+                                  Frame(FrameType::kData, 0, 3, "x"),
+                                  Frame(FrameType::kData, 0, 0, "x"),
+                                  Frame(FrameType::kData, kPadded, 1, "xx"),
+                                  Frame(FrameType::kSettings, 0, 1),
+                                  Frame(FrameType::kSettings, 0, 0, "x"),
+                                  Frame(FrameType::kSettings, kAck, 0, "123456"),
+                                  Frame(FrameType::kPing, 0, 0, "short"),
+                                  Frame(FrameType::kWindowUpdate, 0, 0, "x"),
+                                  Frame(FrameType::kWindowUpdate, 0, 5, "abcd"),
+                                  Frame(FrameType::kResetStream, 0, 7, "abcd"),
+                                  Frame(FrameType::kResetStream, 0, 0, "abcd"),
+                                  Frame(FrameType::kGoAway, 0, 0, "short"),
+                                  Frame(FrameType::kContinuation, 0, 1, "x"),
+                                  Frame(FrameType::kSettings, 0, 0, std::string(6 * 33, 'x')),
+                                  Frame(FrameType::kPriority, 0, 1, "x"),
+                                  Frame(static_cast<FrameType>(99), 0, 0, std::string(20'000, 'x')),
+                                  Frame(FrameType::kHeaders, kEndHeaders | kPadded, 3, "\xff"),
+                                  Frame(FrameType::kHeaders, kEndHeaders, 3, "\x80")}) {
+    InboundFilter filter(HttpLimits{}, [](const std::string&, const absl::Status&) { return CallVerdict{}; });
+    Pieces pieces;
+    std::string peer;
+    ASSERT_TRUE(filter.Consume(AsSpan(begun), now_, pieces, peer).ok());
+    EXPECT_FALSE(filter.Consume(AsSpan(next), now_, pieces, peer).ok()) << int(next[3]) << " of " << next.size();
+  }
+  EXPECT_FALSE(Feed("GET / HTTP/1.1\r\n").ok());
+}
+
+TEST_F(InboundFilterTest, TheFirstFrameIsSettings) {
+  EXPECT_FALSE(Feed(std::string(kPreface) + Frame(FrameType::kPing, 0, 0, "12345678")).ok());
+}
+
+struct Flood {
+  std::string name, frame;
+  uint32_t a_second;
+};
+class FrameFloods : public testing::TestWithParam<Flood> {};
+
+TEST_P(FrameFloods, EndTheConnection) {
+  const Flood& flood = GetParam();
+  InboundFilter filter(HttpLimits{}, [](const std::string&, const absl::Status&) { return CallVerdict{}; });
+  Pieces pieces;
+  std::string peer;
+  Instant now = Instant{} + Seconds(10);
+  ASSERT_TRUE(filter.Consume(AsSpan(Hello() + Call(1)), now, pieces, peer).ok());
+  now = now + Seconds(1);
+  for (int second = 0; second < 2; ++second) {  // at its limit it may go on for ever
+    for (uint32_t i = 0; i < flood.a_second; ++i)
+      ASSERT_TRUE(filter.Consume(AsSpan(flood.frame), now, pieces, peer).ok()) << i;
+    now = now + Seconds(1);
+    pieces.Clear();
+  }
+  absl::Status status;
+  for (uint32_t i = 0; status.ok() && i <= flood.a_second; ++i)
+    status = filter.Consume(AsSpan(flood.frame), now, pieces, peer);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(peer.size(), 64u * 1024) << "nothing is queued for a peer that does not read";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FrameFloods,
+    testing::Values(Flood{"Pings", Frame(FrameType::kPing, 0, 0, "12345678"), 50},
+                    Flood{"Settings", Frame(FrameType::kSettings, 0, 0), 20},
+                    Flood{"Resets", Frame(FrameType::kResetStream, 0, 1, std::string(4, '\0')), 500},
+                    Flood{"EmptyData", Frame(FrameType::kData, 0, 1), 1000},
+                    Flood{"Priorities", Frame(FrameType::kPriority, 0, 1, "12345"), 1000},
+                    Flood{"UnknownFrames", Frame(static_cast<FrameType>(200), 0, 0, "x"), 1000},
+                    Flood{"Goodbyes", Frame(FrameType::kGoAway, 0, 0, std::string(8, '\0')), 1000}),
+    [](const auto& flood) { return flood.param.name; });
+
+TEST_F(InboundFilterTest, OpenCallsAreLimitedAndEndedOnesMakeRoom) {
+  ASSERT_TRUE(Feed(Hello()).ok());
+  for (uint32_t stream = 1; stream <= 2 * 64 - 1; stream += 2) ASSERT_TRUE(Feed(Call(stream)).ok());
+  EXPECT_EQ(filter_.open_streams(), 64u);
+  EXPECT_EQ(to_peer_, "");
+  ASSERT_TRUE(Feed(Call(129)).ok());
+  EXPECT_NE(TakePeer().find("more than 64 calls"), std::string::npos);
+  filter_.StreamEnded(1);
+  ASSERT_TRUE(Feed(Frame(FrameType::kResetStream, 0, 3, std::string(4, '\0')) + Call(131) + Call(133)).ok());
+  EXPECT_EQ(to_peer_, "");
+  EXPECT_EQ(filter_.open_streams(), 64u);
+}
+
+TEST_F(InboundFilterTest, CallsThatComeTooFastEndTheConnection) {
+  ASSERT_TRUE(Feed(Hello() + Call(1)).ok());
+  verdict_.end_connection = true;
+  EXPECT_EQ(Feed(Call(3)).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(InboundFilterTest, SettingsThatOnlyGrpcKnowsAreLeftOut) {
+  const auto setting = [](uint16_t name, uint32_t value) {
+    std::string out = {static_cast<char>(name >> 8), static_cast<char>(name & 0xff)};
+    AppendBigEndian32(value, out);
+    return out;
+  };
+  ASSERT_TRUE(Feed(std::string(kPreface) +
+                   Frame(FrameType::kSettings, 0, 0, setting(4, 70'000) + setting(0xfe03, 1) + setting(1, 1 << 30)))
+                  .ok());
+  EXPECT_EQ(to_server_,
+            std::string(kPreface) + Frame(FrameType::kSettings, 0, 0, setting(4, 70'000) + setting(1, 4096)));
+}
+
+TEST_F(InboundFilterTest, WhyAConnectionEndsIsWrittenForThePeer) {
+  const std::string frame = GoAway(5, absl::ResourceExhaustedError("too many pings"));
+  const FrameHeader header = ParseFrameHeader(reinterpret_cast<const uint8_t*>(frame.data()));
+  EXPECT_EQ(header.type, FrameType::kGoAway);
+  EXPECT_EQ(frame.size(), kFrameHeaderBytes + header.length);
+  EXPECT_EQ(frame.substr(kFrameHeaderBytes, 8), std::string("\0\0\0\5\0\0\0\x0b", 8));
+  EXPECT_EQ(frame.substr(kFrameHeaderBytes + 8), "too many pings");
+}
+
+}  // namespace
+}  // namespace atl::guard
