@@ -164,7 +164,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   ATOLL_OF_TRUST(CreateToken)
   ATOLL_OF_TRUST(ListTokens)
   ATOLL_OF_TRUST(RevokeToken)
-  ATOLL_OF_TRUST(RevokeIdentity, CallerOf(*context))
+  ATOLL_OF_TRUST(RevokeIdentity, IdentityOf(*context))
   ATOLL_OF_TRUST(ListRevocations)
 #undef ATOLL_OF_TRUST
 
