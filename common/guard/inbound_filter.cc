@@ -164,6 +164,10 @@ absl::Status InboundFilter::BeginStreamFrame(Instant now) {
   switch (frame_.type) {
     case FrameType::kData:
       if (!known || (frame_.flags & ~kEndStream) != 0) return Broken("data of no call, or padded data");
+      if (const auto open = open_.find(frame_.stream); open != open_.end()) {
+        if (open->second) return Broken("data after the end of a call");
+        open->second = (frame_.flags & kEndStream) != 0;
+      }
       if (frame_.length == 0 && (frame_.flags & kEndStream) == 0 && !empty_.Take(now, limits_.empty_frames_per_second))
         return TooMany("empty frames");
       payload_ = admitted_ ? Payload::kPass : Payload::kDrop;
@@ -233,7 +237,7 @@ absl::Status InboundFilter::BeginConnectionFrame(Instant now) {
       if (frame_.length != 4 || (frame_.stream != 0 && (frame_.stream > last_stream_ || frame_.stream % 2 == 0)))
         return Broken("WINDOW_UPDATE of another length, or of no call");
       if (!window_updates_.Take(now, limits_.window_updates_per_second)) return TooMany("window updates");
-      payload_ = admitted_ || frame_.stream == 0 ? Payload::kPass : Payload::kDrop;
+      Collect(frame_.length);
       return absl::OkStatus();
     default:  // unknown types are ignored (RFC 9113, section 5.5)
       return empty_.Take(now, limits_.empty_frames_per_second) ? absl::OkStatus() : TooMany("unknown frames");
@@ -274,6 +278,14 @@ absl::Status InboundFilter::EndFrame(Instant now, Pieces& to_server, std::string
       if (payload_ == Payload::kCollect && (frame_.flags & kAck) == 0)
         AppendFrame(FrameType::kPing, kAck, 0, collected_, to_peer);
       return absl::OkStatus();
+    case FrameType::kWindowUpdate: {
+      if ((ReadBigEndian32(reinterpret_cast<const uint8_t*>(collected_.data())) & 0x7fffffffU) == 0)
+        return Broken("WINDOW_UPDATE of nothing");
+      std::string update;
+      AppendFrame(FrameType::kWindowUpdate, 0, frame_.stream, collected_, update);
+      if (admitted_ || frame_.stream == 0) to_server.Own(std::move(update));
+      return absl::OkStatus();
+    }
     case FrameType::kGoAway: {
       std::string goodbye;
       AppendFrame(FrameType::kGoAway, 0, 0, collected_, goodbye);
@@ -337,7 +349,7 @@ absl::Status InboundFilter::EndCall(Pieces& to_server, std::string& to_peer) {
   std::string frame;
   const uint8_t flags = static_cast<uint8_t>(kEndHeaders | (block_ends_stream_ ? kEndStream : 0));
   AppendFrame(FrameType::kHeaders, flags, stream, headers->encoded(), frame);
-  open_.insert(stream);
+  open_[stream] = block_ends_stream_;
   admitted_ = true;
   to_server.Own(std::move(frame));
   return absl::OkStatus();

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,7 +103,7 @@ class InboundFilter {
   bool block_ends_stream_ = false;
   bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
   uint32_t last_stream_ = 0;
-  std::set<uint32_t> open_;
+  std::map<uint32_t, bool> open_;  // streams; whether the peer has ended its side
   Rate pings_, settings_, empty_, resets_, window_updates_;
 };
 
