@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kTurns = 4;  // chunks in each direction before other connections have theirs
 constexpr size_t kInjectedBytes = 16 << 10;
-constexpr int kInnerBufferBytes = 128 << 10;
+constexpr int kInnerBufferBytes = 256 << 10;
 constexpr size_t kMostSpans = 16;
 
 // No other socket of this machine has it.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 16 << 10;
-constexpr size_t kReadAheadBytes = 32 << 10;  // of the socket at once: two records
+constexpr size_t kReadAheadBytes = 64 << 10;  // of the socket at once: four records
 
 // gRPC clients offer "h2"; a client that offers nothing (the probes of common/trust/handshake.h do) is taken as well.
 int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, const unsigned char* in,
