@@ -70,24 +70,19 @@ def shown_authority(endpoint, wanted):
 
 
 def ask_for_certificate(endpoint, authority, request):
-    """One POST over HTTPS/1.1, or one call of gRPC where the port offers that."""
-    context = ssl.create_default_context(cadata=authority.decode())
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    """One POST over HTTPS/1.1 on the enrolment port."""
     host, port = endpoint.rsplit(":", 1)
-    with context.wrap_socket(socket.create_connection((host, int(port)), timeout=30), server_hostname="server.atoll") as wire:
-        if wire.selected_alpn_protocol() != "h2":
-            connection = http.client.HTTPConnection(host)
-            connection.sock = wire
-            connection.request("POST", "/v1/enroll", request.SerializeToString(), {"Content-Type": "application/x-protobuf"})
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status != 200:
-                raise ConnectionError(f"enrolment was refused with {answer.status}: {body!r}")
-            return worker.EnrollResponse.FromString(body)
-    channel = grpc.secure_channel(endpoint, grpc.ssl_channel_credentials(authority), [("grpc.ssl_target_name_override", "server.atoll")])
-    with channel:
-        call = channel.unary_unary("/atoll.v1.WorkerService/Enroll", worker.EnrollRequest.SerializeToString, worker.EnrollResponse.FromString)
-        return call(request, timeout=30)
+    context = ssl.create_default_context(cadata=authority.decode())
+    with context.wrap_socket(socket.create_connection((host, int(port)), timeout=30), server_hostname="server.atoll") as secured:
+        connection = http.client.HTTPConnection(host)
+        connection.sock = secured
+        connection.request("POST", "/v1/enroll", request.SerializeToString(), {"Content-Type": "application/x-protobuf"})
+        answer = connection.getresponse()
+        body = answer.read()
+    if answer.status != 200:
+        told = worker.EnrollFailure.FromString(body).message if answer.getheader("Content-Type") == "application/x-protobuf" else body.decode()
+        raise ConnectionError(f"enrolment was refused with {answer.status}: {told}")
+    return worker.EnrollResponse.FromString(body)
 
 
 class Identity:
