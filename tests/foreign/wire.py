@@ -26,11 +26,12 @@ CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 def load_messages():
     """The modules job, record, transfer and worker of atoll.v1, made by protoc."""
-    out = tempfile.mkdtemp(prefix="atoll-proto-")
     names = [f"atoll/v1/{name}.proto" for name in ("job", "worker", "transfer", "record")]
-    subprocess.run(["protoc", f"-I{PROTO}", f"--python_out={out}", *names], check=True)
-    sys.path.insert(0, out)
-    from atoll.v1 import job_pb2, record_pb2, transfer_pb2, worker_pb2
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run(["protoc", f"-I{PROTO}", f"--python_out={out}", *names], check=True)
+        sys.path.insert(0, out)
+        from atoll.v1 import job_pb2, record_pb2, transfer_pb2, worker_pb2
+        sys.path.remove(out)
     return job_pb2, record_pb2, transfer_pb2, worker_pb2
 
 
