@@ -25,7 +25,8 @@ void Ports::Opened(const std::string& name, guard::Guard& door, std::function<ab
 void Ports::EndConnections(const std::function<bool(const CertificateFacts&)>& which) {
   const MutexLock lock(mutex_);
   for (const auto& [name, port] : ports_)
-    port.door->EndConnections([which](const guard::Peer& peer) { return peer.certificate && which(*peer.certificate); });
+    port.door->EndConnections(
+        [which](const guard::Peer& peer) { return peer.certificate && which(*peer.certificate); });
 }
 
 bool Ports::TellTurnedAway() {

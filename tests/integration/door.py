@@ -1,4 +1,4 @@
-"""S33, S34: what reaches the ports of the real program from strangers and from members who are hostile below the level of calls.
+"""S33, S34, S35: what reaches the ports of the real program from strangers and from members who are hostile below the level of calls.
 
 First every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as HEADERS and CONTINUATION,
 and as trailers, to every port: the answer is an error, and the coordinator lives. Then the floods that are known for HTTP/2 and TLS, each for

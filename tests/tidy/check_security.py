@@ -12,7 +12,7 @@ ROW = re.compile(r"^\| (S\d+(?:, S\d+)*) \|")
 GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
 INTEGRATION = re.compile(r"`integration\.(\w+)`")
 PROGRAM = re.compile(r"`(\w+_test)`")
-NUMBERS = 32
+NUMBERS = 35
 TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 
 

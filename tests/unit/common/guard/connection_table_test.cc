@@ -1,4 +1,4 @@
-// Who may hold a connection (S20, S29), and who may not any more.
+// Who may hold a connection (S20, S29, S34), and who may not any more.
 #include "common/guard/connection_table.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The one request that the enrolment port reads, and all that it refuses.
+// The one request that the enrolment port reads, and all that it refuses (S35).
 #include "common/guard/http1.h"
 
 #include <gtest/gtest.h>

@@ -186,6 +186,7 @@ TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
   streams.clear();
 }
 
+// S35.
 TEST_F(TlsTest, NobodyElseComesIn) {
   Start();
   EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);

@@ -23,7 +23,8 @@ const std::vector<std::string> kNothing;
 class VitalsTest : public testing::Test {
  protected:
   VitalsTest() {
-    ports_.Opened("control", server_->door(), [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
+    ports_.Opened("control", server_->door(),
+                  [this] { return TryGreeting(AddressToDial("127.0.0.1", server_->port())); });
   }
   std::vector<std::string> HeardOfALook() {
     vitals_.Look();
