@@ -92,7 +92,7 @@ class PipeStream final : public InputStream {
     pollfd event{descriptor_.get(), POLLIN, 0};
     const int came = ::poll(&event, 1, wait_ms_);
     if (came == 0) {
-      return absl::DeadlineExceededError(
+      return absl::FailedPreconditionError(
           absl::StrCat("read ", path_, ": it is a pipe, and no program opened it for writing within ", wait_ms_ / 1000,
                        " seconds; start the program that writes it, or give a file"));
     }

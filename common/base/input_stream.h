@@ -25,7 +25,7 @@ class InputStream {
 };
 
 // Opens a regular file, a pipe, a terminal or /dev/null, without waiting for the writer of a named pipe. The first Read
-// waits `pipe_wait_ms` for that writer, then returns DeadlineExceeded. Anything else that `path` names is
+// waits `pipe_wait_ms` for that writer. A pipe without a writer, and anything else that `path` names, is
 // FailedPrecondition, and the message says what it is.
 absl::StatusOr<std::unique_ptr<InputStream>> OpenPosixStream(const std::string& path, int pipe_wait_ms);
 

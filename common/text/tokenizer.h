@@ -57,7 +57,7 @@ constexpr uint32_t kLeastTrainedVocabulary = 300;  // byte fallback needs as man
 
 struct SentencePieceTraining {
   uint32_t vocab_size = 8192;  // from kLeastTrainedVocabulary
-  // Text beyond this is not read. The trainer takes up to 30 times as much memory.
+  // Text beyond this is not read. The trainer takes up to 40 times as much memory.
   uint64_t max_text_bytes = uint64_t{64} << 20;
   // Called after the text was read, for each piece that was made.
   std::function<void(uint64_t made, uint64_t wanted)> progress;

@@ -92,6 +92,7 @@ TEST_F(InputStreams, WriterThatWritesNothingIsAnEmptyInput) {
 TEST_F(InputStreams, NamedPipeWithoutAWriterIsReported) {
   const std::string path = NamedPipe("p");
   EXPECT_THAT(Read(path), HasSubstr("read " + path + ": it is a pipe, and no program opened it for writing"));
+  EXPECT_EQ(ReadWholeFile(*files_, path, 1).status().code(), absl::StatusCode::kFailedPrecondition);
   const absl::Status opened = files_->OpenForRead(path).status();  // at once
   EXPECT_EQ(opened.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(opened.message()), "read " + path + ": it is a pipe; give a regular file");

@@ -32,6 +32,15 @@ TEST(EvalTask, ReadsMultipleChoice) {
   EXPECT_EQ(task->examples[1].label, 1u);
 }
 
+TEST(EvalTask, ReadsWhatPythonWrites) {
+  const auto task = ParseEvalTask(
+      "\xef\xbb\xbf{\"ctx\":\"half \\ud83d\",\"endings\":[\"a\",\"b\"],\"label\":1,\"score\":NaN,\"limit\":1e400}\r\n");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->examples[0].context, "half \xef\xbf\xbd");
+  EXPECT_THAT(std::string(ParseEvalTask("{\"ctx\":\"\",\"endings\":[\"a\",\"b\"],\"label\":NaN}").status().message()),
+              HasSubstr("line 1: label must be a whole number"));
+}
+
 TEST(EvalTask, SaysWhichLineIsWrongAndWhy) {
   const char pair[] = "{\"sentence_good\":\"C\",\"sentence_bad\":\"D\"}\n";
   const struct {
