@@ -14,8 +14,7 @@ std::string AddressOf(const std::string& endpoint) {
 
 }  // namespace
 
-Connection::Next HttpsExchange::MoveBytes(Instant now, std::span<uint8_t> scratch) {
-  now_ = now;
+Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
   const Moved moved = socket().Read(scratch);
   if (moved.bytes == 0) return moved.end == Moved::End::kOpen ? Next::kWait : Next::kEnd;
   if (!reader_.Read(scratch.first(moved.bytes))) return Next::kAgain;
@@ -34,7 +33,7 @@ Connection::Next HttpsExchange::MoveBytes(Instant now, std::span<uint8_t> scratc
 
 void HttpsExchange::Answer(const HttpResponse& response) {
   out_ = WriteHttpResponse(response);
-  Close(Ending::kNormal, now_);
+  Close(Ending::kNormal, SystemClock().Now());  // the handler may have taken its time
 }
 
 }  // namespace atl::guard

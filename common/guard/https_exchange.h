@@ -41,7 +41,6 @@ class HttpsExchange final : public Connection {
 
   const ExchangeParts& parts_;
   HttpRequestReader reader_;
-  Instant now_{};
 };
 
 }  // namespace atl::guard
