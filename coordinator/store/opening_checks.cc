@@ -1,0 +1,56 @@
+#include "coordinator/store/opening_checks.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace atl {
+
+absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directory) {
+  const std::string ledger = directory.LedgerPath();
+  const bool exists = files.Exists(ledger);
+  if (exists) {
+    ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForRead(ledger));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    if (size > 0) return absl::OkStatus();
+  }
+  std::vector<std::string> found;
+  if (files.Exists(ledger + "-wal")) found.push_back("ledger.sqlite-wal");
+  for (const char* name : {"jobs", "blobs", "events"}) {
+    const auto names = files.List(JoinPath(directory.root(), name));
+    if (names.ok() && !names->empty()) found.push_back(absl::StrCat(name, "/"));
+  }
+  if (found.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(ledger, exists ? " is empty" : " is missing", ", but ",
+                                                    absl::StrJoin(found, ", "), found.size() == 1 ? " is" : " are",
+                                                    " there. Without its ledger this state cannot be read, and a new "
+                                                    "one would take its files for those of no job. Put "
+                                                    "the ledger back, or restore a backup into another directory "
+                                                    "('atoll-coordinator restore'); to begin anew name an "
+                                                    "empty --state-dir"));
+}
+
+absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {
+  const std::string link = JoinPath(directory.root(), "LOCK.link.tmp");
+  ATOLL_RETURN_IF_ERROR(files.Remove(link));  // of a start that was killed here
+  const absl::Status linked = files.HardLink(directory.LockPath(), link);
+  if (linked.ok()) return files.Remove(link);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the file system of ", directory.root(), " makes no hard links, of which checkpoints consist (",
+                   linked.message(), "); name a --state-dir on another, as ext4, XFS or Btrfs"));
+}
+
+absl::Status CheckDataRoot(const Files& files, const std::string& data_root) {
+  if (data_root.empty()) return absl::OkStatus();
+  if (!files.Exists(data_root)) {
+    return absl::NotFoundError(
+        absl::StrCat("--data-root ", data_root, " is not there; create it, or leave the option out"));
+  }
+  if (files.List(data_root).ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--data-root ", data_root, " is no directory that can be read; name one"));
+}
+
+}  // namespace atl

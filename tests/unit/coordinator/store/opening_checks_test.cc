@@ -1,0 +1,90 @@
+#include "coordinator/store/opening_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "common/base/forwarded_files.h"
+
+namespace atl {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OpeningChecks : public testing::Test {
+ protected:
+  OpeningChecks() { fs::remove_all(root_); }
+  ~OpeningChecks() override { fs::remove_all(root_); }
+  void Put(const std::string& name, const std::string& content = "x") {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << content;
+  }
+  absl::Status Ledger() { return CheckLedgerIsThere(*files_, DataDirectory(root_.string())); }
+
+  const fs::path root_ = fs::path(testing::TempDir()) / "opening_checks";
+  const std::unique_ptr<Files> files_ = MakePosixFiles();
+};
+
+TEST_F(OpeningChecks, ANewDirectoryNeedsNoLedger) {
+  fs::create_directories(root_);
+  EXPECT_EQ(Ledger(), absl::OkStatus());
+  Put("LOCK");
+  Put("coordinator.pem");
+  fs::create_directories(root_ / "events");  // a first start that was cut short
+  EXPECT_EQ(Ledger(), absl::OkStatus());
+  Put("ledger.sqlite", "");
+  EXPECT_EQ(Ledger(), absl::OkStatus());
+}
+
+TEST_F(OpeningChecks, FilesWithoutTheirLedgerAreRefused) {
+  for (const char* name : {"jobs/j/rounds/e0000000000/f00000/v0000000001.seg", "blobs/aa/aab", "events/_fleet.jsonl",
+                           "ledger.sqlite-wal"}) {
+    fs::remove_all(root_);
+    Put(name);
+    const absl::Status missing = Ledger();
+    EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << name << ": " << missing;
+    EXPECT_NE(missing.message().find("ledger.sqlite is missing, but"), std::string::npos) << missing;
+    Put("ledger.sqlite", "");
+    EXPECT_NE(Ledger().message().find("ledger.sqlite is empty, but"), std::string::npos) << Ledger();
+    Put("ledger.sqlite", "something");
+    EXPECT_EQ(Ledger(), absl::OkStatus()) << name;
+  }
+}
+
+// As FAT has none, and some network file systems.
+class WithoutLinks final : public ForwardedFiles {
+ public:
+  using ForwardedFiles::ForwardedFiles;
+  absl::Status HardLink(const std::string&, const std::string&) override {
+    return absl::FailedPreconditionError("link: Operation not permitted");
+  }
+};
+
+TEST_F(OpeningChecks, AFileSystemWithoutHardLinksIsRefused) {
+  Put("LOCK");
+  WithoutLinks without{std::shared_ptr<Files>(MakePosixFiles())};
+  const absl::Status refused = CheckHardLinks(without, DataDirectory(root_.string()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("makes no hard links"), std::string::npos) << refused;
+}
+
+TEST_F(OpeningChecks, TheLookAtHardLinksLeavesNothing) {
+  Put("LOCK");
+  Put("LOCK.link.tmp");  // of a start that was killed
+  EXPECT_EQ(CheckHardLinks(*files_, DataDirectory(root_.string())), absl::OkStatus());
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
+}
+
+TEST_F(OpeningChecks, ADataRootIsADirectory) {
+  Put("file");
+  EXPECT_EQ(CheckDataRoot(*files_, ""), absl::OkStatus());
+  EXPECT_EQ(CheckDataRoot(*files_, root_.string()), absl::OkStatus());
+  EXPECT_TRUE(absl::IsNotFound(CheckDataRoot(*files_, (root_ / "none").string())));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckDataRoot(*files_, (root_ / "file").string())));
+}
+
+}  // namespace
+}  // namespace atl
