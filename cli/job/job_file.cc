@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/job/override.h"
@@ -266,12 +267,41 @@ class Documents final : private YAML::EventHandler {
   YAML::Mark begin_;
 };
 
+// The code unit of an escape at `at`, which is not itself escaped; 0 where there is none.
+uint32_t EscapedUnit(const std::string& text, size_t at) {
+  uint32_t unit = 0;
+  const bool escape = text.size() >= at + 6 && text[at] == '\\' && text[at + 1] == 'u';
+  return escape && absl::SimpleHexAtoi(text.substr(at + 2, 4), &unit) ? unit : 0;
+}
+
+// JSON writes a character beyond U+FFFF as two escapes, one for each half of it, of which YAML knows nothing.
+std::string WithWholeCharacters(const std::string& text) {
+  if (text[std::min(text.find_first_not_of(" \t\r\n"), text.size())] != '{') return text;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const uint32_t high = EscapedUnit(text, at), low = EscapedUnit(text, at + 6);
+    if (high >> 10 == 0xD800 >> 10 && low >> 10 == 0xDC00 >> 10) {
+      const uint32_t point = 0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF));
+      for (const uint32_t byte :
+           {0xF0 | point >> 18, 0x80 | (point >> 12 & 0x3F), 0x80 | (point >> 6 & 0x3F), 0x80 | (point & 0x3F)})
+        out.push_back(static_cast<char>(byte));
+      at += 12;
+    } else {
+      const size_t taken = text[at] == '\\' ? 2 : 1;  // an escaped backslash begins no escape
+      out.append(text, at, taken);
+      at += taken;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
+JobFile ParseJobFile(const std::string& source, const std::string& given, const std::vector<std::string>& overrides,
                      std::vector<Fault>& faults) {
   JobFile file;
   file.source = source;
+  const std::string text = WithWholeCharacters(given);
   if (text.size() > limits::kJobFileBytes) {
     faults.push_back(
         {source, "", absl::StrCat("is ", text.size(), " bytes long; a job file has at most ", limits::kJobFileBytes)});

@@ -8,7 +8,9 @@ namespace atl::cli {
 namespace {
 
 using google::protobuf::util::MessageDifferencer;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
@@ -63,6 +65,18 @@ TEST(JobFile, JsonIsReadToo) {
   EXPECT_EQ(file.spec.model().layers(), 3u);
   EXPECT_EQ(file.spec.model().precision(), v1::PRECISION_BF16);
   EXPECT_EQ(file.spec.stop().tokens(), 9007199254740993u);
+}
+
+// As Python writes it.
+TEST(JobFile, JsonMayEscapeEveryCharacter) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(R"({"apiVersion": "atoll/v1", "kind": "TrainingJob",
+    "spec": {"data": {"corpora": [{"manifest": "\\ud83d\/\u00fc\ud83d\ude80\u72b6.json"}]}}})",
+                             faults);
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_EQ(file.spec.data().corpora(0).manifest(), "\\ud83d/ü🚀状.json");
+  Parse(R"({"apiVersion": "atoll/v1", "kind": "TrainingJob", "metadata": {"name": "\ud83d"}})", faults);
+  EXPECT_THAT(Texts(faults), Contains(HasSubstr("invalid unicode"))) << "half of a character";
 }
 
 // One wrong thing in a file that is otherwise good, and exactly what is said about it.
