@@ -1,19 +1,14 @@
 // `atoll`: the command line. Parsing is in app.cc, commands are in *_commands.cc; here is only what touches the
 // process.
-#include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <random>
-#include <streambuf>
 #include <thread>
 
 #include "absl/strings/str_format.h"
@@ -21,7 +16,9 @@
 #include "cli/grpc_coordinator_api.h"
 #include "cli/terminal_secret.h"
 #include "common/base/mutex.h"
+#include "common/base/output_buffer.h"
 #include "common/base/private_memory.h"
+#include "common/base/process.h"
 #include "common/rpc/transport_log.h"
 
 #ifndef ATOLL_VERSION
@@ -46,46 +43,15 @@ uint32_t TerminalSize(bool columns) {
   return value != 0 ? value : columns ? 80 : 24;
 }
 
-// Standard output, which tells a reader that has gone (`| head`) from other faults: then the process ends quietly by
-// SIGPIPE, as every tool does. The signal itself is ignored, because connections break too.
-class StandardOutput final : public std::streambuf {
- public:
-  StandardOutput() { setp(buffer_.data(), buffer_.data() + buffer_.size()); }
+constexpr Duration kLook = Milliseconds(100);
+constexpr Duration kToReturn = Seconds(5);  // for a command that was interrupted
 
- protected:
-  int_type overflow(int_type c) override {
-    if (sync() != 0) return traits_type::eof();
-    if (!traits_type::eq_int_type(c, traits_type::eof())) sputc(traits_type::to_char_type(c));
-    return traits_type::not_eof(c);
-  }
-  int sync() override {
-    for (const char* at = pbase(); at < pptr();) {
-      const ssize_t written = write(STDOUT_FILENO, at, static_cast<size_t>(pptr() - at));
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0 && errno == EPIPE) {
-        std::signal(SIGPIPE, SIG_DFL);
-        std::raise(SIGPIPE);
-      }
-      if (written <= 0) return -1;
-      at += written;
-    }
-    setp(buffer_.data(), buffer_.data() + buffer_.size());
-    return 0;
-  }
-
- private:
-  std::array<char, 8192> buffer_{};
-};
-
-// Ctrl-C and SIGTERM end the running call; the command then returns through its usual path. A second one ends the
-// process.
+// Ctrl-C and the other stop signals (common/base/process.h) end the running call; the command then returns through its
+// usual path. The process ends at once where that path waits for a reader that takes nothing, after kToReturn, and by
+// another signal that means haste.
 class Interrupter {
  public:
-  Interrupter() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);  // inherited by every thread made from here on
+  Interrupter(const OutputBuffer& out, const OutputBuffer& talk) : out_(out), talk_(talk) {
     std::thread([this] { Listen(); }).detach();
   }
   void Watch(CoordinatorApi* api) ATOLL_EXCLUDES(mutex_) {
@@ -103,31 +69,47 @@ class Interrupter {
 
  private:
   void Listen() {
-    for (int signal = 0; sigwait(&signals_, &signal) == 0;) {
+    int signal = 0;
+    const sigset_t signals = StopSignals();
+    sigwait(&signals, &signal);
+    {
       const MutexLock lock(mutex_);
       // Nothing to interrupt (a data command, or a job file that is being read): the usual way to die, with the usual
       // exit code.
-      if (interrupted_ || api_ == nullptr || !api_->Interrupt()) {
-        ShowTyping();
-        _exit(kExitInterrupted);
-      }
+      if (api_ == nullptr || !api_->Interrupt()) End();
       interrupted_ = true;
       changed_.NotifyAll();
     }
+    const SystemClock clock;
+    const timespec look{.tv_sec = 0, .tv_nsec = kLook.ns};
+    for (const Instant end = clock.Now() + kToReturn; clock.Now() < end && !out_.stalled() && !talk_.stalled();) {
+      if (MeansHaste(sigtimedwait(&signals, nullptr, &look))) break;
+    }
+    End();
+  }
+  [[noreturn]] static void End() {
+    ShowTyping();
+    _exit(kExitInterrupted);
   }
 
-  sigset_t signals_;
+  const OutputBuffer& out_;
+  const OutputBuffer& talk_;
   Mutex mutex_;
   CondVar changed_;
   bool interrupted_ ATOLL_GUARDED_BY(mutex_) = false;
   CoordinatorApi* api_ ATOLL_GUARDED_BY(mutex_) = nullptr;
 };
 
+struct Streams {
+  OutputBuffer out{STDOUT_FILENO}, talk{STDERR_FILENO};
+  Interrupter interrupter{out, talk};
+};
+
 int Main(const std::vector<std::string>& arguments) {
   // The listening thread outlives main's return, so what it uses is never destroyed.
-  static Interrupter& interrupter = *new Interrupter;
-  StandardOutput buffer;
-  std::ostream out(&buffer);
+  static Streams& streams = *new Streams;
+  std::ostream out(&streams.out);
+  std::cerr.rdbuf(&streams.talk);
   std::cerr.tie(&out);  // talk comes behind the results before it
   SystemClock clock;
   const std::unique_ptr<Files> files = MakePosixFiles();
@@ -148,9 +130,9 @@ int Main(const std::vector<std::string>& arguments) {
                                    return MakeGrpcCoordinatorApi(endpoint, identity, passphrases, deadline, clock);
                                  },
                              .ask_secret = AskAtTerminal,
-                             .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
+                             .running = [](CoordinatorApi* api) { streams.interrupter.Watch(api); },
                              .new_request_id = NewRequestId,
-                             .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
+                             .pause_before_retry = [](Duration length) { streams.interrupter.Pause(length); }};
   const int code = RunApp(arguments, environment);
   std::cerr.tie(nullptr);
   return code;
@@ -160,14 +142,15 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace atl::cli
 
 int main(int argc, char** argv) {
+  atl::StartProcess();
   atl::SilenceTransportLog();
   atl::KeepMemoryPrivate();
   mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped anew
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   try {
     return atl::cli::Main({argv + 1, argv + argc});
   } catch (const std::exception& error) {
+    atl::EndIfRefused();
     std::fprintf(stderr, "atoll: internal error: %s; please report it\n", error.what());
     return atl::cli::kExitBug;
   }

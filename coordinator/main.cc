@@ -21,10 +21,12 @@
 #include "common/base/host_cores.h"
 #include "common/base/host_memory.h"
 #include "common/base/host_port.h"
-#include "common/base/last_word.h"
 #include "common/base/log.h"
 #include "common/base/open_files.h"
+#include "common/base/output_buffer.h"
 #include "common/base/private_memory.h"
+#include "common/base/process.h"
+#include "common/base/queued_writer.h"
 #include "common/base/service_manager.h"
 #include "common/base/stop_wait.h"
 #include "common/base/system_random.h"
@@ -60,6 +62,7 @@
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/flush_watch.h"
 #include "coordinator/store/freed_beside.h"
+#include "coordinator/store/opening_checks.h"
 #include "coordinator/store/purged_files.h"
 #include "coordinator/store/rounds_at_start.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -84,32 +87,27 @@ constexpr Duration kShutdownLimit = Seconds(2);
 constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
 constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request
 
-// Blocks the signals in every thread made from here on; the returned set is for sigwait.
-sigset_t BlockStopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
+// verify, replay, backup and restore; nothing for anything else.
+std::optional<int> RunOnState(const CoordinatorCommandLine& line, std::ostream& out) {
+  if (line.audit) return audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, out, std::cerr);
+  if (!line.backup) return std::nullopt;
+  const int64_t now_s = WallSeconds(SystemClock());
+  return backup::RunBackup({line.backup->restore, line.backup->state_dir, line.backup->backup, now_s}, out, std::cerr);
 }
 
-// For commands that end by themselves: a signal ends them at once, as it does any program.
-void UnblockStopSignals(const sigset_t& signals) { pthread_sigmask(SIG_UNBLOCK, &signals, nullptr); }
-
-// verify, replay, backup and restore; nothing for anything else.
-std::optional<int> RunOnState(const CoordinatorCommandLine& line, const sigset_t& signals) {
-  if (!line.audit && !line.backup) return std::nullopt;
-  UnblockStopSignals(signals);
-  if (line.audit)
-    return audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, std::cout, std::cerr);
-  const int64_t now_s = WallSeconds(SystemClock());
-  return backup::RunBackup({line.backup->restore, line.backup->state_dir, line.backup->backup, now_s}, std::cout,
-                           std::cerr);
+// What ends by itself; nothing for a coordinator that is to run.
+std::optional<int> RunCommand(const CoordinatorCommandLine& line) {
+  if (line.options.has_value()) return std::nullopt;
+  UnblockStopSignals();
+  OutputBuffer buffer(STDOUT_FILENO);
+  std::ostream out(&buffer);
+  const std::optional<int> ended = RunOnState(line, out);
+  if (!ended) (line.exit_code == 0 ? out : std::cerr) << line.text;
+  return FinishOutput(out, std::cerr, "atoll-coordinator", ended.value_or(line.exit_code), kExitStorage);
 }
 
 int Fail(const absl::Status& status) {
-  std::cerr << "atoll-coordinator: " << WithAdvice(status.message()) << "\n";
+  std::cerr << absl::StrCat("atoll-coordinator: ", WithAdvice(status.message()), "\n");
   return kExitStart;
 }
 
@@ -120,10 +118,10 @@ class Coordinator {
       : options_(options), manager_(std::move(manager)), log_(options.log), directory_(options.state_dir) {}
 
   absl::Status Start();
-  void WaitForSignal(const sigset_t& signals);
+  void WaitForSignal();
   void Close();  // what serves and decides
   // Of one that has started: writes what the next start would recompute, until another of these signals comes.
-  void SaveAll(const sigset_t& signals);
+  void SaveAll();
   void Stop();  // the rest, behind Close
   Log& log() { return log_; }
 
@@ -194,8 +192,9 @@ class Coordinator {
 
 void Coordinator::Die(const absl::Status& status) {
   log_.Error("stopping at once", {{"reason", std::string(status.message())}});
-  std::cerr << "atoll-coordinator: " << status.message()
-            << "; what was acknowledged is on disk: mend the cause and start again\n";
+  std::cerr << absl::StrCat("atoll-coordinator: ", status.message(),
+                            "; what was acknowledged is on disk: mend the cause and start again\n");
+  (void)StandardError().Flush();
   std::_Exit(kExitStorage);
 }
 
@@ -208,6 +207,8 @@ std::unique_ptr<Files> Coordinator::OpenFiles() {
 absl::Status Coordinator::OpenState() {
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
+  ATOLL_RETURN_IF_ERROR(CheckLedgerIsThere(*files_, directory_));
+  ATOLL_RETURN_IF_ERROR(CheckHardLinks(*files_, directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ledger_ = WithFlushWatch(std::move(ledger_), directory_.LedgerPath(), flushes_);
@@ -315,14 +316,7 @@ absl::Status Coordinator::WritePortsFile() {
 }
 
 absl::Status Coordinator::Start() {
-  if (!options_.data_root.empty() && !files_->Exists(options_.data_root)) {
-    return absl::NotFoundError(
-        absl::StrCat("--data-root ", options_.data_root, " is not there; create it, or leave the option out"));
-  }
-  if (!options_.data_root.empty() && !files_->List(options_.data_root).ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--data-root ", options_.data_root, " is no directory that can be read; name one"));
-  }
+  ATOLL_RETURN_IF_ERROR(CheckDataRoot(*files_, options_.data_root));
   flushes_thread_ = std::jthread([this](const std::stop_token& stop) { flushes_.Run(stop); });
   ATOLL_RETURN_IF_ERROR(OpenState());
   executors_ = std::make_unique<Executors>();
@@ -426,11 +420,12 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   }
 }
 
-void Coordinator::WaitForSignal(const sigset_t& signals) {
+void Coordinator::WaitForSignal() {
   int signal = 0;
+  const sigset_t signals = StopSignals();
   sigwait(&signals, &signal);
   signalled_ = clock_.Now();
-  log_.Info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  log_.Info("stopping", {{"signal", SignalName(signal)}});
   vitals_thread_ = {};  // or it might say that all is well after the last word
   Tell(manager_.Stopping());
 }
@@ -447,14 +442,15 @@ void Coordinator::Close() {
   engine_thread_ = {};
 }
 
-void Coordinator::SaveAll(const sigset_t& signals) {
+void Coordinator::SaveAll() {
   Instant tell = clock_.Now();
+  const sigset_t signals = StopSignals();
   WriteLastSnapshots(*data_, log_, [&] {
     const Instant now = clock_.Now();
     if (now >= tell) Tell(manager_.StillStopping(kStoppingAtMost));
     if (now >= tell) tell = now + kStoppingAtMost / 3;
     const timespec at_once{};
-    return sigtimedwait(&signals, nullptr, &at_once) < 0 || now < signalled_ + kSameSignal;
+    return !MeansHaste(sigtimedwait(&signals, nullptr, &at_once)) || now < signalled_ + kSameSignal;
   });
 }
 
@@ -469,7 +465,7 @@ void Coordinator::Stop() {
 }  // namespace atl
 
 int main(int argc, char** argv) {
-  atl::TellOfAborts();
+  atl::StartProcess();
   atl::SilenceTransportLog();
   // Large buffers come from the heap, not from fresh mappings, and stay with it from round to round: 1.3 to 1.8 times
   // the throughput of gRPC, a tenth of a round. What a job or a flood has left is given back when it is over
@@ -478,17 +474,12 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   // An arena of a thread gives what is above 64 MiB back to the system at once, and its pages are cleared anew.
   mallopt(M_ARENA_MAX, 1);
-  atl::RaiseOpenFiles();  // one of each fragment whose round is open, and connections
-  const sigset_t signals = atl::BlockStopSignals();
   const atl::Environment environment = atl::ReadEnvironment();
   if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
   const atl::CoordinatorCommandLine line =
       atl::ParseCoordinatorOptions(std::vector<std::string>(argv + 1, argv + argc), environment, atl::kVersion);
-  if (const std::optional<int> ended = atl::RunOnState(line, signals)) return *ended;
-  if (!line.options.has_value()) {
-    (line.exit_code == 0 ? std::cout : std::cerr) << line.text;
-    return line.exit_code;
-  }
+  if (const std::optional<int> ended = atl::RunCommand(line)) return *ended;
+  atl::BecomeService(std::cerr);
   atl::Coordinator coordinator(*line.options, atl::ServiceManager(environment, ::getpid()));
   for (const std::string& resolved : line.resolved) coordinator.log().Debug("option", {{"value", resolved}});
   const absl::Status started = coordinator.Start();
@@ -497,9 +488,9 @@ int main(int argc, char** argv) {
     coordinator.Stop();
     return atl::Fail(started);
   }
-  coordinator.WaitForSignal(signals);
+  coordinator.WaitForSignal();
   coordinator.Close();
-  coordinator.SaveAll(signals);
+  coordinator.SaveAll();
   coordinator.Stop();
   coordinator.log().Info("stopped");
   return atl::kExitOk;

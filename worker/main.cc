@@ -2,18 +2,20 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
-#include <csignal>
-#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/advice.h"
-#include "common/base/last_word.h"
 #include "common/base/log.h"
+#include "common/base/output_buffer.h"
 #include "common/base/private_memory.h"
+#include "common/base/process.h"
+#include "common/base/queued_writer.h"
 #include "common/base/service_manager.h"
 #include "common/base/time.h"
 #include "common/config/environment.h"
@@ -35,7 +37,7 @@ namespace {
 void TuneMalloc() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_TOP_PAD, 256 << 20);
+  atl::SetHeapStep(size_t{256} << 20);
   // An arena of a thread gives what is above 64 MiB back to the system at once, and its pages are cleared anew.
   mallopt(M_ARENA_MAX, 1);
 }
@@ -65,11 +67,11 @@ atl::GpuPlugin PluginFor(const atl::WorkerCommandLine& line) {
 
 int Report(const absl::Status& status) {
   if (status.ok()) return atl::kWorkerLeft;
-  std::fprintf(stderr, "atoll-worker: %s\n", atl::WithAdvice(status.message()).c_str());
+  std::cerr << "atoll-worker: " + atl::WithAdvice(status.message()) + "\n";
   return atl::kWorkerPrecondition;
 }
 
-int Generate(const atl::GenerateCommand& c) {
+int Generate(const atl::GenerateCommand& c, std::ostream& out) {
   atl::GenerateOptions options;
   options.checkpoint = c.checkpoint;
   options.prompt = c.prompt;
@@ -78,10 +80,10 @@ int Generate(const atl::GenerateCommand& c) {
   options.top_k = c.top_k;
   options.seed = c.seed;
   options.threads = static_cast<int32_t>(c.threads);
-  return Report(atl::RunGenerate(options, std::cout, std::cerr));
+  return Report(atl::RunGenerate(options, out, std::cerr));
 }
 
-int EvalLoss(const atl::EvalLossCommand& c) {
+int EvalLoss(const atl::EvalLossCommand& c, std::ostream& out) {
   atl::EvalLossOptions options;
   options.checkpoint = c.checkpoint;
   options.manifest = c.manifest;
@@ -90,48 +92,55 @@ int EvalLoss(const atl::EvalLossCommand& c) {
   options.separate_documents = c.separate_documents;
   options.max_tokens = c.max_tokens;
   options.threads = static_cast<int32_t>(c.threads);
-  return Report(atl::RunEvalLoss(options, std::cout, std::cerr));
+  return Report(atl::RunEvalLoss(options, out, std::cerr));
 }
 
-int EvalTasks(const atl::EvalTaskCommand& c) {
+int EvalTasks(const atl::EvalTaskCommand& c, std::ostream& out) {
   const atl::EvalTaskOptions options{.checkpoint = c.checkpoint,
                                      .tasks = c.tasks,
                                      .limit = c.limit,
                                      .per_example = c.per_example,
                                      .threads = static_cast<int32_t>(c.threads)};
-  return Report(atl::RunEvalTasks(options, std::cout, std::cerr));
+  return Report(atl::RunEvalTasks(options, out, std::cerr));
+}
+
+// `pause`, `resume`, `generate`, `eval-loss`, `eval` and `check`; the text of --help and of wrong options.
+int RunCommand(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin, std::ostream& out) {
+  if (line.generate) return Generate(*line.generate, out);
+  if (line.eval_loss) return EvalLoss(*line.eval_loss, out);
+  if (line.eval_task) return EvalTasks(*line.eval_task, out);
+  const atl::SystemClock clock;
+  if (line.owner) return Report(atl::RunOwnerCommand(*line.owner, clock, out));
+  if (line.check) {
+    atl::Log log(line.check->log);
+    return atl::RunWorkerCheck(*line.check, plugin, ATOLL_VERSION, clock, log, out);
+  }
+  (line.exit_code == 0 ? out : std::cerr) << line.text;
+  return line.exit_code;
+}
+
+int RunToItsEnd(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin) {
+  atl::UnblockStopSignals();
+  atl::OutputBuffer buffer(STDOUT_FILENO);
+  std::ostream out(&buffer);
+  const int code = RunCommand(line, plugin, out);
+  return atl::FinishOutput(out, std::cerr, "atoll-worker", code, atl::kWorkerPrecondition);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  atl::TellOfAborts();
+  atl::StartProcess();
   atl::SilenceTransportLog();
-  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   TuneMalloc();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const atl::Environment environment = atl::ReadEnvironment();
   atl::HideInEnvironment(atl::kIslandSecretVariable);
   const atl::WorkerCommandLine line = atl::ParseWorkerOptions(arguments, environment, ATOLL_VERSION, HostName());
   const atl::GpuPlugin plugin = PluginFor(line);
-  if (line.generate) return Generate(*line.generate);
-  if (line.eval_loss) return EvalLoss(*line.eval_loss);
-  if (line.eval_task) return EvalTasks(*line.eval_task);
-  if (line.owner) {
-    const atl::SystemClock clock;
-    return Report(atl::RunOwnerCommand(*line.owner, clock, std::cout));
-  }
-  if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
-  if (line.check) {
-    atl::Log log(line.check->log);
-    const atl::SystemClock clock;
-    return atl::RunWorkerCheck(*line.check, plugin, ATOLL_VERSION, clock, log, std::cout);
-  }
-  if (!line.run) {
-    std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
-    return line.exit_code;
-  }
-  atl::BlockSignals();
+  if ((line.check || line.run) && !environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
+  if (!line.run) return RunToItsEnd(line, plugin);
+  atl::BecomeService(std::cerr);
   atl::Log log(line.run->log);
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
@@ -143,7 +152,8 @@ int main(int argc, char** argv) {
   if (!end.paused) return end.exit_code;
   // As a new process: whatever the device still holds for this one goes back to the owner.
   std::vector<std::string> lines = atl::LinesOf(environment);
+  (void)atl::StandardError().Flush();
   execve("/proc/self/exe", argv, atl::PointersTo(lines).data());
-  std::perror("atoll-worker: cannot start anew for a pause");
+  std::cerr << std::string("atoll-worker: cannot start anew for a pause: ") + std::strerror(errno) + "\n";
   return atl::kWorkerPrecondition;
 }

@@ -22,7 +22,7 @@ constexpr std::array kAdvice = {
     Advice{EEXIST, "name another path"},
     Advice{ENOSPC, "free space there and try again"},
     Advice{EDQUOT, "free space there and try again"},
-    Advice{EFBIG, "that file system takes no file so large; name a path on another"},
+    Advice{EFBIG, "raise ulimit -f, or name a path on a file system that takes larger files"},
     Advice{EACCES, "give this user the right to it, or name another path"},
     Advice{EPERM, "give this user the right to it, or name another path"},
     Advice{EROFS, "that file system is read-only; name a path on another"},

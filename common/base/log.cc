@@ -1,14 +1,13 @@
 #include "common/base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
+#include <algorithm>
 #include <ctime>
 #include <deque>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "common/base/mutex.h"
+#include "common/base/queued_writer.h"
 
 namespace atl {
 namespace {
@@ -23,16 +22,6 @@ const char* Name(LogLevel level) {
   return "INFO";
 }
 
-spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
-
 std::string Stamp(int64_t wall_nanos) {
   const std::time_t seconds = static_cast<std::time_t>(wall_nanos / 1'000'000'000);
   std::tm utc{};
@@ -41,25 +30,58 @@ std::string Stamp(int64_t wall_nanos) {
                          utc.tm_hour, utc.tm_min, utc.tm_sec, wall_nanos / 1'000'000 % 1000);
 }
 
-// JSON string body: quotes, backslashes and control characters escaped; other bytes as they are.
+// Bytes of the UTF-8 character at `at` (RFC 3629); 0 where there is none.
+size_t CharacterAt(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned lead = byte(at), next = byte(at + 1);
+  if (lead < 0x80) return 1;
+  const size_t size = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if ((lead == 0xE0 && next < 0xA0) || (lead == 0xED && next > 0x9F)) return 0;  // overlong, surrogates
+  if ((lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next > 0x8F)) return 0;  // overlong, beyond U+10FFFF
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  return size;
+}
+
+// The control character at `at`, of C1 too, which some terminals obey; -1 where there is none.
+int ControlAt(const std::string& text, size_t at) {
+  const unsigned lead = static_cast<unsigned char>(text[at]);
+  if (lead < 0x20 || lead == 0x7f) return static_cast<int>(lead);
+  if (lead != 0xC2 || CharacterAt(text, at) != 2) return -1;
+  const unsigned point = static_cast<unsigned char>(text[at + 1]);
+  return point < 0xA0 ? static_cast<int>(point) : -1;
+}
+
+// JSON string body: quotes, backslashes and control characters escaped. Bytes that are no UTF-8, as file names may have
+// them, become U+FFFD.
 std::string Escape(const std::string& text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += absl::StrFormat("\\u%04x", static_cast<unsigned char>(c));
+  for (size_t at = 0; at < text.size();) {
+    const size_t size = CharacterAt(text, at);
+    const int control = ControlAt(text, at);
+    if (size == 0) {
+      out += "\\ufffd";
+    } else if (control >= 0) {
+      out += absl::StrFormat("\\u%04x", control);
     } else {
-      out += c;
+      if (text[at] == '"' || text[at] == '\\') out += '\\';
+      out.append(text, at, size);
     }
+    at += std::max<size_t>(1, size);
   }
   return out;
 }
 
+std::string TextOf(const LogLine& line, bool json) { return (json ? line.ToJson() : line.ToText()) + "\n"; }
+
 bool IsPlain(const std::string& text) {
-  for (const char c : text) {
-    if (c == ' ' || c == '"' || c == '=' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == ' ' || c == '"' || c == '=' || ControlAt(text, at) >= 0) return false;
+  }
+  for (size_t at = 0, size = 0; at < text.size(); at += size) {
+    if ((size = CharacterAt(text, at)) == 0) return false;
   }
   return !text.empty();
 }
@@ -90,27 +112,30 @@ std::string LogLine::ToJson() const {
 struct Log::State {
   LogOptions options;
   SystemClock clock;
-  std::shared_ptr<spdlog::logger> sink;
   Mutex mutex;
   std::deque<LogLine> ring ATOLL_GUARDED_BY(mutex);
 };
 
 Log::Log(LogOptions options) : state_(std::make_unique<State>()) {
   state_->options = options;
-  if (options.to_stderr) {
-    state_->sink = std::make_shared<spdlog::logger>("atoll", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    state_->sink->set_pattern("%v");
-    state_->sink->set_level(spdlog::level::trace);
-    state_->sink->flush_on(spdlog::level::trace);
-  }
+  if (!options.to_stderr) return;
+  StandardError().ReportLossWith([json = options.json](uint64_t lines) {
+    const LogLine line{SystemClock().WallNanos(),
+                       LogLevel::kWarning,
+                       "log lines lost",
+                       {{"lines", lines}, {"reason", "standard error took none"}}};
+    return TextOf(line, json);
+  });
 }
 
-Log::~Log() = default;
+Log::~Log() {
+  if (state_->options.to_stderr) (void)StandardError().Flush();
+}
 
 void Log::Write(LogLevel level, std::string event, std::initializer_list<LogField> fields) {
   if (level < state_->options.minimum) return;
   LogLine line{state_->clock.WallNanos(), level, std::move(event), fields};
-  if (state_->sink) state_->sink->log(ToSpdlog(level), state_->options.json ? line.ToJson() : line.ToText());
+  if (state_->options.to_stderr) StandardError().Write(TextOf(line, state_->options.json));
   MutexLock lock(state_->mutex);
   state_->ring.push_back(std::move(line));
   while (state_->ring.size() > state_->options.ring_lines) state_->ring.pop_front();

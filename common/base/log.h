@@ -1,6 +1,6 @@
-// Structured log lines: one event name and key-value fields, as text for people or JSON for machines, on stderr.
-// spdlog stays inside log.cc: its headers are slow to compile and clash with LibTorch's fmt.
-// Bounded memory: the last lines are kept in a ring so that `atoll job logs` can ask for them.
+// Structured log lines: one event name and key-value fields, as text for people or JSON for machines, on standard
+// error. A thread of its own writes them (queued_writer.h): a reader that stalls blocks no caller. Bounded memory: the
+// last lines are kept in a ring so that `atoll job logs` can ask for them.
 #ifndef ATOLL_COMMON_BASE_LOG_H_
 #define ATOLL_COMMON_BASE_LOG_H_
 

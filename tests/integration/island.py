@@ -79,13 +79,15 @@ def test(scene):
     equal(c0.terminate(), 0, "the exit status of rank 0")
     equal(c1.end(), 0, "the exit status of rank 1")
 
-    # SIGTERM ends all processes of an island that its daemon has started.
+    # A terminal that closes sends SIGHUP to all processes of an island that its daemon has started: they leave in order.
     a = island()
     trains(scene, "a for the third time", 2, [plain, a])
     follower = follower_of(a)
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[plain, a])
-    equal(a.terminate(), 0, "the exit status of an island that leaves")
+    os.kill(follower, signal.SIGHUP)
+    a.send(signal.SIGHUP)
+    equal(a.end(), 0, "the exit status of an island that leaves")
     check(not runs(follower), "a rank is there after its island left")
     scene.atoll("job", "cancel", "job")
 

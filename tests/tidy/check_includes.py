@@ -18,7 +18,6 @@ LIBRARIES = [
     ("LibTorch", re.compile(r"^(torch|ATen|c10|caffe2)/")),
     ("CUDA", re.compile(r"^(cuda|cublas|curand|nccl)[a-z0-9_]*\.h$|^cooperative_groups|^cub/|^nvtx")),
     ("SQLite", re.compile(r"^sqlite3\.h$")),
-    ("spdlog", re.compile(r"^(spdlog|fmt)/")),
     ("SentencePiece", re.compile(r"^sentencepiece")),
     ("Prometheus", re.compile(r"^prometheus/")),
     ("CLI11", re.compile(r"^CLI/")),
@@ -26,7 +25,7 @@ LIBRARIES = [
 ]
 
 # These may not come through a header of another room either.
-KEPT_IN = {"gRPC", "LibTorch", "CUDA", "spdlog", "CLI11", "nghttp2"}
+KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 
 IMPURE = re.compile(
     r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -18,6 +17,8 @@
 #include "common/base/executor.h"
 #include "common/base/files.h"
 #include "common/base/host_cores.h"
+#include "common/base/process.h"
+#include "common/base/queued_writer.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
 #include "common/plan/slow_step.h"
@@ -51,32 +52,30 @@ constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leav
 // Who starts the ranks of an island and its service manager may both pass one signal on.
 constexpr Duration kSameSignal = Seconds(5);
 
-// Waits for SIGTERM and SIGINT in a thread of its own, which SIGUSR1 ends once this is to end: anybody may send one.
-// The first calls `leave`, another ends the process at once; where `launched`, not one that comes with the first.
+// Waits for a stop signal in a thread of its own. The first calls `leave`. Another that means haste ends the process at
+// once; where `launched`, not one that comes with the first.
 class SignalThread {
  public:
   SignalThread(bool launched, const Clock& clock, std::function<void(const char*)> leave)
       : thread_([this, launched, &clock, leave = std::move(leave)] { Wait(launched, clock, leave); }) {}
   ~SignalThread() {
     over_ = true;
-    pthread_kill(thread_.native_handle(), SIGUSR1);
+    pthread_kill(thread_.native_handle(), SIGTERM);  // for that thread alone
   }
   bool seen() const { return seen_; }
 
  private:
   void Wait(bool launched, const Clock& clock, const std::function<void(const char*)>& leave) {
-    sigset_t set = LeaveSignals();
-    sigaddset(&set, SIGUSR1);
+    const sigset_t set = StopSignals();
     for (std::optional<Instant> first;;) {
       int number = 0;
       if (sigwait(&set, &number) != 0 || over_) return;
-      if (number == SIGUSR1) continue;
-      const bool same = launched && first && clock.Now() < *first + kSameSignal;
-      if (same) continue;
-      if (first) _exit(128 + number);
+      const bool same = !MeansHaste(number) || (launched && first && clock.Now() < *first + kSameSignal);
+      if (first && same) continue;
+      if (first) EndProcess(128 + number);
       first = clock.Now();
       seen_ = true;
-      leave(number == SIGTERM ? "SIGTERM" : "SIGINT");
+      leave(SignalName(number).c_str());
     }
   }
 
@@ -85,7 +84,7 @@ class SignalThread {
 };
 
 WorkerOutcome Fail(int code, const std::string& sentence) {
-  std::fprintf(stderr, "atoll-worker: %s\n", sentence.c_str());
+  StandardError().Write(absl::StrCat("atoll-worker: ", sentence, "\n"));
   return {.exit_code = code};
 }
 WorkerOutcome Fail(int code, const absl::Status& status) { return Fail(code, WithAdvice(status.message())); }
@@ -123,7 +122,7 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
 // As Connect. A certificate that is still to be got waits for a coordinator that cannot be reached, as a worker with a
 // good one does: a service manager does not start again what ends for its options. Cancelled: a signal came first.
 absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Clock& clock, Log& log) {
-  const sigset_t signals = LeaveSignals();
+  const sigset_t signals = StopSignals();
   for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, SystemRandomBits());;) {
     auto connections = Connect(options, clock, log);
     const absl::Status& why = connections.status();
@@ -269,7 +268,7 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
 [[noreturn]] void EndHung(const absl::Status& why, Log& log) {
   log.Error("step given up", {{"reason", std::string(why.message())}});
   (void)Fail(kWorkerHung, why);
-  _exit(kWorkerHung);
+  EndProcess(kWorkerHung);
 }
 
 // The train loop. Returns once the session wants to end.
@@ -310,21 +309,6 @@ std::function<void(const char*)> ByASignal(Departure& departure, const ServiceMa
 }
 
 }  // namespace
-
-sigset_t LeaveSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  return set;
-}
-
-void BlockSignals() {
-  sigset_t set = LeaveSignals();
-  sigaddset(&set, SIGUSR1);  // ends the thread that waits for them
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-}
 
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                         const ServiceManager& manager, const Clock& clock, Log& log) {

@@ -5,12 +5,11 @@
 //   takes a step: Session::ListenInStep, so that transfers begin at once
 // - transport threads, gRPC's: they queue and knock
 // - reader thread of each job's samples
-// - signal thread: SIGTERM and SIGINT -> Session::RequestLeave, and the end of fetches; a second one ends the process
+// - signal thread: a stop signal (common/base/process.h) -> Session::RequestLeave, and the end of fetches; a second one
+//   that means haste ends the process
 // - admin thread: /metrics, /healthz, /readyz
 #ifndef ATOLL_WORKER_DAEMON_DAEMON_H_
 #define ATOLL_WORKER_DAEMON_DAEMON_H_
-
-#include <signal.h>
 
 #include <string>
 
@@ -22,18 +21,14 @@
 
 namespace atl {
 
-// SIGTERM and SIGINT.
-sigset_t LeaveSignals();
-// Blocks them and SIGUSR1 in this and every later thread; call it before any thread is made.
-void BlockSignals();
-
 struct WorkerOutcome {
   int exit_code = 0;    // exit_codes.h
   bool paused = false;  // it left because its owner wants a pause (owner_pause.h): start the program anew
 };
 
-// Runs until the worker has left; a sentence on stderr unless the exit code is 0. `manager` is told when it begins to
-// look for work and when a signal makes it leave, and never that it is alive: a step may take as long as it does.
+// Runs until the worker has left; the stop signals are blocked (common/base/process.h). A sentence on stderr unless the
+// exit code is 0. `manager` is told when it begins to look for work and when a signal makes it leave, and never that it
+// is alive: a step may take as long as it does.
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                         const ServiceManager& manager, const Clock& clock, Log& log);
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/process.h"
 #include "common/config/environment.h"
 #include "worker/daemon/island_follower.h"
 #include "worker/island/orders.h"
@@ -48,12 +49,6 @@ std::string EndOf(int status) {
   return absl::StrCat("ended with exit code ", WEXITSTATUS(status));
 }
 
-bool AskedToLeave() {
-  sigset_t pending;
-  sigemptyset(&pending);
-  return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptions& options, Device& device,
@@ -69,7 +64,7 @@ absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptio
   }
   log.Info("island gathers", {{"ranks", place.world}, {"address", place.address}, {"port", place.port}});
   auto mesh = MeetAsLeader(listener, place, {}, clock, [&crew]() -> absl::Status {
-    if (AskedToLeave()) return absl::CancelledError("stopped while the ranks of the island were gathering");
+    if (StopIsPending()) return absl::CancelledError("stopped while the ranks of the island were gathering");
     return crew->Reap();
   });
   ATOLL_RETURN_IF_ERROR(mesh.status());

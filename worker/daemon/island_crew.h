@@ -20,9 +20,9 @@ namespace atl {
 class IslandCrew {
  public:
   // Blocks until all ranks have met, and their GPUs where they have some; `device` is this rank's. Followers that it
-  // starts are this program with the same arguments, told their place by the environment. Cancelled when SIGTERM or
-  // SIGINT, which are blocked, come meanwhile; otherwise a sentence that names the ranks that did not come or have
-  // ended. `device`, `clock` and `log` outlive it.
+  // starts are this program with the same arguments, told their place by the environment. Cancelled when one of
+  // StopSignals comes meanwhile; otherwise a sentence that names the ranks that did not come or have ended. `device`,
+  // `clock` and `log` outlive it.
   static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
                                                             const std::string& version, const Clock& clock, Log& log);
   // Orders the followers to leave, and kills those that it started and that do not.

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/host_cores.h"
 #include "common/base/mutex.h"
+#include "common/base/queued_writer.h"
 #include "common/wire/job_spec_proto.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/island_shares.h"
@@ -29,7 +29,7 @@ constexpr Duration kLook = Milliseconds(250);
 constexpr Duration kLastOrders = Seconds(2);  // for what rank 0 said before it ended
 
 int Fail(uint32_t rank, const absl::Status& status) {
-  std::fprintf(stderr, "atoll-worker: rank %u: %s\n", rank, std::string(status.message()).c_str());
+  StandardError().Write(absl::StrCat("atoll-worker: rank ", rank, ": ", status.message(), "\n"));
   return IslandExitCode(status);
 }
 
@@ -53,8 +53,9 @@ class Watchdog {
     while (!OverWithin(kLook)) {
       if (island.Look().ok()) continue;
       if (OverWithin(kLastOrders)) return;
-      std::fprintf(stderr, "atoll-worker: rank %u: rank 0, which leads the island, ended\n", island.rank());
-      _exit(kWorkerIsland);
+      StandardError().Write(
+          absl::StrCat("atoll-worker: rank ", island.rank(), ": rank 0, which leads the island, ended\n"));
+      EndProcess(kWorkerIsland);
     }
   }
 

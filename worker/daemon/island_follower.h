@@ -18,8 +18,8 @@ IslandPlace PlaceOf(const IslandOptions& options, const std::string& version);
 // 0 where LibTorch's own number is that.
 int32_t ThreadsOf(const WorkerOptions& options);
 
-// Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. SIGTERM and SIGINT
-// do not end it, since rank 0 is told as well and leaves in order. An exit code (exit_codes.h).
+// Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. Stop signals
+// do not end it, since rank 0 gets them as well and leaves in order. An exit code (exit_codes.h).
 int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                       const Clock& clock, Log& log);
 

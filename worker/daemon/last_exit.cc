@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <thread>
 
 #include "common/base/mutex.h"
+#include "common/base/queued_writer.h"
 
 namespace atl {
 
@@ -17,9 +17,15 @@ void EndProcessWithin(Duration limit, int code) {
     CondVar never;
     MutexLock lock(mutex);
     while (clock.Now() < end) never.WaitFor(mutex, end - clock.Now());
-    std::fputs("atoll-worker: the device does not let go of what it was doing; the process ends without it\n", stderr);
-    _exit(code);
+    StandardError().Write(
+        "atoll-worker: the device does not let go of what it was doing; the process ends without it\n");
+    EndProcess(code);
   }).detach();
+}
+
+void EndProcess(int code) {
+  (void)StandardError().Flush();
+  _exit(code);
 }
 
 }  // namespace atl

@@ -12,6 +12,9 @@ constexpr Duration kLastExit = Seconds(30);  // for a process of a broken island
 // destructors. Called when nothing is left to do but to end.
 void EndProcessWithin(Duration limit, int code);
 
+// Ends the process now, without destructors, once standard error has taken what is queued for it, or does not.
+[[noreturn]] void EndProcess(int code);
+
 }  // namespace atl
 
 #endif  // ATOLL_WORKER_DAEMON_LAST_EXIT_H_

@@ -13,9 +13,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "common/base/files.h"
+#include "common/base/process.h"
 #include "common/base/wall_time.h"
 #include "common/trust/certificate.h"
-#include "worker/daemon/daemon.h"
 
 namespace atl {
 namespace {
@@ -144,7 +144,7 @@ absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, st
 }
 
 bool WaitWhilePaused(const WorkerOptions& options, const Clock& clock, Log& log) {
-  const sigset_t signals = LeaveSignals();
+  const sigset_t signals = StopSignals();
   const timespec second{.tv_sec = 1, .tv_nsec = 0};
   int64_t told_s = 0;
   for (;;) {

@@ -39,7 +39,7 @@ std::optional<std::string> RunningWorker(const std::string& cache_dir);
 absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, std::ostream& out);
 
 // Returns true at once when the worker is not paused, otherwise when the pause is over; false when a signal of
-// BlockSignals (daemon.h) ends the program first. Looks once a second.
+// StopSignals (common/base/process.h) ends the program first. Looks once a second.
 bool WaitWhilePaused(const WorkerOptions& options, const Clock& clock, Log& log);
 
 }  // namespace atl

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/queued_writer.h"
+
 namespace atl {
 namespace {
 
@@ -50,6 +52,25 @@ TEST(LogLine, JsonIsReadBackByAParser) {
   EXPECT_EQ(json["utf8"], "æ–‡");
 }
 
+// As old disks have them.
+TEST(LogLine, NamesThatAreNoUtf8AreMarked) {
+  const LogLine line = Line("x", {{"latin", "zustand-\xfc-\xff"},
+                                  {"good", "\xc3\xbc\xe7\x8a\xb6\xf0\x9f\x9a\x80"},
+                                  {"cut", "\xe7\x8a"},
+                                  {"overlong", "\xc0\xaf"},
+                                  {"surrogate", "\xed\xa0\x80"},
+                                  {"c1",
+                                   "\xc2\x9b"
+                                   "2J"}});
+  EXPECT_EQ(
+      line.ToText(),
+      "2026-01-01T00:00:00.123Z INFO x latin=\"zustand-\\ufffd-\\ufffd\" good=\xc3\xbc\xe7\x8a\xb6\xf0\x9f\x9a\x80 "
+      "cut=\"\\ufffd\\ufffd\" overlong=\"\\ufffd\\ufffd\" surrogate=\"\\ufffd\\ufffd\\ufffd\" c1=\"\\u009b2J\"");
+  const auto json = nlohmann::json::parse(line.ToJson());
+  EXPECT_EQ(json["latin"], "zustand-\xef\xbf\xbd-\xef\xbf\xbd");
+  EXPECT_EQ(json["good"], "\xc3\xbc\xe7\x8a\xb6\xf0\x9f\x9a\x80");
+}
+
 LogOptions Quiet(size_t ring_lines) { return {.ring_lines = ring_lines, .to_stderr = false}; }
 
 TEST(Log, TheRingKeepsTheNewest) {
@@ -89,6 +110,7 @@ TEST(Log, WritesOneLineToStderr) {
   testing::internal::CaptureStderr();
   Log log({});
   log.Info("ready", {{"port", 7070}, {"note", "two\nlines"}});
+  ASSERT_TRUE(StandardError().Flush());
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_NE(text.find(" INFO ready port=7070 note=\"two\\u000alines\""), std::string::npos) << text;

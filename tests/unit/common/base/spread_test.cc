@@ -1,6 +1,7 @@
 #include "common/base/spread.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,6 +46,10 @@ TEST(SpreadTest, EveryPlaceIsWalkedOnceInAsManyPartsAsThereAreThreads) {
   std::ifstream("/proc/self/statm") >> pages;
   const uint64_t room = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (uint64_t{1} << 20);
   const rlimit limit{room, room};
+  pthread_attr_t large;  // no stack that another thread has left is enough
+  if (pthread_attr_init(&large) != 0 || pthread_attr_setstacksize(&large, size_t{64} << 20) != 0 ||
+      pthread_setattr_default_np(&large) != 0)
+    std::exit(2);
   if (pages == 0 || setrlimit(RLIMIT_AS, &limit) != 0) std::exit(2);
   std::array<int, 10> walked{};
   std::array<std::thread::id, 10> by{};

@@ -12,6 +12,8 @@
 #include <memory>
 #include <thread>
 
+#include "common/base/process.h"
+#include "common/base/queued_writer.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
@@ -160,7 +162,7 @@ class FakeCoordinator {
 class RunWorkerTest : public testing::Test {
  protected:
   RunWorkerTest() {
-    BlockSignals();
+    StartProcess();
     std::string pattern = (std::filesystem::temp_directory_path() / "atoll-daemon-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
     options_.name = "w1";
@@ -174,6 +176,7 @@ class RunWorkerTest : public testing::Test {
     options_.coordinator_bulk = PortAfter(options_.coordinator, 1);
     testing::internal::CaptureStderr();
     const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", {}, clock_, log_).exit_code;
+    StandardError().Flush();
     said_ = testing::internal::GetCapturedStderr();
     return code;
   }

@@ -1,0 +1,163 @@
+#include "common/base/process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <new>
+#include <system_error>
+
+#include "common/base/queued_writer.h"
+
+namespace atl {
+namespace {
+
+void BoundMemory() {
+  const rlimit none{1, RLIM_INFINITY};
+  (void)::setrlimit(RLIMIT_AS, &none);
+}
+
+TEST(ProcessDeathTest, AnAbortIsReportedAndStaysOne) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        std::abort();
+      },
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)");
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        ::kill(::getpid(), SIGABRT);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)")
+      << "sent from outside";
+}
+
+#ifndef ATOLL_SANITIZED  // a sanitizer takes the signal and the memory itself
+TEST(ProcessDeathTest, ASegmentationFaultIsReportedAndStaysOne) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        ::kill(::getpid(), SIGSEGV);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGSEGV), "^base_test: stopped by a segmentation fault");
+}
+
+TEST(ProcessDeathTest, AnAbortWithoutMemoryIsARefusedResource) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        BoundMemory();
+        std::abort();
+      },
+      testing::ExitedWithCode(kExitNoResources),
+      "^base_test: the system refused this process memory; look at ulimit -a");
+}
+#endif
+
+TEST(ProcessDeathTest, AnAbortWithoutDescriptorsIsARefusedResource) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        rlimit few{};
+        few.rlim_cur = few.rlim_max = 3;
+        (void)::setrlimit(RLIMIT_NOFILE, &few);
+        while (::dup(STDERR_FILENO) >= 0) {
+        }
+        std::abort();
+      },
+      testing::ExitedWithCode(kExitNoResources), "^base_test: the system refused this process open files");
+}
+
+TEST(ProcessDeathTest, UncaughtExceptionsSayWhatWasRefused) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        [&]() noexcept { std::__throw_bad_alloc(); }();
+      },
+      testing::ExitedWithCode(kExitNoResources), "^base_test: the system refused this process memory");
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        [&]() noexcept { std::__throw_system_error(EAGAIN); }();
+      },
+      testing::ExitedWithCode(kExitNoResources), "^base_test: the system refused this process a thread");
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        [&]() noexcept { std::__throw_logic_error("a mistake"); }();
+      },
+      testing::KilledBySignal(SIGABRT), "^base_test: uncaught error: a mistake\nbase_test: stopped by abort");
+}
+
+TEST(ProcessDeathTest, ClosedStandardStreamsAreOpenedAndStayUseless) {
+  EXPECT_EXIT(
+      {
+        ::close(STDIN_FILENO);
+        ::close(STDOUT_FILENO);
+        StartProcess();
+        const int next = ::open("/dev/null", O_RDONLY);
+        char byte = 0;
+        const bool useless =
+            ::write(STDOUT_FILENO, &byte, 1) == -1 && errno == EBADF && ::read(STDIN_FILENO, &byte, 1) == -1;
+        std::exit(next > STDERR_FILENO && useless ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+// Whether the signal is waited for instead of ending the process, after a start with that disposition of SIGHUP.
+bool StopsInOrder(int signal, void (*hangup)(int)) {
+  std::signal(SIGHUP, hangup);
+  StartProcess();
+  std::raise(signal);
+  return StopIsPending();
+}
+
+TEST(ProcessDeathTest, StopSignalsWaitForSigwait) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGXCPU}) {
+    EXPECT_EXIT(std::exit(StopsInOrder(signal, SIG_DFL) ? 0 : 1), testing::ExitedWithCode(0), "") << SignalName(signal);
+  }
+  EXPECT_EXIT(std::exit(StopsInOrder(SIGHUP, SIG_IGN) ? 1 : 0), testing::ExitedWithCode(0), "") << "nohup";
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) {
+    EXPECT_EXIT(std::exit(StopsInOrder(signal, SIG_DFL) ? 1 : 0), testing::ExitedWithCode(0), "") << SignalName(signal);
+  }
+}
+
+TEST(ProcessDeathTest, ACommandIsEndedByAStopSignal) {
+  EXPECT_EXIT(
+      {
+        StartProcess();
+        UnblockStopSignals();
+        std::raise(SIGHUP);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGHUP), "");
+}
+
+TEST(ProcessDeathTest, WhatTheParentHasBlockedComesThrough) {
+  EXPECT_EXIT(
+      {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr);
+        StartProcess();
+        std::raise(SIGQUIT);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGQUIT), "");
+}
+
+TEST(Process, NamesSignals) {
+  EXPECT_EQ(SignalName(SIGHUP), "SIGHUP");
+  EXPECT_EQ(SignalName(0), "signal 0");
+  EXPECT_TRUE(MeansHaste(SIGTERM) && MeansHaste(SIGINT));
+  EXPECT_FALSE(MeansHaste(SIGHUP) || MeansHaste(SIGXCPU) || MeansHaste(-1));
+}
+
+}  // namespace
+}  // namespace atl
