@@ -8,11 +8,14 @@ import signal
 import sqlite3
 import subprocess
 
-from atoll_harness import check, equal, main, number, program, wait_for
+from atoll_harness import BIN, check, equal, main, number, program, wait_for
+from launch import through
+from preload import refuse_without
 
 BACKUPS = 5
 STEPS = 100_000  # more than there is time for
-LARGEST_FILE = 32 << 10  # what a backup that is to be killed may write: less than a snapshot
+LARGEST_FILE = 32 << 10  # what a backup may write: less than a snapshot
+KILLED_AT = 12           # the call on a file of the backup behind which it is killed; there are more than twice as many
 SMALL_DISK = 64 << 10
 
 
@@ -57,13 +60,16 @@ def take_backups(scene, alive):
 
 def killed(scene, alive):
     """What a backup that is killed leaves is no backup; the same command makes one of it."""
-    def small_files():
-        import resource
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     command = [program("atoll-coordinator"), "backup", "--state", scene.path("state"), "--to", scene.path("killed")]
-    ended = subprocess.run(list(map(str, command)), env=scene.environment(), preexec_fn=small_files, capture_output=True, timeout=60)
-    equal(ended.returncode, -signal.SIGXFSZ, "how a backup ends that is killed in the middle of a file")
+
+    def back_up_with(*limit, **environment):
+        return subprocess.run(list(map(str, [*limit, *command])), env=scene.environment(**environment), capture_output=True, text=True, timeout=60)
+    ended = back_up_with(*through(limits={"RLIMIT_FSIZE": LARGEST_FILE}))
+    equal(ended.returncode, 1, "how a backup ends whose files may not grow")
+    check("File too large" in ended.stderr and "ulimit -f" in ended.stderr, f"it says {ended.stderr!r}")
+    ended = back_up_with(LD_PRELOAD=str(BIN / "libdurable_calls.so"), DURABLE_CALLS_BELOW=str(scene.path("killed.partial").resolve()),
+                         DURABLE_CALLS_LOG=str(scene.path("killed.calls")), DURABLE_CALLS_AT=str(KILLED_AT), DURABLE_CALLS_FAULT="killed-after")
+    equal(ended.returncode, -signal.SIGKILL, "how a backup ends that is killed while it writes")
     check(scene.path("killed.partial").exists() and not scene.path("killed").exists(), "the backup was not in the middle of it")
     refused = scene.run("atoll-coordinator", "restore", "--from", scene.path("killed.partial"), "--state", scene.path("none"), code=1)
     check("is a backup that was not finished" in refused.err, refused.err)
@@ -154,6 +160,7 @@ def goes_on(scene, manifest_root, backup_history):
 
 
 def test(scene):
+    refuse_without("libdurable_calls.so")
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"))
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
