@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/format/corpus_copy.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/token_shard.h"
@@ -36,6 +39,31 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
            .digest = update.digest},
           std::move(source),
           {}};
+}
+
+// Ends the transfer once none of the files exists any more: an open one would keep its room on the disk for as long as
+// its receiver likes, and no budget would count it.
+class WhileKept final : public BulkSource {
+ public:
+  WhileKept(std::shared_ptr<BulkSource> source, const Files& files, std::vector<std::string> paths, std::string name)
+      : source_(std::move(source)), files_(files), paths_(std::move(paths)), name_(std::move(name)) {}
+  uint64_t size_bytes() const override { return source_->size_bytes(); }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    const bool kept =
+        std::any_of(paths_.begin(), paths_.end(), [this](const std::string& path) { return files_.Exists(path); });
+    if (!kept) return absl::NotFoundError(absl::StrCat(name_, " is no longer kept"));
+    return source_->Read(offset, bytes);
+  }
+
+ private:
+  const std::shared_ptr<BulkSource> source_;
+  const Files& files_;
+  const std::vector<std::string> paths_;
+  const std::string name_;
+};
+
+std::string NameOf(const FragmentVersion& at) {
+  return absl::StrCat("version ", at.version.value, " of fragment ", at.fragment.value);
 }
 
 // The same, which counts as one more until nobody holds it.
@@ -143,7 +171,12 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
     }
     absl::StatusOr<DownloadContent> operator()(const CheckpointFragmentKey& key) const {
       ATOLL_ASSIGN_OR_RETURN(auto reader, data.parts_.snapshots.OpenCheckpointReader(key.job, key.step, key.fragment));
-      return ContentOf(std::move(reader));
+      DownloadContent content = ContentOf(std::move(reader));
+      content.source = std::make_shared<WhileKept>(
+          std::move(content.source), data.parts_.files,
+          std::vector{data.parts_.directory.CheckpointFragmentPath(key.job, key.step, key.fragment)},
+          absl::StrCat("the checkpoint at step ", key.step, " of job ", key.job.value));
+      return content;
     }
     absl::StatusOr<DownloadContent> operator()(const Probe& probe) const {
       return DownloadContent{{.total_bytes = probe.bytes}, MakeProbeSource(probe.bytes), {}};
@@ -174,7 +207,10 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   }
   ATOLL_RETURN_IF_ERROR(update.status());
   const UpdateInfo& info = (*update)->info();
-  return ContentOf(info, std::make_shared<ReadAtSource<UpdateReader>>(*update, info.encoded_bytes));
+  return ContentOf(info, std::make_shared<WhileKept>(
+                             std::make_shared<ReadAtSource<UpdateReader>>(*update, info.encoded_bytes), parts_.files,
+                             std::vector{parts_.directory.SegmentPath(round), parts_.directory.KeptUpdatePath(round)},
+                             absl::StrCat("the update to ", NameOf(key.reached))));
 }
 
 std::optional<DownloadContent> DataPlane::FindInMemory(const DownloadKey& key) const {
@@ -220,10 +256,17 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, 
                                             " is no longer kept; fetch the newest"));
   }
   ATOLL_RETURN_IF_ERROR(reader.status());
-  if (worker.value.empty()) return ContentOf(*std::move(reader));
-  auto pinned = std::make_shared<PinnedReader>(*std::move(reader), data, at, worker, parts_.clock);
-  SnapshotReader* const its_reader = pinned->reader();
-  return ContentOf(std::shared_ptr<SnapshotReader>(std::move(pinned), its_reader));
+  std::shared_ptr<SnapshotReader> source = *std::move(reader);
+  if (!worker.value.empty()) {
+    auto pinned = std::make_shared<PinnedReader>(std::move(source), data, at, worker, parts_.clock);
+    SnapshotReader* const its_reader = pinned->reader();
+    source = std::shared_ptr<SnapshotReader>(std::move(pinned), its_reader);
+  }
+  DownloadContent content = ContentOf(std::move(source));
+  content.source =
+      std::make_shared<WhileKept>(std::move(content.source), parts_.files,
+                                  std::vector{parts_.directory.SnapshotPath({key.job, data->epoch, at})}, NameOf(at));
+  return content;
 }
 
 void DataPlane::NoteCatchUp(const DownloadRequest& request) {

@@ -147,7 +147,6 @@ class Transfers {
     bool whole = false;
     bool dropped = false;  // nobody waits for it, but it may be asked for again
     uint64_t bytes = 0;
-    bool goes_on = false;  // with a snapshot whose beginning is here: that version alone is of use
     std::shared_ptr<DownloadBuffer> sink;
     Conversation talk;
   };

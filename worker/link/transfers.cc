@@ -149,8 +149,7 @@ void Transfers::Begin(DownloadId id, DownloadJob& download) {
   download.sink->PrepareResume(download.whole ? download.asked.version : Version{});
   Prepare(download.talk, download.bytes - download.sink->size(), download_window_);
   DownloadRequest request;
-  download.goes_on = download.whole && download.sink->size() > 0;
-  if (download.goes_on) {
+  if (download.whole && download.sink->size() > 0) {  // with that version alone
     request.key = FragmentKey{download.job, {download.asked.fragment, download.sink->header()->version}, false};
   } else if (download.whole) {
     request.key = FragmentKey{download.job, download.asked, true};
@@ -185,7 +184,8 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     download.sink->Clear();
     status = absl::DataLossError("the bytes do not have the digest they were announced with");
   }
-  const bool gone = download.goes_on && absl::IsNotFound(status);
+  // The version whose beginning is here is no longer kept, also where that was found out on its way.
+  const bool gone = download.whole && header && absl::IsNotFound(status);
   if (gone) download.sink->Clear();
   if (status.ok() || (IsFinal(status) && !gone)) {
     FinishDownload(id, status);

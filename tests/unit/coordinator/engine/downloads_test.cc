@@ -88,11 +88,13 @@ TEST_F(DownloadsOfUpdates, OlderOnesAreReadFromTheRoundLog) {
   }
 }
 
-TEST_F(DownloadsOfUpdates, OneThatIsOpenOutlivesItsSegment) {
+// An open file would keep the room of a whole segment, for as long as a receiver likes that takes 1,000 bytes a second.
+TEST_F(DownloadsOfUpdates, OneThatIsOpenEndsWithItsSegment) {
   const auto open = Update(1);
   ASSERT_TRUE(open.ok()) << open.status();
   ASSERT_TRUE(c_.rounds.DropBefore(JobId{"tiny"}, record_.epoch, FragmentIndex{0}, Version{1}).ok());
-  EXPECT_EQ(DigestOf(ReadAll(*open->source)), digests_[0]);
+  const absl::Status ended = open->source->Read(0, 1).status();
+  EXPECT_TRUE(absl::IsNotFound(ended)) << ended;
   const absl::Status gone = Update(1).status();
   EXPECT_TRUE(absl::IsNotFound(gone)) << gone;
   EXPECT_NE(gone.message().find("is no longer kept; fetch the fragment"), absl::string_view::npos) << gone;
@@ -249,7 +251,27 @@ TEST_F(DownloadsOfFragments, WhatItsUpdatesOutweighIsGivenUp) {
   EXPECT_EQ(most, 7u);
   EXPECT_EQ(KeptUpdates(), 0u);
   EXPECT_EQ(OnDisk(), (std::vector<Version>{{head_}}));
-  EXPECT_EQ(ReadAll(*content->source).size(), content->header.total_bytes) << "what is open is read to its end";
+  const absl::Status ended = content->source->Read(0, 1).status();
+  EXPECT_TRUE(absl::IsNotFound(ended)) << ended;
+}
+
+// A download of a few bytes a second, begun at each new version, would keep any number of deleted snapshots on the
+// disk.
+TEST_F(DownloadsOfFragments, SlowOnesPinNoDeletedSnapshots) {
+  std::vector<DownloadContent> slow;
+  for (int i = 0; i < 4; ++i) {
+    Rounds(1);
+    Snapshot();
+    slow.push_back(*Newest(i % 2 == 0 ? "w" : "another"));
+    ASSERT_TRUE(slow.back().source->Read(0, 1).ok());
+  }
+  const std::vector<Version> kept = OnDisk();
+  EXPECT_LE(kept.size(), 2u);
+  for (DownloadContent& content : slow) {
+    const bool there = std::find(kept.begin(), kept.end(), content.header.version) != kept.end();
+    const absl::Status read = content.source->Read(1, 1).status();
+    EXPECT_EQ(read.code(), there ? absl::StatusCode::kOk : absl::StatusCode::kNotFound) << content.header.version.value;
+  }
 }
 
 TEST_F(DownloadsOfFragments, AfterARestartWhatIsThereGoesOn) {
