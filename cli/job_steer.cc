@@ -104,7 +104,11 @@ int UpdateJob(Session& session, const UpdateOptions& options) {
   for (const std::string& path : update.paths) request.add_update_mask(path);
   *request.mutable_spec() = update.spec;
   request.set_etag(options.etag);
-  return Finish(session, session.api.UpdateJob(request), "updated from the next round on");
+  const auto response = session.api.UpdateJob(request);
+  if (response.ok()) {
+    for (const std::string& note : response->notes()) session.talk << Printable(note) << "\n";
+  }
+  return Finish(session, response, "updated from the next round on");
 }
 
 int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint) {

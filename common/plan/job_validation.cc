@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "common/base/check.h"
 #include "common/base/names.h"
+#include "common/plan/learning_rate.h"
 #include "common/plan/limits.h"
 #include "common/plan/paced_clock.h"
 #include "common/plan/tokenizer_file_name.h"
@@ -405,6 +406,7 @@ void ResolveSchedule(JobSpec& spec, std::vector<std::string>& notes) {
     }
   }
   if (s.kind == ScheduleKind::kWsd) s.decay_steps = DecayStepsOf(s, s.total_steps);
+  if (std::string early = ScheduleEndsEarly(spec); !early.empty()) notes.push_back(std::move(early));
 }
 
 }  // namespace

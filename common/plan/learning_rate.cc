@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/plan/job_validation.h"
 
 namespace atl {
 namespace {
@@ -53,6 +55,17 @@ double LearningRateAt(const InnerOptimizerSpec& inner, uint64_t step) {
 double JoinRamp(uint64_t steps_since_fetch, uint32_t join_warmup_steps) {
   if (steps_since_fetch >= join_warmup_steps) return 1.0;
   return static_cast<double>(steps_since_fetch + 1) / static_cast<double>(join_warmup_steps);
+}
+
+std::string ScheduleEndsEarly(const JobSpec& spec) {
+  const ScheduleSpec& schedule = spec.inner.schedule;
+  const uint64_t planned = PlannedInnerSteps(spec);
+  if (schedule.kind == ScheduleKind::kConstant || schedule.total_steps == 0 || schedule.total_steps >= planned)
+    return "";
+  return absl::StrCat("inner_optimizer.schedule.total_steps ", schedule.total_steps,
+                      ": the learning rate stays at its ", "last value for the ", planned - schedule.total_steps,
+                      " steps from there to the stop rule at step ", planned, "; with ", planned,
+                      " it would fall until the end");
 }
 
 }  // namespace atl

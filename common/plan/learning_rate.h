@@ -3,6 +3,7 @@
 #define ATOLL_COMMON_PLAN_LEARNING_RATE_H_
 
 #include <cstdint>
+#include <string>
 
 #include "common/plan/job_spec.h"
 
@@ -12,6 +13,9 @@ namespace atl {
 // and linear fall to final_ratio x peak at total_steps; WSD stays at the peak, then falls linearly over decay_steps.
 // After total_steps the final value holds. Requires schedule.total_steps >= 1.
 double LearningRateAt(const InnerOptimizerSpec& inner, uint64_t step);
+
+// A line for the user where the schedule of a resolved spec ends before the stop rule; empty: it does not.
+std::string ScheduleEndsEarly(const JobSpec& spec);
 
 // The joiner's ramp: (steps since fetch + 1) / join_warmup_steps, at most 1.
 double JoinRamp(uint64_t steps_since_fetch, uint32_t join_warmup_steps);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/names.h"
+#include "common/plan/learning_rate.h"
 #include "common/plan/limits.h"
 #include "common/plan/shards.h"
 #include "coordinator/core/machine.h"
@@ -180,7 +181,10 @@ void Machine::On(const JobUpdated& e) {
   run->touched = true;
   Retain(*run);  // fewer may be wanted, and a full disk writes no next one
   for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
-  Note(e.job, "updated", absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round"),
+  const std::string early = ScheduleEndsEarly(*run->spec);
+  Note(e.job, "updated",
+       absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round",
+                    early.empty() ? "" : "; ", early),
        {{"revision", absl::StrCat(run->record.spec_revision)}});
   Answer(e.request, absl::OkStatus(), e.job);
 }

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "common/plan/job_validation.h"
+#include "common/plan/learning_rate.h"
 #include "common/plan/limits.h"
 #include "common/plan/model_layout.h"
 #include "common/wire/job_spec_proto.h"
@@ -258,9 +260,11 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         if (!fits.ok()) return answer(fits, {});
         const uint64_t stop_step = PlannedInnerSteps(*spec);
         // Whoever gave no etag wants the change on top of whatever is there: another update in between is merged with.
-        Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, answer](const absl::Status& status,
-                                                                                     v1::UpdateJobResponse response) {
+        const std::string early = ScheduleEndsEarly(*spec);
+        Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, early, answer](
+                                                  const absl::Status& status, v1::UpdateJobResponse response) {
           if (absl::IsAborted(status) && request.etag().empty()) return UpdateWithin(capacity, job, request, answer);
+          if (status.ok() && !early.empty()) response.add_notes(early);
           answer(status, std::move(response));
         };
         AskAndShow(JobUpdated{.job = job,

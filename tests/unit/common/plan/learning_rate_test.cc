@@ -64,6 +64,19 @@ TEST(LearningRate, AWarmUpAsLongAsTheScheduleIsAllowed) {
   EXPECT_NEAR(LearningRateAt(Inner(ScheduleKind::kCosine, 10, 10, 0.1), 11), 0.2, 1e-12);
 }
 
+TEST(LearningRate, AScheduleThatEndsBeforeTheStopRuleIsSaid) {
+  JobSpec spec;
+  spec.stop.inner_steps = 300;
+  spec.inner = Inner(ScheduleKind::kCosine, 10, 100, 0.1);
+  EXPECT_NE(ScheduleEndsEarly(spec).find("stays at its last value for the 200 steps"), std::string::npos)
+      << ScheduleEndsEarly(spec);
+  spec.stop.inner_steps = 100;
+  EXPECT_EQ(ScheduleEndsEarly(spec), "");
+  spec.stop.inner_steps = 300;
+  spec.inner.schedule.kind = ScheduleKind::kConstant;
+  EXPECT_EQ(ScheduleEndsEarly(spec), "") << "it has no end";
+}
+
 TEST(JoinRamp, RisesToOneAndStays) {
   EXPECT_DOUBLE_EQ(JoinRamp(0, 4), 0.25);
   EXPECT_DOUBLE_EQ(JoinRamp(3, 4), 1.0);

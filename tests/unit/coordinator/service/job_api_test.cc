@@ -253,6 +253,20 @@ TEST_F(JobApiTest, TwoUpdatesAtOnceBothCount) {
   EXPECT_EQ(job->labels().size(), 3);
 }
 
+TEST_F(JobApiTest, AnUpdateBeyondTheScheduleIsNoted) {
+  ASSERT_TRUE(Submit(Request("one", 5)).ok());
+  v1::UpdateJobRequest request;
+  request.set_name("jobs/one");
+  request.add_update_mask("stop.inner_steps");
+  request.mutable_spec()->mutable_stop()->set_inner_steps(1'000'000);
+  std::vector<std::string> notes;
+  api_.UpdateJob(request, [&notes](const absl::Status&, const v1::UpdateJobResponse& response) {
+    notes.assign(response.notes().begin(), response.notes().end());
+  });
+  SettleAll();
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("the learning rate stays at its last value")));
+}
+
 TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
   capacity_.disk_free_bytes = 3 * kMiB;
   capacity_.disk_total_bytes = 10 * kMiB;
