@@ -50,6 +50,10 @@ void LedgerFold::Fold(const RoundRecord& r) {
   if (r.reached.fragment.value == 0) job.tokens_committed += r.tokens;
   for (const CommittedContribution& c : r.contributions) {
     job.committed.insert_or_assign(std::pair(r.reached.fragment, c.header.worker), c.header);
+    ClaimTotal& total = job.claims[{c.header.worker, r.reached.fragment}];
+    if (total.incarnation < c.header.incarnation)
+      total = {c.header.worker, c.header.incarnation, r.reached.fragment, 0};
+    if (total.incarnation == c.header.incarnation) total.tokens += c.header.tokens;
   }
   std::erase_if(job.screened, [&](const auto& entry) { return entry.first.first == r.reached.fragment; });
 }
@@ -57,6 +61,7 @@ void LedgerFold::Fold(const RoundRecord& r) {
 void LedgerFold::Fold(const RollbackRecord& r) {
   Job& job = At(r.job);
   job.committed.clear();
+  job.claims.clear();
   job.screened.clear();
   DropUndone(job.evaluations, r.versions);
   for (size_t p = 0; p < job.heads.size(); ++p) job.heads[p] = {r.versions.at(p), Digest{}};
@@ -83,6 +88,10 @@ RecoveredState LedgerFold::State(BootNumber boot) const {
     out.tokens_committed = job.tokens_committed;
     out.round_wall_nanos = job.round_wall_nanos;
     for (const auto& [key, header] : job.committed) out.committed.push_back(header);
+    for (const auto& [key, total] : job.claims) {
+      const auto worker = workers_.find(total.worker);
+      if (worker != workers_.end() && worker->second.incarnation == total.incarnation) out.claims.push_back(total);
+    }
     for (const auto& [key, screened] : job.screened) out.screened.push_back(screened);
     out.evaluations = job.evaluations;
     for (const auto& [step, checkpoint] : job.checkpoints) out.checkpoints.push_back(checkpoint);

@@ -45,11 +45,12 @@ constexpr uint32_t kJobs = 10'000;          // kept in the ledger, ended ones in
 constexpr size_t kMailboxEvents = 100'000;  // the engine's queue; a control stream that speaks when it is full is cut
 constexpr size_t kMailboxOfStream = 1000;   // of one control stream in that queue; beyond that it is cut
 constexpr size_t kLeasesHeld = 1024;        // by one worker at once; further ones are denied until some are used up
-constexpr uint64_t kMostSteps = uint64_t{1} << 24;  // inner steps behind one contribution; more are refused
-constexpr size_t kOutboxMessages = 4096;            // unsent messages to one worker; beyond that its stream is cut
-constexpr size_t kWatchers = 256;                   // job watch streams at once
-constexpr Duration kStreamStall = Seconds(60);      // a watch stream whose reader takes nothing is cut then
-constexpr size_t kCurvePoints = 4096;               // points kept of one curve; then every second one is dropped
+constexpr int64_t kMostLossMicro = 1'000'000'000'000;  // mean loss: a million nats; more, or less than 0, is refused
+constexpr uint64_t kMostSteps = uint64_t{1} << 24;     // inner steps behind one contribution; more are refused
+constexpr size_t kOutboxMessages = 4096;               // unsent messages to one worker; beyond that its stream is cut
+constexpr size_t kWatchers = 256;                      // job watch streams at once
+constexpr Duration kStreamStall = Seconds(60);         // a watch stream whose reader takes nothing is cut then
+constexpr size_t kCurvePoints = 4096;                  // points kept of one curve; then every second one is dropped
 
 // Membership. The relations are asserted by a test: 2 x kHeartbeatInterval < kMembershipTimeout.
 constexpr Duration kHeartbeatInterval = Seconds(2);   // between heartbeats, unless the coordinator is told otherwise

@@ -191,6 +191,14 @@ struct FragmentHead {
   Digest hash;  // zero for version 0 before its snapshot
 };
 
+// Tokens that a worker's newest incarnation has claimed for a fragment in committed contributions.
+struct ClaimTotal {
+  WorkerId worker;
+  Incarnation incarnation;
+  FragmentIndex fragment;
+  uint64_t tokens = 0;
+};
+
 // Everything the ledger and the round log say at start.
 struct RecoveredJob {
   JobRecord job;
@@ -204,6 +212,7 @@ struct RecoveredJob {
       accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
   std::vector<ScreenedRecord> screened;  // what screens refused of them, by fragment, then worker name
   std::vector<ContributionHeader> committed;  // the newest committed of each (fragment, worker), in that order
+  std::vector<ClaimTotal> claims;             // since the newest rollback, by worker, then fragment
   std::vector<EvaluationRecord> evaluations;  // that no rollback has undone, by number
   std::vector<CheckpointRecord> checkpoints;  // by step
 };

@@ -53,6 +53,11 @@ absl::Status CheckNotNegative(int64_t value, const std::string& path) {
   return FieldError(path, absl::StrCat(value, " is negative"));
 }
 
+absl::Status CheckLoss(int64_t micro, const std::string& path) {
+  if (micro >= 0 && micro <= limits::kMostLossMicro) return absl::OkStatus();
+  return FieldError(path, absl::StrCat(micro, " is no loss: 0 to ", limits::kMostLossMicro, " is allowed"));
+}
+
 absl::StatusOr<JobId> JobField(const std::string& id, Emptiness empty, const std::string& path) {
   if (id.empty() && empty == Emptiness::kAllowed) return JobId{};
   if (absl::Status status = CheckId(id, path.c_str()); !status.ok()) return status;

@@ -23,6 +23,8 @@ absl::Status CheckText(const std::string& text, const std::string& path);
 absl::Status CheckCount(uint64_t value, const std::string& path);
 absl::Status CheckSize(size_t size, size_t limit, const std::string& path);
 absl::Status CheckNotNegative(int64_t value, const std::string& path);
+// A mean training loss: 0 to limits::kMostLossMicro.
+absl::Status CheckLoss(int64_t micro, const std::string& path);
 
 enum class Emptiness { kRefused, kAllowed };
 absl::StatusOr<JobId> JobField(const std::string& id, Emptiness empty, const std::string& path);

@@ -198,6 +198,7 @@ absl::StatusOr<UploadHeader> ParseUploadHeader(const std::string& bytes) {
   if (proto.has_contribution()) {
     ContributionUpload out;
     ATOLL_ASSIGN_OR_RETURN(out.header, ContributionHeaderFromProto(proto.contribution(), "contribution"));
+    ATOLL_RETURN_IF_ERROR(CheckLoss(out.header.mean_loss_micro, "contribution.mean_loss_micro"));
     ATOLL_RETURN_IF_ERROR(CheckCount(proto.contribution().boot(), "contribution.boot"));
     out.boot.value = proto.contribution().boot();
     return UploadHeader(std::move(out));

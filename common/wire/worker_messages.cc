@@ -190,6 +190,7 @@ absl::StatusOr<WorkerMessage> Read(const v1::Heartbeat& in) {
   out.tokens_total = in.tokens_total();
   ATOLL_RETURN_IF_ERROR(CheckNotNegative(in.step_ns(), "heartbeat.step_ns"));
   out.step_ns = in.step_ns();
+  ATOLL_RETURN_IF_ERROR(CheckLoss(in.loss_micro(), "heartbeat.loss_micro"));
   out.loss_micro = in.loss_micro();
   ATOLL_RETURN_IF_ERROR(CheckSize(in.period_steps(), kLongestPeriodSteps, "heartbeat.period_steps"));
   out.period_steps = in.period_steps();

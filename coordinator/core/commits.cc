@@ -72,14 +72,16 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.past_finished = false;
   round.expected.clear();
   round.dropped.clear();
+  std::set<WorkerId> passed_over;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: whoever does it is waited for in no round.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
     const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
-    if (trains && waited_for) round.expected.insert(id);
+    if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : round.expected).insert(id);
     round.past_finished = round.past_finished || (trains && run.used_up.contains(id));
   }
+  if (round.expected.size() < LeastExpected(run)) round.expected.merge(passed_over);  // the others do not suffice
   round.deadline = now_ + DeadlineOf(run);
 }
 
@@ -155,9 +157,9 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   if (!as_it_should || !round.wait_told) {
     const std::string late =
         absl::StrCat(name, ": ", ReasonOf(round, RuleOf(run, fragment), now_),
-                     verdict.nobody ? WhoMayCome(run, round) : "", "; next report in ", SecondsOf(extension));
+                     verdict.nobody ? WhoMayCome(run, fragment) : "", "; next report in ", SecondsOf(extension));
     Note(run.id(), as_it_should ? "round waits" : "round overdue",
-         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, round)) : late,
+         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, fragment)) : late,
          {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
   }
   round.wait_told = round.wait_told || as_it_should;
@@ -275,16 +277,20 @@ void Machine::On(const RoundAggregated& e) {
                 "I1: only accepted contributions are committed");
     c.header = it->second.header;
     record.tokens += c.header.tokens;
+    const uint64_t consumed = run->pool.record().consumed;
     for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
+    run->claims.Commit(c.header, run->pool.record().consumed - consumed);
     if (first) run->participants.insert(c.header.worker);
     if (round.past_finished) ++tails[c.header.worker];
     run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
   }
+  const bool enough = ArrivedOf(round) >= LeastWorkers(*run);
   run->spreads.push_back(SpreadOf(round));
   if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
   round.version = e.reached.version;
   round.hash = record.hash;
   run->ForgetOlder(e.reached.fragment, [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; });
+  NoteWhoTookPart(*run, e.reached.fragment, enough);
   round.accepted.clear();
   round.screened.clear();
   run->clock_floor = record.clock_step;
@@ -308,6 +314,7 @@ void Machine::Publish(Run& run, const RoundRecord& record) {
     update.digests.push_back(c.header.digest);
   }
   SendToJob(run, update);
+  run.published[record.reached.fragment.value] = std::move(update);
   out_.notes.push_back(RoundCommittedNote(record));
 }
 

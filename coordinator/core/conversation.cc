@@ -94,9 +94,7 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     samples = 0;
     *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
   }
-  const uint64_t period = Times(run.inner_steps(), per_step);
-  const uint64_t dropped = run.DroppedRunning(member.record.worker);
-  const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1 + dropped, period);
+  const uint64_t limit = run.LeaseLimit(member.record.worker);
   if (samples > 0 && run.pool.HeldBy(member.record.worker).size() >= limits::kLeasesHeld) {
     *why_not = absl::StrCat("the worker holds ", limits::kLeasesHeld, " leases; use some of them up first");
     return false;
@@ -142,6 +140,12 @@ void Machine::Hear(Member& member, const Ready& message) {
   // It may not have heard of the end when it said so: the step is where it stood, and it holds what it held.
   const bool answers = member.unanswered > 0;
   if (answers) --member.unanswered;
+  // It was told of newer versions when it was not there, or took a snapshot for the newest version: whatever it
+  // contributes to those left behind would be late.
+  for (const FragmentVersion& at : message.applied) {
+    if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version)
+      SendTo(member, run->NewestUpdate(at.fragment));
+  }
   member.stage = Stage::kTraining;
   member.heartbeat.activity = WorkerActivity::kTraining;
   if (run->record.state == JobState::kClosing) {
@@ -270,8 +274,15 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
     const Member* member = fleet_.Find(entry.first);
     return entry.second.for_all && member != nullptr && !member->lost;
   });
-  if (able > 0 && hopeless <= able) return;
   const size_t failed = run.failures.size();
+  // The model is broken, and who is left is the one whose contributions stood out.
+  const Member* suspect = fleet_.Find(run.remarks.Suspect());
+  const bool left = suspect != nullptr && suspect->record.job == run.id() && !suspect->lost && able == 1;
+  if (SpeaksOfNonFinite(reason) && left) {
+    return BreakOff(run, absl::StrCat(failed, failed == 1 ? " worker" : " workers", " met losses that are not finite; ",
+                                      run.remarks.Line(), "; the last said: ", reason));
+  }
+  if (able > 0 && hopeless <= able) return;
   if (able > 0) {
     BreakOff(run, absl::StrCat(hopeless, " of ", hopeless + able,
                                " workers say that none can go on; the last said: ", reason));

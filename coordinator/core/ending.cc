@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/starved.h"
 #include "coordinator/core/used_up.h"
 
 namespace atl {
@@ -139,11 +140,17 @@ void Machine::AdvanceClosing(Run& run) {
     run.ending = Ending::kCheckpoint;
   }
   if (const CheckpointRecord* const last = run.CheckpointOf(run.Versions())) {
-    if (last->complete) {
-      End(run, run.record.draining ? JobState::kCancelled : JobState::kSucceeded,
-          run.record.draining ? "drained; what its workers had trained is merged" : "");
+    if (!last->complete) return;
+    const std::string starved = StarvedLine(run, fleet_);
+    const JobState state = run.record.draining ? JobState::kCancelled
+                           : starved.empty()   ? JobState::kSucceeded
+                                               : JobState::kFailed;
+    std::string reason = run.record.draining ? "drained; what its workers had trained is merged" : "";
+    if (!starved.empty()) {
+      reason = absl::StrCat(reason, reason.empty() ? "" : "; ", starved,
+                            "; all that was committed is in its last checkpoint");
     }
-    return;
+    return End(run, state, reason);
   }
   const uint64_t after = run.checkpoints.empty() ? 0 : run.checkpoints.rbegin()->first + 1;
   WriteCheckpointNow(run, std::max(ClockOf(run), after));

@@ -11,6 +11,15 @@ namespace {
 constexpr uint32_t kEvaluationTries = 5;           // then it is left out and the job goes on
 constexpr Duration kEvaluationRetry = Seconds(5);  // of the same worker, for causes that pass; doubled each time
 
+uint64_t SamplesToEvaluate(const Run& run) {
+  return std::min(EvaluationSamples(*run.spec), run.record.held_out_samples);
+}
+
+bool SameResult(const EvaluationDone& a, const EvaluationDone& b) {
+  return a.nll_micro_nats == b.nll_micro_nats && a.tokens == b.tokens && a.text_bytes == b.text_bytes &&
+         a.tasks == b.tasks;
+}
+
 // For the evaluation that the run has.
 Duration AllowanceOf(const Run& run, const Member& member) {
   return EvaluationAllowance(*run.spec, run.evaluation->score_tasks,
@@ -21,7 +30,18 @@ Duration AllowanceOf(const Run& run, const Member& member) {
 
 void Machine::Hear(Member& member, const EvaluationDone& message) {
   Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id() || !run->evaluation || message.evaluation != run->evaluation->number ||
+  if (run == nullptr || message.job != run->id()) return;
+  if (run->made && run->made->by == member.record.worker && run->made->done.evaluation == message.evaluation) {
+    if (message.failure.empty() && !SameResult(message, run->made->done) && !run->made->contradicted) {
+      run->made->contradicted = true;
+      Note(run->id(), "evaluation contradicted",
+           absl::StrCat("worker ", member.record.worker.value, " says another result of evaluation ",
+                        message.evaluation, " than before; the first stands"),
+           {{"worker", member.record.worker.value}});
+    }
+    return;
+  }
+  if (!run->evaluation || message.evaluation != run->evaluation->number ||
       !run->evaluation->asked.contains(member.record.worker)) {
     return;
   }
@@ -35,6 +55,11 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
       run->evaluation->failure = "its answer lacks the scores of evaluation.tasks; is that worker of an older version?";
     return;
   }
+  if (std::string why = WhyImpossible(*run->spec, SamplesToEvaluate(*run), message); !why.empty()) {
+    if (run->evaluation->holder == member.record.worker) run->evaluation->failure = std::move(why);
+    return;
+  }
+  run->made = MadeEvaluation{member.record.worker, message};
   EvaluationRecord record;
   record.job = run->id();
   record.evaluation = message.evaluation;
@@ -171,8 +196,7 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
 }
 
 void Machine::SendEvaluation(const Member& member, const Run& run) {
-  SendTo(member, EvaluationAssigned{run.id(), run.evaluation->number, run.evaluation->versions,
-                                    std::min(EvaluationSamples(*run.spec), run.record.held_out_samples),
+  SendTo(member, EvaluationAssigned{run.id(), run.evaluation->number, run.evaluation->versions, SamplesToEvaluate(run),
                                     run.evaluation->score_tasks});
 }
 

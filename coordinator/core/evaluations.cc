@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
 #include "common/plan/slow_step.h"
 #include "coordinator/core/rounds.h"
 
@@ -44,6 +46,18 @@ bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& score
                     [](const TaskScore& score, const EvaluationTaskSpec& task) {
                       return score.name == task.name && score.examples == task.examples;
                     });
+}
+
+std::string WhyImpossible(const JobSpec& spec, uint64_t samples, const EvaluationDone& done) {
+  const uint64_t most = samples * spec.data.sequence_length;
+  if (done.tokens == 0 || done.tokens > most)
+    return absl::StrCat("its answer is of ", done.tokens, " tokens, and it was given ", most);
+  const auto nll = static_cast<uint64_t>(std::max<int64_t>(0, done.nll_micro_nats));
+  if (done.nll_micro_nats < 0 || nll / done.tokens > static_cast<uint64_t>(limits::kMostLossMicro))
+    return absl::StrCat("its answer is ", done.nll_micro_nats, " millionths of a nat for ", done.tokens, " tokens");
+  if (done.text_bytes / done.tokens > limits::kTextBytes)
+    return absl::StrCat("its answer is of ", done.text_bytes, " bytes of text in ", done.tokens, " tokens");
+  return "";
 }
 
 uint64_t EvaluationSamples(const JobSpec& spec) {

@@ -4,6 +4,7 @@
 #define ATOLL_COORDINATOR_CORE_EVALUATIONS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/base/time.h"
@@ -26,6 +27,9 @@ bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>
 
 // One score for each task, in order, of as many examples as the job has.
 bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores);
+
+// Why the figures cannot be those of an evaluation of so many held-out samples; empty: they may be.
+std::string WhyImpossible(const JobSpec& spec, uint64_t samples, const EvaluationDone& done);
 
 // Held-out samples of one evaluation, at least 1.
 uint64_t EvaluationSamples(const JobSpec& spec);

@@ -59,6 +59,9 @@ void Machine::Recover(RecoveredJob job, Instant now) {
       run.committed.at(header.target.fragment.value).insert_or_assign(worker, std::move(header));
     }
   }
+  const uint64_t periods = uint64_t{run.spec->sync.max_unsynced_periods} + run.spec->sync.max_missed + 2;
+  if (!HasEnded(run.record.state)) run.claims.Recover(job.claims, run.PeriodSamples(periods));
+  run.progress.Recover(run.Versions(), run.PeriodsSinceRounds());
   run.clock_floor = job.clock_step;
   run.rounds_committed = job.rounds_committed;
   run.tokens_committed = job.tokens_committed;

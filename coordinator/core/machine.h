@@ -117,6 +117,8 @@ class Machine {
   // The deadlines of the open rounds begin now; with a worker, only of those that wait for nobody but it.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
+  uint32_t LeastExpected(const Run& run) const;  // workers that no round can do without; starved.cc, as the next one
+  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the round that is committed
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
@@ -176,8 +178,7 @@ class Machine {
   std::string RoomLine(const Run& run) const;
 
   // ---- stopping.cc
-  // The reason of a job that could not go on begins so, which tells it from one that a person paused.
-  static constexpr char kStopped[] = "stopped: ";
+  static constexpr char kStopped[] = "stopped: ";   // begins the reason of a job that no person has paused
   void Hold(Run& run, const std::string& reason);   // PAUSED with the reason; workers are free
   void BreakOff(Run& run, const std::string& why);  // FAILED where nothing is lost by it, else PAUSED with the reason
   void Unload(Run& run);                            // memory is given up; the next Load begins from what is durable
@@ -209,9 +210,8 @@ class Machine {
   uint32_t Training(const Run& run) const;
 
   // ---- small tools
-  // A heartbeat, not while its worker fetches or any member's time has come: all but it and its job is at rest.
-  bool IsCalm(const Event& event);
-  Instant MembersWake() const;  // when something about a member is due by itself
+  bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: all but its job is at rest
+  Instant MembersWake() const;      // when something about a member is due by itself
   Run* Find(const JobId& job);
   const Run* Find(const JobId& job) const;
   Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record.job) : nullptr; }
@@ -227,8 +227,8 @@ class Machine {
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
   std::string WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const;
-  std::string WhoMayCome(const Run& run, const Round& round) const;  // not expected in it, and may contribute
-  bool WaitsAsItShould(const Run& run, const Round& round) const;    // told: who is missing evaluates or fetches
+  std::string WhoMayCome(const Run& run, FragmentIndex fragment) const;  // not expected in it, and may contribute
+  bool WaitsAsItShould(const Run& run, const Round& round) const;        // told: who is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;

@@ -36,9 +36,9 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
                    true};
   }
   if (!member->record.quarantine.empty()) return Refused{QuarantineLine(member->record), true};
-  const bool same = hello.start_nonce == member->record.start_nonce ||
-                    (hello.incarnation.value != 0 && hello.incarnation == member->record.incarnation);
-  if (member->connection && !same) {
+  // The nonce alone tells a process from another one: incarnations are no secret. A process that was started again
+  // comes in once the connection of its predecessor is closed, or was silent for the membership timeout.
+  if (member->connection && hello.start_nonce != member->record.start_nonce) {
     return Refused{
         absl::StrCat("a worker named ", hello.worker.value, " is connected from another process; give this one ",
                      "another name, or stop the other and wait ", SecondsOf(options_.membership_timeout)),
@@ -234,6 +234,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
       round.expected.erase(id);
       if (!round.closing) round.dropped.erase(id);
     }
+    run->misses.Forget(id);
     if (run->evaluation && run->evaluation->holder == id) {
       if (member.lost)
         TakeEvaluation(*run, false);

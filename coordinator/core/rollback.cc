@@ -79,8 +79,12 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
     run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
     run.committed[p].clear();
     run.tails[p].clear();
+    run.published[p] = {};
     OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
   }
+  run.claims.Clear();
+  run.remarks.Clear();
+  run.progress.Recover(run.Versions(), run.PeriodsSinceRounds());
   run.log_damage.clear();  // of rounds that are given up
   SettleRevoked(run);
   run.pool.RollBack(checkpoint.pool_frontier);
@@ -89,6 +93,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.replicas = {};  // of versions that are given up
   run.not_evaluated.clear();
   run.evaluation.reset();
+  run.made.reset();
   DropUndone(run.evaluations, checkpoint.versions);
   if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
   run.no_room.clear();

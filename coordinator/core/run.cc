@@ -16,6 +16,11 @@ std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
   return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
 }
 
+uint64_t Times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 // Every cursor of contributions that are accepted or being flushed.
 template <typename F>
 void LookAtAccepted(const Run& run, const F& look) {
@@ -38,9 +43,13 @@ Run::Run(JobRecord job, PoolRecord pool_record)
       layout(LayoutDigest(*spec)),
       pool(std::move(pool_record), record.dataset_samples),
       shards(spec->data.pin_shards ? spec->data.corpora.size() : 0),
+      claims(spec->data.sequence_length),
       rounds(record.fragments),
       committed(record.fragments),
-      tails(record.fragments) {}
+      published(record.fragments),
+      tails(record.fragments),
+      misses(record.fragments),
+      progress(record.fragments) {}
 
 VersionVector Run::Versions() const {
   VersionVector versions;
@@ -80,6 +89,8 @@ void Run::Forget(const WorkerId& worker) {
   failures.erase(worker);
   strikes.Forget(worker);
   shards.Forget(worker);
+  claims.Forget(worker);
+  misses.Forget(worker);
 }
 
 void Run::ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known) {
@@ -109,6 +120,67 @@ std::map<LeaseId, uint64_t> Run::AcceptedCursors() const {
   std::map<LeaseId, uint64_t> newest;
   LookAtAccepted(*this, [&](const LeaseCursor& c) { newest[c.lease] = std::max(newest[c.lease], c.cursor); });
   return newest;
+}
+
+UpdatePublished Run::NewestUpdate(FragmentIndex fragment) const {
+  const Round& round = rounds[fragment.value];
+  const UpdatePublished& newest = published[fragment.value];
+  if (newest.reached.version == round.version && newest.hash == round.hash) return newest;
+  UpdatePublished update{.job = id(), .reached = {fragment, round.version}, .hash = round.hash};
+  for (const auto& [worker, header] : committed[fragment.value]) {
+    if (header.target.version.value + 1 != round.version.value) continue;
+    update.contributors.push_back(worker);
+    update.digests.push_back(header.digest);
+  }
+  return update;
+}
+
+std::vector<uint64_t> Run::PeriodsSinceRounds() const {
+  std::vector<uint64_t> newest;
+  for (const auto& of_fragment : committed) {
+    uint64_t step = 0;
+    for (const auto& [id, header] : of_fragment) step = std::max(step, header.send_step);
+    newest.push_back(step);
+  }
+  const uint64_t front = newest.empty() ? 0 : *std::max_element(newest.begin(), newest.end());
+  for (uint64_t& step : newest) step = (front - step) / std::max(1u, inner_steps());
+  return newest;
+}
+
+uint64_t Run::PeriodSamples(uint64_t periods) const {
+  return Times(periods, Times(inner_steps(), spec->batch.sequences_per_step));
+}
+
+Coverage Run::CoverageOf(const ContributionHeader& header) const {
+  // What a worker can have trained since its newest committed contribution, and lost of the fragment.
+  Coverage coverage{.allowance = LeaseLimit(header.worker)};
+  std::map<LeaseId, uint64_t> accepted, with;
+  const auto look = [&](const ContributionHeader& h) {
+    if (h.worker != header.worker || h.incarnation != header.incarnation) return;
+    for (const LeaseCursor& c : h.cursors) accepted[c.lease] = std::max(accepted[c.lease], c.cursor);
+    if (h.target.fragment == header.target.fragment) return;
+    const uint64_t before = claims.ClaimedFor(h.worker, h.incarnation, h.target.fragment);
+    coverage.claimed = std::max(coverage.claimed, before + h.tokens);
+  };
+  for (const Round& round : rounds) {
+    const auto it = round.accepted.find(header.worker);
+    if (it != round.accepted.end()) look(it->second.header);
+  }
+  for (const auto& [id, upload] : uploads) {
+    if (upload.flushing) look(upload.header);
+  }
+  with = accepted;
+  for (const LeaseCursor& c : header.cursors) with[c.lease] = std::max(with[c.lease], c.cursor);
+  for (const auto& [id, cursor] : with) {
+    const LeaseRecord* lease = pool.Find(id);
+    if (lease == nullptr || lease->worker != header.worker) continue;
+    const auto beyond = [lease](uint64_t at) {
+      return std::clamp(at, lease->consumed_to, lease->range.end) - lease->consumed_to;
+    };
+    coverage.before += beyond(accepted.contains(id) ? accepted.at(id) : 0);
+    coverage.after += beyond(cursor);
+  }
+  return coverage;
 }
 
 uint64_t Run::DroppedRunning(const WorkerId& worker) const {

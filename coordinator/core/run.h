@@ -19,8 +19,10 @@
 
 #include "common/base/hash.h"
 #include "coordinator/core/admission.h"
+#include "coordinator/core/claims.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/participation.h"
 #include "coordinator/core/replica_reports.h"
 #include "coordinator/core/rounds.h"
 #include "coordinator/core/screens.h"
@@ -54,6 +56,13 @@ struct PendingEvaluation {
   Instant retry_at{};
 };
 
+// The newest evaluation that was recorded since the start, and the worker that made it.
+struct MadeEvaluation {
+  WorkerId by;
+  EvaluationDone done;
+  bool contradicted = false;  // by another result of the same worker
+};
+
 // Why a worker takes no part any more.
 struct GivenUp {
   std::string why;
@@ -70,22 +79,28 @@ struct Run {
   Digest layout;  // of the model layout, which no update changes
   LeasePool pool;
   ShardBook shards;
+  ClaimsBook claims;
   std::vector<Round> rounds;                                      // by fragment
   std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: each worker's newest
+  std::vector<UpdatePublished> published;                         // by fragment: the newest since the start
   std::map<UploadId, Upload> uploads;
   std::set<WorkerId> participants;  // of the newest committed round of fragment 0
   // By fragment: rounds past_finished that each has been merged in since one was not, or since the end began. A worker
   // that goes on behind all others decides them alone: no more than an honest one needs. Forgotten at a restart.
   std::vector<std::map<WorkerId, uint32_t>> tails;
-  std::set<WorkerId> used_up;                              // have nothing left to train, nor will have (used_up.h)
-  std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
-  std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
-  StrikeBook strikes;                                      // forgotten at a restart
+  std::set<WorkerId> used_up;            // have nothing left to train, nor will have (used_up.h)
+  std::vector<Duration> spreads;         // of the last rounds, at most kSpreads
+  std::map<WorkerId, GivenUp> failures;  // workers that could not go on
+  StrikeBook strikes;                    // forgotten at a restart
+  MissBook misses;                       // likewise
+  RemarkBook remarks;                    // likewise
+  FragmentProgress progress;
   ReplicaReports replicas;                                 // likewise
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
   std::vector<EvaluationRecord> evaluations;               // that no rollback has undone, by number
   std::map<uint64_t, CheckpointRecord> checkpoints;        // by step
   std::optional<PendingEvaluation> evaluation;
+  std::optional<MadeEvaluation> made;
   VersionVector not_evaluated;  // no worker finished an evaluation of these
   std::optional<RequestId> rollback_request;
   std::optional<uint64_t> rollback_check;  // step of the checkpoint that is being read before the rollback
@@ -136,6 +151,27 @@ struct Run {
   uint64_t AcceptedCursor(LeaseId lease) const;
   // Likewise of every lease that is in one, where what was accepted can be read.
   std::map<LeaseId, uint64_t> AcceptedCursors() const;
+  // What is said of the fragment's newest version, which is not 0: without size and clock where that was committed
+  // before the start.
+  UpdatePublished NewestUpdate(FragmentIndex fragment) const;
+  // By fragment, since its newest committed contribution, as send steps say.
+  std::vector<uint64_t> PeriodsSinceRounds() const;
+  // Samples that a worker trains on in so many periods.
+  uint64_t PeriodSamples(uint64_t periods) const;
+  // Samples that may be leased to the worker and in no committed contribution.
+  uint64_t LeaseLimit(const WorkerId& worker) const {
+    return PeriodSamples(uint64_t{spec->sync.max_unsynced_periods} + 1 + DroppedRunning(worker));
+  }
+  // What the worker's accepted contributions cover beyond what is committed, and what they and `header` do.
+  Coverage CoverageOf(const ContributionHeader& header) const;
+  // It missed so many rounds of the fragment running that none waits for it until it contributes again.
+  bool PassesOver(FragmentIndex fragment, const WorkerId& worker) const {
+    return misses.Running(fragment, worker) >= spec->sync.max_missed;
+  }
+  // Others have had more rounds since its newest than a worker may miss.
+  bool IsStarved(FragmentIndex fragment, uint64_t front) const {
+    return progress.Behind(fragment, front) > spec->sync.max_missed;
+  }
   // So many of its contributions to a fragment are merged in rounds past_finished: what it may hold, twice over.
   uint64_t TailLimit(const WorkerId& worker) const {
     return 2 * (uint64_t{spec->sync.max_unsynced_periods} + 1 + DroppedRunning(worker)) + 2;

@@ -54,6 +54,8 @@ void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<Sc
   std::set<WorkerId> clipped;
   for (const ScreenRemark& remark : remarks) {
     if (remark.clipped) clipped.insert(remark.worker);
+    const FragmentVersion target{fragment, Version{record.reached.version.value - 1}};
+    run.remarks.Add({remark.worker, target, remark.text});
     Note(run.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
          absl::StrCat("contribution of worker ", remark.worker.value,
                       remark.clipped ? " clipped: " : " stands out: ", remark.text),

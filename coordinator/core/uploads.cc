@@ -1,5 +1,6 @@
 // Contributions on their way in: who may offer what, and when it counts.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/boot_lines.h"
@@ -153,11 +154,17 @@ absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& hea
     return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.tokens, " tokens of ", header.steps,
                                                    " inner steps; a step of this job has ", step_tokens));
   }
-  return CheckCursors(run, header);
+  ATOLL_RETURN_IF_ERROR(CheckCursors(run, header));
+  return run.claims.Check(header, run.CoverageOf(header));
 }
 
 absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& header) {
   const Member& member = *fleet_.Find(header.worker);
+  std::set<LeaseId> named;
+  for (const LeaseCursor& c : header.cursors) {
+    if (!named.insert(c.lease).second)
+      return absl::InvalidArgumentError(absl::StrCat("lease ", c.lease.value, " is named twice"));
+  }
   std::vector<LeaseId> taken_back;
   for (const LeaseCursor& c : header.cursors) {
     const LeaseRecord* lease = run.pool.Find(c.lease);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/starved.h"
 #include "coordinator/core/used_up.h"
 
 namespace atl {
@@ -198,19 +199,23 @@ std::string Machine::FailureOf(const WorkerId& worker) const {
   return "";
 }
 
-std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
+std::string Machine::WhoMayCome(const Run& run, FragmentIndex fragment) const {
+  const Round& round = run.rounds[fragment.value];
   std::string line;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    const uint32_t missed = run.misses.Running(fragment, id);
+    const bool passed_over = run.PassesOver(fragment, id);
     const bool sends = std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& upload) {
       const ContributionHeader& header = upload.second.header;
-      return header.worker == id && &run.rounds[header.target.fragment.value] == &round;
+      return header.worker == id && header.target.fragment == fragment;
     });
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
                     sends                              ? " is sending its contribution"
                     : evaluates                        ? " makes an evaluation first"
+                    : passed_over                      ? absl::StrCat(" has missed ", missed, " rounds running")
                     : member.stage == Stage::kTraining ? " takes part from its next send step"
                                                        : " is fetching the job",
                     member.stage == Stage::kFetching && member.fetch_reports > 0
@@ -249,7 +254,7 @@ std::string Machine::WaitingFor(const Run& run, FragmentIndex fragment, Instant 
   }
   if (!who.empty()) who += ")";
   return absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", ReasonOf(round, rule, now_),
-                      verdict.nobody ? WhoMayCome(run, round) : who,
+                      verdict.nobody ? WhoMayCome(run, fragment) : who,
                       verdict.wake != round.deadline || verdict.wake <= now_
                           ? ""
                           : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));
@@ -296,6 +301,8 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     round = absl::StrCat("all samples of the dataset are leased or used",
                          HoldersLine(run, fleet_, options_.heartbeat_interval, now), round.empty() ? "" : "; ", round);
   }
+  if (const std::string starved = StarvedLine(run, fleet_); !starved.empty())
+    round = absl::StrCat(starved, round.empty() ? "" : "; ", round);
   const std::string link = LinkLine(run);
   if (!link.empty()) round = absl::StrCat(link, round.empty() ? "" : "; ", round);
   if (run.failures.empty()) return round;

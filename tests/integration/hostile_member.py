@@ -308,8 +308,9 @@ class HostileMember(threading.Thread):
     def header(self, member, fragment, content, /, **changed):
         """A contribution's header as an honest worker writes it, but for what is changed."""
         lease, begin, end = member.lease or (ABSENT_LEASE, 0, 0)
+        samples = min(40, end - begin)  # of 32 tokens, one a step: no more than its cursor covers
         given = {"job": JOB, "incarnation": member.incarnation, "fragment": fragment, "version": member.versions.get(fragment, 0), "digest": digest(content),
-                 "bytes": len(content), "codec": MXFP4, "tokens": 1280, "steps": 40, "lease": lease, "cursor": begin, "boot": member.boot} | changed
+                 "bytes": len(content), "codec": MXFP4, "tokens": 32 * samples, "steps": samples, "lease": lease, "cursor": begin + samples, "boot": member.boot} | changed
         return [(1, given["job"]), (2, self.name), (3, given["incarnation"]), (4, [(1, given["fragment"]), (2, given["version"])]), (5, given["digest"]),
                 (6, given["bytes"]), (7, given["codec"]), (8, given["tokens"]), (9, given["steps"]), (10, member.clock), (11, 1_000_000),
                 (12, [(1, given["lease"]), (2, given["cursor"])]), (13, given["boot"])]
@@ -349,6 +350,8 @@ class HostileMember(threading.Thread):
             ("contribution of 4 TiB", {"bytes": 1 << 42}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
             ("contribution of no tokens", {"tokens": 0}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
             ("contribution of more tokens than can be", {"tokens": 1 << 63}, (INVALID_ARGUMENT,)),
+            ("contribution of more samples than its cursor covers", {"tokens": 32 * 10_000, "steps": 10_000}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution of more steps than its cursor covers", {"steps": 1 << 20}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
             ("contribution under no lease", {"lease": ABSENT_LEASE}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
             ("contribution under another's lease", {"lease": 1, "cursor": 1}, (FAILED_PRECONDITION,)),
             ("contribution beyond its lease", {"cursor": end + 1}, (INVALID_ARGUMENT, FAILED_PRECONDITION))])

@@ -81,6 +81,7 @@ Lines Story::Take(const Effects& effects) {
   core_->CheckInvariants();
   ledger_.Apply(effects.records);
   for (const LedgerRecord& record : effects.records) {
+    claims_.Hear(record);
     if (const auto* round = std::get_if<RoundRecord>(&record)) {
       std::erase_if(accepted_, [&](const ContributionHeader& h) {
         return h.job == round->job && h.target.fragment == round->reached.fragment &&
@@ -228,10 +229,10 @@ ContributionHeader Story::Header(const Words& w) {
   h.digest = {0, w.Number("digest", 100 + h.target.version.value)};
   h.encoded_bytes = 400;
   h.codec = w.Has("codec") ? static_cast<CodecKind>(w.Number("codec", 0)) : CodecKind::kFp32;
-  h.steps = w.Number("steps", 100);
+  if (w.Has("cursors")) h.cursors = Cursors(w.values.at("cursors"));
+  h.steps = w.Number("steps", std::max<uint64_t>(1, claims_.Samples(h)));
   h.tokens = w.Number("tokens", 10 * h.steps);  // as many as they have
   h.send_step = w.Number("step", 0);
-  if (w.Has("cursors")) h.cursors = Cursors(w.values.at("cursors"));
   return h;
 }
 
@@ -243,6 +244,7 @@ Lines Story::Offer(const Words& w, bool whole) {
   if (!whole || std::find(lines.begin(), lines.end(), granted) == lines.end()) return lines;
   Append(lines, Step(UploadFinished{upload}));
   accepted_.push_back(uploads_[upload]);
+  claims_.Accepted(uploads_[upload]);
   Append(lines, Step(ContributionDurable{upload}));
   return lines;
 }
@@ -296,10 +298,12 @@ Lines Story::TaskDone(const Words& w) {
   if (verb == "broken-upload") return Step(UploadBroken{std::stoull(w.At(1))});
   if (verb == "durable") {
     accepted_.push_back(uploads_.at(std::stoull(w.At(1))));
+    claims_.Accepted(accepted_.back());
     return Step(ContributionDurable{std::stoull(w.At(1))});
   }
   if (verb != "aggregated" && verb != "screened") return {"?"};
   const auto fragment = static_cast<uint32_t>(std::stoul(w.At(2)));
+  if (!closing_.contains({job, fragment})) return {"no round of the fragment is closing"};
   const CloseRound task = closing_.at({job, fragment});
   if (verb == "screened") {
     const bool far = w.Number("far", 0) != 0;
@@ -327,7 +331,10 @@ Lines Story::Say(const Words& w) {
   WorkerMessage message;
   const JobId job = w.Has("job") ? JobId{w.values.at("job")} : jobs_[name];
   if (verb == "ready") {
-    message = Ready{job, w.Number("step", 0), {}};
+    Ready ready{job, w.Number("step", 0), {}};
+    for (const std::string& at : Split(w.Has("applied") ? w.values.at("applied") : "", ','))
+      ready.applied.push_back(Target(at));
+    message = std::move(ready);
   } else if (verb == "heartbeat") {
     Heartbeat h;
     h.sequence = ++heartbeats_;
@@ -347,7 +354,8 @@ Lines Story::Say(const Words& w) {
   } else if (verb == "lease") {
     message = LeaseRequest{job, w.Number("request", 1), w.Number("samples", 100)};
   } else if (verb == "evaluated") {
-    EvaluationDone done{job, std::stoull(w.At(2)), 5'000'000, 10, 30};
+    EvaluationDone done{job, std::stoull(w.At(2)), static_cast<int64_t>(w.Number("nll", 5'000'000)),
+                        w.Number("tokens", 10), 30};
     if (w.Number("scored", 0) != 0) done.tasks = {{"t", 20, 5, {}}};
     message = done;
   } else if (verb == "evaluation-failed") {

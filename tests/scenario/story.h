@@ -8,11 +8,11 @@
 //   | screened JOB FRAGMENT WORKER WHY... [far=1] | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... |
 //   checkpoint-delayed JOB STEP WHY... | checked JOB STEP [WHY...] connect WORKER [nonce= incarnation= job=
 //   leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER |
-//   ready WORKER step= | applied|deviant WORKER FRAGMENT/VERSION | heartbeat WORKER step= step_ms= up= down= waiting=1
-//   evaluating=1 | lease WORKER request= samples= | drop WORKER FRAGMENT/VERSION step= | offer|contribute WORKER
-//   FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U |
-//   broken-upload U evaluated WORKER NUMBER [scored=1] | evaluation-failed WORKER NUMBER WHY... | return WORKER
-//   ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
+//   ready WORKER step= [applied=FRAGMENT/VERSION,...] | applied|deviant WORKER FRAGMENT/VERSION | heartbeat WORKER
+//   step= step_ms= up= down= waiting=1 evaluating=1 | lease WORKER request= samples= | drop WORKER FRAGMENT/VERSION
+//   step= | offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] |
+//   finish U | durable U | broken-upload U evaluated WORKER NUMBER [scored=1 nll= tokens=] | evaluation-failed WORKER
+//   NUMBER WHY... | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
 //   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP | drain|cordon|evict|readmit WORKER |
 //   disk low|free advance 1500ms [alive=a,b] | stalled 91s | restart [boot=] | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
@@ -26,6 +26,7 @@
 
 #include "common/plan/ledger_fold.h"
 #include "coordinator/core/core.h"
+#include "tests/unit/coordinator/core/honest_claims.h"
 
 namespace atl {
 
@@ -73,6 +74,7 @@ class Story {
   std::map<std::string, JobId> jobs_;  // newest assignment of each worker
   std::map<UploadId, ContributionHeader> uploads_;
   std::vector<ContributionHeader> accepted_;  // durable trailers
+  HonestClaims claims_;
   std::map<std::pair<JobId, uint32_t>, CloseRound> closing_;
   uint64_t next_connection_ = 1, next_upload_ = 1, next_request_ = 1, heartbeats_ = 0;
 };

@@ -330,6 +330,12 @@ void Laws::CheckMoves(const Core& core, Instant now) {
   }
 }
 
+void Laws::NotBelieved(const ContributionHeader& header, const absl::Status& why) {
+  Break(absl::StrCat("a contribution of worker ", header.worker.value, " to version ", header.target.version.value,
+                     " of fragment ", header.target.fragment.value, " of job ", header.job.value,
+                     " is refused for what it says: ", std::string(why.message())));
+}
+
 void Laws::Acknowledged(const ContributionHeader& header) {
   acknowledged_[{header.job, header.target, header.worker}] = {EpochOf(header.job, header.target.fragment), header};
   CheckTakenIn(header);

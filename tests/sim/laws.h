@@ -51,6 +51,8 @@ class Laws {
   void Keep(std::shared_ptr<void> something) { kept_.push_back(std::move(something)); }
   // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
   void Failed(const WorkerId& worker, const JobFailure& failure);
+  // A worker's contribution is refused for what it says: all of them say what is so.
+  void NotBelieved(const ContributionHeader& header, const absl::Status& why);
   // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of
   // the jobs in `damaged`.
   void CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged);

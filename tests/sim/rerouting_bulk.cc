@@ -36,6 +36,7 @@ BulkBytes Corrupted(const BulkBytes& bytes) {
 
 struct ReroutingBulk::Wire {
   std::vector<ContributionHeader>& acknowledged;
+  Refusal impossible;
   BulkHandler* to = nullptr;
   uint64_t life = 0;  // of the coordinator
   uint64_t next = 0;
@@ -90,8 +91,9 @@ class ReroutingBulk::Upload final : public UploadHandler {
   void OnBegin(UploadHeader header, UploadReply reply) override {
     if (Dead()) return reply(NoCoordinator());
     if (const auto* contribution = std::get_if<ContributionUpload>(&header)) header_ = contribution->header;
-    UploadReply noted = [&acknowledged = wire_->acknowledged, told = header_,
+    UploadReply noted = [&acknowledged = wire_->acknowledged, impossible = wire_->impossible, told = header_,
                          reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
+      if (impossible && absl::IsInvalidArgument(status.status())) impossible(told, status.status());
       if (status.ok() && status->accepted) acknowledged.push_back(told);
       reply(std::move(status));
     };
@@ -124,7 +126,8 @@ class ReroutingBulk::Upload final : public UploadHandler {
   ContributionHeader header_;
 };
 
-ReroutingBulk::ReroutingBulk(std::vector<ContributionHeader>& acknowledged) : wire_(new Wire{acknowledged}) {}
+ReroutingBulk::ReroutingBulk(std::vector<ContributionHeader>& acknowledged, Refusal impossible)
+    : wire_(new Wire{.acknowledged = acknowledged, .impossible = std::move(impossible)}) {}
 
 // What waits for an answer holds the wire that keeps it.
 ReroutingBulk::~ReroutingBulk() { const auto dropped = std::move(wire_->waiting); }

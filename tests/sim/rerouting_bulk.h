@@ -14,8 +14,10 @@ namespace atl {
 
 class ReroutingBulk final : public BulkHandler {
  public:
-  // Contributions that the worker is told to be accepted are added to `acknowledged`, which outlives this.
-  explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged);
+  using Refusal = std::function<void(const ContributionHeader& header, const absl::Status& why)>;
+  // Contributions that the worker is told to be accepted are added to `acknowledged`, which outlives this. `impossible`
+  // is told of those that the coordinator calls INVALID_ARGUMENT.
+  explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged, Refusal impossible = nullptr);
   ~ReroutingBulk() override;
 
   int refusals = 0;     // uploads still to be refused for good

@@ -68,7 +68,9 @@ struct World::Worker {
               clock.Spend(d);
             },
             machine.step),
-        rerouting(std::make_shared<ReroutingBulk>(w.acknowledged_)),
+        rerouting(std::make_shared<ReroutingBulk>(
+            w.acknowledged_,
+            [&w](const ContributionHeader& header, const absl::Status& why) { w.laws_.NotBelieved(header, why); })),
         bulk(MakeMemoryBulkClient(*rerouting, bulk_line,
                                   {.frame_bytes = 4096, .cut = [r = rerouting] { return r->cut(); }})),
         link(

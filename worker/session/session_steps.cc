@@ -5,17 +5,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/learning_rate.h"
+#include "common/plan/limits.h"
 #include "worker/session/session_state.h"
 
 namespace atl {
 namespace {
 
-// A mean beyond a million nats, of a run that diverges, is told as a million: the core adds means up in 64 bits.
-constexpr double kMostMeanNats = 1e6, kMostSumNats = 1e12;
+// A loss beyond a million nats a token, of a run that diverges, is reported as a million: the coordinator takes no
+// more, and the core adds losses up in 64 bits.
+constexpr double kMostMeanNats = static_cast<double>(limits::kMostLossMicro) / 1e6, kMostSumNats = 1e12;
 constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
 
 int64_t Micro(double nats, double most) {
-  return std::isfinite(nats) ? std::llround(std::clamp(nats, -most, most) * 1e6) : 0;
+  return std::isfinite(nats) ? std::llround(std::clamp(nats, 0.0, most) * 1e6) : 0;
 }
 
 }  // namespace
@@ -103,7 +105,8 @@ void Session::State::Do(const worker::Evaluate& e) {
   auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
   if (outcome.ok() && !std::isfinite(outcome->nll)) outcome = absl::OutOfRangeError(kNoLoss);
   if (!outcome.ok()) return TellNotMade(e.evaluation, outcome.status());
-  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, kMostSumNats), outcome->tokens,
+  const double most = std::min(kMostSumNats, kMostMeanNats * static_cast<double>(outcome->tokens));
+  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, most), outcome->tokens,
                                   outcome->text_bytes});
 }
 

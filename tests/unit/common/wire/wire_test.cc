@@ -169,7 +169,7 @@ std::vector<WorkerMessage> WorkerMessages() {
               {{{{0}, {3}}, {7, 8}}},
               {{{9}, 77}}};
   Heartbeat heartbeat{
-      12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, -3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
+      12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, 3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
   heartbeat.period_steps = 40;
   heartbeat.upload_bytes_per_second = 1'250'000;
   heartbeat.download_bytes_per_second = 9'000'000;
@@ -272,6 +272,7 @@ TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {
   refused([](auto& p) { p.mutable_heartbeat()->set_activity(static_cast<v1::WorkerActivity>(99)); }, 1,
           "heartbeat.activity");
   refused([](auto& p) { p.mutable_heartbeat()->set_step_ns(-1); }, 1, "heartbeat.step_ns");
+  refused([](auto& p) { p.mutable_heartbeat()->set_loss_micro(-1); }, 1, "heartbeat.loss_micro");
   refused([](auto& p) { p.mutable_heartbeat()->set_period_steps(1'000'001); }, 1, "heartbeat.period_steps");
   refused([](auto& p) { p.mutable_lease_request()->set_samples(UINT64_MAX); }, 2, "lease_request.samples");
   refused([](auto& p) { p.mutable_ready()->set_job(""); }, 3, "ready.job");
@@ -346,7 +347,7 @@ TEST(TransferMessagesTest, AProbeHasABound) {
 }
 
 ContributionHeader Contribution() {
-  return {{"tiny"}, {"paris-1"}, {5}, {{1}, {3}}, {7, 8}, 4096, CodecKind::kBf16, 640, 10, 50, -5, {{{1}, 80}}};
+  return {{"tiny"}, {"paris-1"}, {5}, {{1}, {3}}, {7, 8}, 4096, CodecKind::kBf16, 640, 10, 50, 5, {{{1}, 80}}};
 }
 
 TEST(TransferMessagesTest, HeadersComeBackTheSame) {
@@ -419,6 +420,9 @@ TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
     header.encoded_bytes = bytes;
     EXPECT_FALSE(ParseUploadHeader(SerializeUploadHeader(ContributionUpload{header, {}})).ok()) << bytes;
   }
+  ContributionHeader header = Contribution();
+  header.mean_loss_micro = limits::kMostLossMicro + 1;
+  EXPECT_FALSE(ParseUploadHeader(SerializeUploadHeader(ContributionUpload{header, {}})).ok());
   v1::UploadHeader upload;
   *upload.mutable_contribution() = ContributionHeaderToProto(Contribution(), {});
   for (const int codec : {0, 7, -1}) {

@@ -14,7 +14,7 @@ uint64_t Seeds() {
 }
 
 const uint64_t kSeeds = Seeds();
-constexpr int kSteps = 500;
+constexpr int kSteps = 800;
 
 TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
   uint64_t rounds = 0;

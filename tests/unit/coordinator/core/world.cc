@@ -31,6 +31,7 @@ void World::Take(const Effects& effects) {
   core_->CheckInvariants();
   ledger_.Apply(effects.records);
   for (const LedgerRecord& record : effects.records) {
+    honest_claims_.Hear(record);
     if (const auto* lease = std::get_if<LeaseRecord>(&record)) leases_[lease->lease] = *lease;
     if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_.erase(closed->lease);
     if (const auto* round = std::get_if<RoundRecord>(&record)) {
@@ -75,6 +76,7 @@ void World::Take(const Effects& effects) {
 
 void World::Accept(const ContributionHeader& header) {
   accepted_.push_back(header);
+  honest_claims_.Accepted(header);
   for (const LeaseCursor& cursor : header.cursors) {
     // Workers here claim samples of closed leases as well, and of other jobs', which counts for nothing.
     const auto lease = leases_.find(cursor.lease);
@@ -246,12 +248,13 @@ void World::Offer(const std::string& name, Worker& worker, const JobId& job, Fra
   e.header.target = target;
   e.header.digest = {0, honest ? next_ : rng_.Below(3)};
   e.header.encoded_bytes = 100;
-  e.header.tokens = 10 + rng_.Below(100);
-  e.header.steps = (e.header.tokens + 9) / 10 + rng_.Below(10);
   e.header.send_step = std::max(worker.step, worker.stop);
   for (const auto& [id, range] : worker.leases)
-    e.header.cursors.push_back({id, range.begin + rng_.Below(range.size() + 1)});
+    e.header.cursors.push_back({id, honest || Chance(2) ? range.end : range.begin + rng_.Below(range.size() + 1)});
   if (!honest && Chance(10)) e.header.cursors.push_back({LeaseId{rng_.Below(40)}, rng_.Below(400)});
+  const bool claims_more = !honest && Chance(10);
+  e.header.steps = honest_claims_.Samples(e.header) + (claims_more ? 1 + rng_.Below(100) : 0);
+  e.header.tokens = 10 * e.header.steps - (honest || e.header.steps == 0 ? 0 : rng_.Below(10));
   uploads_[e.upload] = {e.header};
   Give(e);
 }
@@ -261,6 +264,9 @@ void World::OfferSomething() {
   Worker& worker = workers_[name];
   const auto view = core_->ViewJob(worker.job, now_);
   if (!view) return;
+  // There is something to claim.
+  if (worker.connection)
+    Give(WorkerSaid{*worker.connection, LeaseRequest{worker.job, ++worker.request, 1 + rng_.Below(60)}});
   const auto fragment = static_cast<uint32_t>(rng_.Below(view->fragments.size()));
   const uint64_t version = view->fragments[fragment].version.value;
   Offer(name, worker, worker.job, {FragmentIndex{fragment}, Version{Chance(10) ? rng_.Below(4) : version}}, false);

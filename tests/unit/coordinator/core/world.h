@@ -15,6 +15,7 @@
 #include "common/base/random.h"
 #include "common/plan/ledger_fold.h"
 #include "coordinator/core/core.h"
+#include "tests/unit/coordinator/core/honest_claims.h"
 
 namespace atl {
 
@@ -80,6 +81,7 @@ class World {
   };
   std::map<UploadId, Upload> uploads_;
   std::vector<ContributionHeader> accepted_;
+  HonestClaims honest_claims_;
   std::map<JobId, std::string> damaged_;
   std::map<LeaseId, LeaseRecord> leases_;  // open
   using Claim = std::tuple<JobId, WorkerId, FragmentVersion, LeaseCursor>;

@@ -1,0 +1,77 @@
+// Which workers take part in the rounds of a fragment, and whether its rounds keep up with those of the others. Counts
+// alone; forgotten at a restart, but for what Recover is given. Pure; owned by the engine thread.
+#ifndef ATOLL_COORDINATOR_CORE_PARTICIPATION_H_
+#define ATOLL_COORDINATOR_CORE_PARTICIPATION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+// Rounds that a worker was expected in and missed, running, by fragment.
+class MissBook {
+ public:
+  explicit MissBook(size_t fragments) : missed_(fragments) {}
+  // Counts one more, and returns how many there are running now.
+  uint32_t Missed(FragmentIndex fragment, const WorkerId& worker) { return ++missed_[fragment.value][worker]; }
+  // It contributed, or its sync was dropped on purpose.
+  void TookPart(FragmentIndex fragment, const WorkerId& worker) { missed_[fragment.value].erase(worker); }
+  uint32_t Running(FragmentIndex fragment, const WorkerId& worker) const;
+  void Forget(const WorkerId& worker);
+
+ private:
+  std::vector<std::map<WorkerId, uint32_t>> missed_;
+};
+
+// The version of the fragment with the most.
+uint64_t FrontOf(const VersionVector& versions);
+
+// How far the rounds of each fragment are behind the front (FrontOf).
+class FragmentProgress {
+ public:
+  explicit FragmentProgress(size_t fragments) : front_at_(fragments, 0) {}
+  // After a start: `behind` periods, at most, have passed since the newest round of each fragment.
+  void Recover(const VersionVector& versions, const std::vector<uint64_t>& behind);
+  // A round of the fragment was committed with enough workers; `front`: after it.
+  void Committed(FragmentIndex fragment, uint64_t front) { front_at_[fragment.value] = front; }
+  // Rounds that the fragment at the front had since the newest of this one.
+  uint64_t Behind(FragmentIndex fragment, uint64_t front) const {
+    return front - std::min(front, front_at_[fragment.value]);
+  }
+
+ private:
+  std::vector<uint64_t> front_at_;
+};
+
+// A contribution that stood out from the others of its round.
+struct Remark {
+  WorkerId worker;
+  FragmentVersion target;
+  std::string text;  // one clause
+};
+
+// The newest contributions that stood out: when the model breaks they are the first suspects.
+class RemarkBook {
+ public:
+  void Add(Remark remark);
+  void Clear() { newest_.clear(); }
+  // The worker with the most of them; empty: none stood out.
+  WorkerId Suspect() const;
+  // One clause that names that worker, its newest such contribution and what to do; empty: none stood out.
+  std::string Line() const;
+
+ private:
+  static constexpr size_t kMost = 32;
+  std::vector<Remark> newest_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_PARTICIPATION_H_

@@ -1,0 +1,92 @@
+// Workers that miss rounds, and fragments whose rounds they leave without a quorum while others go on.
+#include "coordinator/core/starved.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+bool SendsTo(const Run& run, const WorkerId& worker, FragmentIndex fragment) {
+  return std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& entry) {
+    const ContributionHeader& header = entry.second.header;
+    return header.worker == worker && header.target.fragment == fragment;
+  });
+}
+
+}  // namespace
+
+uint32_t Machine::LeastExpected(const Run& run) const {
+  return std::max({1u, LeastWorkers(run), std::min(run.spec->sync.quorum, MostWorkers(run))});
+}
+
+void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
+  const Round& round = run.rounds[fragment.value];
+  for (const auto& [id, arrival] : round.accepted) run.misses.TookPart(fragment, id);
+  for (const auto& [id, drop] : round.dropped) run.misses.TookPart(fragment, id);
+  for (const WorkerId& id : MissingOf(round)) {
+    const bool was = run.PassesOver(fragment, id);
+    const uint32_t missed = run.misses.Missed(fragment, id);
+    if (was || !run.PassesOver(fragment, id)) continue;
+    Note(run.id(), "worker passed over",
+         absl::StrCat("worker ", id.value, " has missed ", missed, " rounds of fragment ", fragment.value,
+                      " running: none waits for it until it contributes again, unless the others do not suffice"),
+         {{"worker", id.value}, {"fragment", absl::StrCat(fragment.value)}});
+  }
+  VersionVector versions = run.Versions();
+  const uint64_t front = FrontOf(versions);
+  --versions[fragment.value].value;
+  const uint64_t before = FrontOf(versions);
+  // One that was starved is so until a round of it has had as many workers as the job needs.
+  if (enough || !run.IsStarved(fragment, before)) run.progress.Committed(fragment, front);
+  for (uint32_t p = 0; p < versions.size(); ++p) {
+    const FragmentIndex other{p};
+    if (!run.IsStarved(other, front)) continue;
+    // A member that contributes to one fragment alone leaves the rounds of the others without a majority for ever.
+    Round& lacking = run.rounds[p];
+    for (const WorkerId& id : lacking.closing ? std::vector<WorkerId>{} : MissingOf(lacking)) {
+      const bool sends = SendsTo(run, id, other);
+      if (sends || !round.accepted.contains(id) || lacking.expected.size() <= LeastExpected(run)) continue;
+      while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
+      lacking.expected.erase(id);
+      Note(run.id(), "worker passed over",
+           absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
+                        ", which is starved: none of its rounds waits for it until it contributes again"),
+           {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
+    }
+    if (run.IsStarved(other, before)) continue;
+    Note(run.id(), "fragment starved", StarvedLine(run, fleet_), {{"fragment", absl::StrCat(p)}});
+  }
+}
+
+std::string StarvedLine(const Run& run, const Fleet& fleet) {
+  constexpr size_t kShown = 3;
+  std::string fragments;
+  std::vector<WorkerId> missing;
+  size_t starved = 0;
+  const uint64_t front = FrontOf(run.Versions());
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    if (!run.IsStarved(FragmentIndex{p}, front)) continue;
+    if (starved++ < kShown)
+      absl::StrAppend(&fragments, fragments.empty() ? "fragment " : ", fragment ", p, " is at version ",
+                      run.rounds[p].version.value);
+    for (const auto& [id, member] : fleet.Of(run.id())) {
+      if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
+      const auto mine = run.committed[p].find(id);
+      const uint64_t reached = mine == run.committed[p].end() ? 0 : mine->second.target.version.value + 1;
+      const bool waits = run.rounds[p].accepted.contains(id);
+      const bool took_part = waits || (reached == run.rounds[p].version.value && reached > 0);
+      if (!took_part && std::find(missing.begin(), missing.end(), id) == missing.end()) missing.push_back(id);
+    }
+  }
+  if (starved == 0) return "";
+  if (starved > kShown) absl::StrAppend(&fragments, " and ", starved - kShown, " more");
+  return absl::StrCat(fragments, " while others have reached ", front, ": starved of contributions",
+                      missing.empty() ? "" : absl::StrCat(", to which ", ListOf(missing), " sent none"));
+}
+
+}  // namespace atl
