@@ -105,6 +105,11 @@ add_test(NAME long.crash_points COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_
 set_tests_properties(long.crash_points PROPERTIES LABELS long TIMEOUT 10800 SKIP_RETURN_CODE 77 PROCESSORS 2
   ENVIRONMENT "ATOLL_CRASH_POINTS=0;ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes}/long;PYTHONDONTWRITEBYTECODE=1")
 
+# Each flood of door.py for half a minute.
+add_test(NAME long.door COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/door.py)
+set_tests_properties(long.door PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77 PROCESSORS 2
+  ENVIRONMENT "ATOLL_DOOR_SECONDS=30;ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes}/long;PYTHONDONTWRITEBYTECODE=1")
+
 # Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)
   add_test(NAME ${name} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/scripts/soak --minutes ${minutes}
