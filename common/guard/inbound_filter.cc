@@ -9,7 +9,7 @@
 namespace atl::guard {
 namespace {
 
-constexpr uint32_t kLongestPassed = (1U << 24) - 1, kLongestOther = 16'384;
+constexpr uint32_t kLongestOther = 16'384;  // payload of a frame that is not data
 constexpr size_t kSettingBytes = 6, kMostSettings = 32;
 constexpr uint16_t kHeaderTableSize = 1, kMaxConcurrentStreams = 3, kLastKnownSetting = 6;
 constexpr uint32_t kTableBytes = 4096;
