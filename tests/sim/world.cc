@@ -244,8 +244,10 @@ void World::CheckBase(const ContributionHeader& header) {
   const worker::Core& core = from->core();
   const uint32_t p = header.target.fragment.value;
   const bool same = core.incarnation() == header.incarnation && core.job() == header.job;
-  const worker::FragmentStatus standing = core.fragments().at(p);
-  if (!same || standing.moving || standing.applied != header.target.version) return;
+  const std::vector<worker::FragmentStatus> standings = core.fragments();
+  if (!same || p >= standings.size()) return;  // it prepares the job again
+  const worker::FragmentStatus& standing = standings[p];
+  if (standing.moving || standing.applied != header.target.version) return;
   const JobSpec& spec = job->spec;
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   const FragmentInfo& fragment = layout.fragments[p];
