@@ -117,9 +117,10 @@ void Loop::Run() {
   std::array<epoll_event, 64> ready{};
   for (;;) {
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), WaitMs(clock_.Now()));
-    std::vector<uint64_t> due = std::exchange(again_, {});
+    due_.clear();
+    due_.swap(again_);  // both keep their room
     for (int i = 0; i < count; ++i) {
-      if (ready[static_cast<size_t>(i)].data.u64 != kWakeId) due.push_back(ready[static_cast<size_t>(i)].data.u64);
+      if (ready[static_cast<size_t>(i)].data.u64 != kWakeId) due_.push_back(ready[static_cast<size_t>(i)].data.u64);
     }
     RunPosted();
     {
@@ -127,13 +128,13 @@ void Loop::Run() {
       if (stopping_) return;
     }
     for (const Instant now = clock_.Now(); !wakes_.empty() && wakes_.begin()->first <= now;) {
-      due.push_back(wakes_.begin()->second);
-      entries_.at(due.back()).wake = kNever;
+      due_.push_back(wakes_.begin()->second);
+      entries_.at(due_.back()).wake = kNever;
       wakes_.erase(wakes_.begin());
     }
-    std::sort(due.begin(), due.end());
-    due.erase(std::unique(due.begin(), due.end()), due.end());
-    for (const uint64_t id : due) Drive(id);
+    std::sort(due_.begin(), due_.end());
+    due_.erase(std::unique(due_.begin(), due_.end()), due_.end());
+    for (const uint64_t id : due_) Drive(id);
   }
 }
 

@@ -59,7 +59,7 @@ class Loop {
   // On the thread only.
   std::unordered_map<uint64_t, Entry> entries_;
   std::set<std::pair<Instant, uint64_t>> wakes_;
-  std::vector<uint64_t> again_;
+  std::vector<uint64_t> again_, due_;
   std::vector<uint8_t> scratch_;
   std::jthread thread_;  // last: ends before what it uses
 };

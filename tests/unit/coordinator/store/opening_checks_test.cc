@@ -1,6 +1,7 @@
 #include "coordinator/store/opening_checks.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,7 +25,7 @@ class OpeningChecks : public testing::Test {
   }
   absl::Status Ledger() { return CheckLedgerIsThere(*files_, DataDirectory(root_.string())); }
 
-  const fs::path root_ = fs::path(testing::TempDir()) / "opening_checks";
+  const fs::path root_ = fs::path(testing::TempDir()) / ("opening_checks." + std::to_string(::getpid()));
   const std::unique_ptr<Files> files_ = MakePosixFiles();
 };
 
