@@ -118,7 +118,7 @@ TEST(Claims, TheLedgerHasTheTotals) {
   worker.incarnation = Incarnation{2};
   fold.Apply({job, worker});
   uint64_t version = 0;
-  for (const uint64_t incarnation : {1, 2, 2, 1}) {
+  for (const uint64_t incarnation : {uint64_t{1}, uint64_t{2}, uint64_t{2}, uint64_t{1}}) {
     RoundRecord round;
     round.job = JobId{"j"};
     round.reached = {FragmentIndex{1}, Version{++version}};
