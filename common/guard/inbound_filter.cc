@@ -92,7 +92,7 @@ absl::Status InboundFilter::Consume(std::span<const uint8_t> bytes, Instant now,
       case State::kInHeader: ATOLL_RETURN_IF_ERROR(ReadHeader(bytes, now, to_server)); break;
       case State::kInPayload: break;
     }
-    if (state_ == State::kInPayload) ATOLL_RETURN_IF_ERROR(ReadPayload(bytes, now, to_server, to_peer));
+    if (state_ == State::kInPayload) ATOLL_RETURN_IF_ERROR(ReadPayload(bytes, to_server, to_peer));
   }
   return absl::OkStatus();
 }
@@ -244,8 +244,7 @@ absl::Status InboundFilter::BeginConnectionFrame(Instant now) {
   }
 }
 
-absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Instant now, Pieces& to_server,
-                                        std::string& to_peer) {
+absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Pieces& to_server, std::string& to_peer) {
   const std::span<const uint8_t> read = bytes.first(std::min<size_t>(bytes.size(), left_));
   bytes = bytes.subspan(read.size());
   left_ -= static_cast<uint32_t>(read.size());
@@ -257,11 +256,10 @@ absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Instant
   }
   if (left_ > 0) return absl::OkStatus();
   state_ = State::kInHeader;
-  return EndFrame(now, to_server, to_peer);
+  return EndFrame(to_server, to_peer);
 }
 
-absl::Status InboundFilter::EndFrame(Instant now, Pieces& to_server, std::string& to_peer) {
-  (void)now;
+absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
   switch (frame_.type) {
     case FrameType::kData:
       // gRPC counts what it reads against the connection's window, and did not read this.

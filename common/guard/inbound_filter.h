@@ -75,12 +75,12 @@ class InboundFilter {
 
   absl::Status ReadPreface(std::span<const uint8_t>& bytes, Pieces& to_server);
   absl::Status ReadHeader(std::span<const uint8_t>& bytes, Instant now, Pieces& to_server);
-  absl::Status ReadPayload(std::span<const uint8_t>& bytes, Instant now, Pieces& to_server, std::string& to_peer);
+  absl::Status ReadPayload(std::span<const uint8_t>& bytes, Pieces& to_server, std::string& to_peer);
   absl::Status BeginFrame(Instant now);
   absl::Status BeginStreamFrame(Instant now);
   absl::Status BeginConnectionFrame(Instant now);
   absl::Status BeginBlock();
-  absl::Status EndFrame(Instant now, Pieces& to_server, std::string& to_peer);
+  absl::Status EndFrame(Pieces& to_server, std::string& to_peer);
   absl::Status EndSettings(Pieces& to_server);
   absl::Status EndBlockFrame(Pieces& to_server, std::string& to_peer);
   absl::Status EndCall(Pieces& to_server, std::string& to_peer);
