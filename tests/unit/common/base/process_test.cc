@@ -15,11 +15,6 @@
 namespace atl {
 namespace {
 
-void BoundMemory() {
-  const rlimit none{1, RLIM_INFINITY};
-  (void)::setrlimit(RLIMIT_AS, &none);
-}
-
 TEST(ProcessDeathTest, AnAbortIsReportedAndStaysOne) {
   EXPECT_EXIT(
       {
@@ -38,6 +33,11 @@ TEST(ProcessDeathTest, AnAbortIsReportedAndStaysOne) {
 }
 
 #ifndef ATOLL_SANITIZED  // a sanitizer takes the signal and the memory itself
+void BoundMemory() {
+  const rlimit none{1, RLIM_INFINITY};
+  (void)::setrlimit(RLIMIT_AS, &none);
+}
+
 TEST(ProcessDeathTest, ASegmentationFaultIsReportedAndStaysOne) {
   EXPECT_EXIT(
       {
