@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command tree of `atoll`: parses arguments and runs one command.
 #ifndef ATOLL_CLI_APP_H_
 #define ATOLL_CLI_APP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made with its key; these
 // need no coordinator. `atoll ca revoke|revocations`: names whose certificates a coordinator refuses.
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll checkpoint ...` and `atoll worker ...` as functions of parsed options. Each returns the exit code.
 #ifndef ATOLL_CLI_CHECKPOINT_COMMANDS_H_
 #define ATOLL_CLI_CHECKPOINT_COMMANDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which commands, options and aliases there are. Private to the command line.
 #ifndef ATOLL_CLI_COMMAND_TREE_H_
 #define ATOLL_CLI_COMMAND_TREE_H_

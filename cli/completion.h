@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shell completion made from the command tree itself, so that it can never lack a command.
 #ifndef ATOLL_CLI_COMPLETION_H_
 #define ATOLL_CLI_COMPLETION_H_

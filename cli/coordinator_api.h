@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything the command line asks of a coordinator. Commands speak to this interface; behind it stands gRPC
 // (grpc_coordinator_api.h) or, in tests, a few lines of memory. Errors are the coordinator's statuses, with a first
 // sentence that names the address when it cannot be reached.

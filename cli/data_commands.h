@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll data prepare|inspect|verify` as functions of parsed options. Results go to `out` (standard output), talk and
 // progress to `talk` (standard error). A status that is not OK is one sentence for the user; its code gives the exit
 // code.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll data inspect: the manifest's figures and the beginning of each split as text.
 #include <algorithm>
 

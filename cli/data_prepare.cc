@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll data prepare: text files -> token shards and a manifest. Two passes over the input when a tokenizer is trained
 // (its sample first), one otherwise. Memory: one document, one block a split, the tokenizer.
 #include <algorithm>

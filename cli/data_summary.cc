@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/data_summary.h"
 
 #include "absl/strings/str_format.h"

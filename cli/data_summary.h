@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a corpus holds, as a table for people or one JSON object for machines.
 #ifndef ATOLL_CLI_DATA_SUMMARY_H_
 #define ATOLL_CLI_DATA_SUMMARY_H_

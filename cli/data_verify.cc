@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll data verify: every hash, count and id of a corpus.
 #include "cli/data_commands.h"
 #include "cli/data_summary.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll doctor`: is the coordinator within reach of this machine, what does the way there carry, and would a worker
 // fit.
 #include <CLI/CLI.hpp>

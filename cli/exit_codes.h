@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How `atoll` ends, for scripts (docs/cli.md). The numbers never change their meaning; messages may.
 #ifndef ATOLL_CLI_EXIT_CODES_H_
 #define ATOLL_CLI_EXIT_CODES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Downloads to files and strings that survive broken connections: each goes on at the byte it had reached.
 #ifndef ATOLL_CLI_FRAGMENT_FETCH_H_
 #define ATOLL_CLI_FRAGMENT_FETCH_H_

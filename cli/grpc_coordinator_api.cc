@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/grpc_coordinator_api.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CoordinatorApi over gRPC: one connection for calls, another for bulk bytes, both made at first use.
 #ifndef ATOLL_CLI_GRPC_COORDINATOR_API_H_
 #define ATOLL_CLI_GRPC_COORDINATOR_API_H_

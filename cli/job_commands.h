@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll job ...` as functions of parsed options. Each returns the exit code (exit_codes.h).
 #ifndef ATOLL_CLI_JOB_COMMANDS_H_
 #define ATOLL_CLI_JOB_COMMANDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // watch, wait, logs: commands that stay.
 #include <algorithm>
 #include <functional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // schema, init: what a job file may hold, for editors and for beginners.
 #include <nlohmann/json.hpp>
 

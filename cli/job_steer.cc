@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cancel, pause, resume, update, rollback.
 #include "cli/job/job_file.h"
 #include "cli/job_commands.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // submit, validate: from a job file to a job.
 #include <algorithm>
 #include <iterator>

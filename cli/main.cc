@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll`: the command line. Parsing is in app.cc, commands are in *_commands.cc; here is only what touches the
 // process.
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options that take a number. Left to itself CLI11 takes a sign, octal digits and nothing at all for one; these take
 // what ParseUnsigned and ParseReal do, and a refusal names the option, its value and the range. Private to the command
 // line.

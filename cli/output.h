@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results in the form asked for with -o: tables for people, protobuf JSON and YAML for programs.
 #ifndef ATOLL_CLI_OUTPUT_H_
 #define ATOLL_CLI_OUTPUT_H_

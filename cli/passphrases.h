@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passphrases of identity files: from the file of --passphrase-file, or typed at the terminal.
 #ifndef ATOLL_CLI_PASSPHRASES_H_
 #define ATOLL_CLI_PASSPHRASES_H_

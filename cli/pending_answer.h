@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An answer that a thread of the transport gives, and the wait for it.
 #ifndef ATOLL_CLI_PENDING_ANSWER_H_
 #define ATOLL_CLI_PENDING_ANSWER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll plan`: what a link carries of a job (common/plan/planner.h), printed. Needs no coordinator.
 #ifndef ATOLL_CLI_PLAN_COMMAND_H_
 #define ATOLL_CLI_PLAN_COMMAND_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags of `atoll plan`: which there are, and what they mean.
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a command runs in: streams, terminal, clock, files and the coordinator. Results go to `out`, talk to `talk`.
 #ifndef ATOLL_CLI_SESSION_H_
 #define ATOLL_CLI_SESSION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files that a job file names: read, checked, replaced by hashes in the spec, and stored at the coordinator.
 #ifndef ATOLL_CLI_STAGE_FILES_H_
 #define ATOLL_CLI_STAGE_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The task files that a job file names: read, checked whole, replaced by hashes in the spec.
 #ifndef ATOLL_CLI_STAGE_TASKS_H_
 #define ATOLL_CLI_STAGE_TASKS_H_

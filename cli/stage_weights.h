@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The weights of model.init.directory, checked before anything is stored: afterwards a file is known by its hash only,
 // and no refusal could name it.
 #ifndef ATOLL_CLI_STAGE_WEIGHTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A secret that a person types at the terminal of the process, whatever standard input and output are.
 #ifndef ATOLL_CLI_TERMINAL_SECRET_H_
 #define ATOLL_CLI_TERMINAL_SECRET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll token create|list|revoke` and `atoll enroll`: how machines and people get in.
 #include <CLI/CLI.hpp>
 #include <memory>

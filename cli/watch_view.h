@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The live view of `job watch` as a pure function, and how it is drawn over itself in a terminal.
 #ifndef ATOLL_CLI_WATCH_VIEW_H_
 #define ATOLL_CLI_WATCH_VIEW_H_

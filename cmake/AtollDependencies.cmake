@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Everything Atoll links that is not its own: Debian packages, LibTorch from the wheel, the CUDA toolkit where found.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # atoll_room(common/base SOURCES a.cc b.cc ROOMS common/other LIBS absl::status)
 #   One static library a room, named atoll_common_base. ROOMS and LIBS are public: a room's headers may name them.
 #   A room without sources is header only.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # generate_proto.sh PROTOC GRPC_PLUGIN PROTO_ROOT OUT_DIR NAME
 # Runs protoc for atoll/v1/NAME.proto, then moves the generated C++ from namespace atoll to namespace atl: the C library
 # declares a function `atoll` in the global namespace, so no C++ namespace can have that name (docs/adr/0001).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What nearly every unit includes, compiled once (cmake/AtollRoom.cmake). Nothing of the project: it would be compiled
 // anew for every change. A unit still includes what it uses.
 #ifndef ATOLL_CMAKE_PRECOMPILED_H_

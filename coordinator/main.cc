@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll-coordinator: composition root. Builds everything in order, runs the engine, stops in reverse.
 #include <malloc.h>
 #include <signal.h>

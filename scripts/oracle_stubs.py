@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """oracle_stubs.py SITE_PACKAGES
 
 Lets PyPI's torch be imported on a machine without CUDA libraries. Its Python extension is linked against about 2 GB of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was run where: the commit, the day and the machine, as reports tell them."""
 import datetime
 import os

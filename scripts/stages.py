@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The stages of scripts/test: runs them in order, stops at the first that fails, adds up tests and times."""
 
 import argparse

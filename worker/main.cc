@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll-worker: run (the default), check, pause, resume, generate, eval-loss, eval.
 #include <malloc.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job file: one YAML (or JSON) document around one atoll.v1.JobSpec (docs/job-file.md). Read strictly; every fault
 // is found in one pass, with its line. Pure functions of text; the paths inside are resolved by stage_files.h.
 #ifndef ATOLL_CLI_JOB_JOB_FILE_H_

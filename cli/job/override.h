@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --set PATH=VALUE: where the path leads in a spec, and how the value is read. Private to the job file.
 #ifndef ATOLL_CLI_JOB_OVERRIDE_H_
 #define ATOLL_CLI_JOB_OVERRIDE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // YAML as a spelling of protobuf messages, strict: unknown keys, wrong types, duplicate keys and numbers out of range
 // are faults with line and column, all found in one pass. Enum values are written short and lower-case
 // (FRAGMENT_PATTERN_WHOLE is `whole`), durations as 90s or 250ms. JSON is YAML. Works on descriptors alone, so it knows

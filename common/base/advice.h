@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What to do about what the operating system said. Pure, safe everywhere.
 #ifndef ATOLL_COMMON_BASE_ADVICE_H_
 #define ATOLL_COMMON_BASE_ADVICE_H_

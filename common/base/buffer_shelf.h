@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large buffers that are used again. The kernel hands out a fresh buffer of tens of megabytes page by page and takes it
 // back at the end, which costs more than the copy into it; one that was there before costs nothing.
 #ifndef ATOLL_COMMON_BASE_BUFFER_SHELF_H_

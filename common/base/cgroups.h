@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control groups that limit what this process may take. Reads what the kernel says; any thread.
 #ifndef ATOLL_COMMON_BASE_CGROUPS_H_
 #define ATOLL_COMMON_BASE_CGROUPS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A broken invariant stops the process: training on wrong weights is worse than a restart. Checks stay on in release.
 #ifndef ATOLL_COMMON_BASE_CHECK_H_
 #define ATOLL_COMMON_BASE_CHECK_H_

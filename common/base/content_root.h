@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The root of the content hash (common/base/hash.h) from leaves that were hashed elsewhere, as by a pass that holds the
 // values in its cache. Pure, safe everywhere.
 #ifndef ATOLL_COMMON_BASE_CONTENT_ROOT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32C by what the processor has: carry-less products of 512 bits, the CRC instruction in three runs at once, or a
 // table. All come to the same.
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forms of CRC-32C, for tests that compare them. Everybody else calls Crc32c of hash.h.
 #ifndef ATOLL_COMMON_BASE_CRC32C_H_
 #define ATOLL_COMMON_BASE_CRC32C_H_

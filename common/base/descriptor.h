@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file descriptor that closes with its owner.
 #ifndef ATOLL_COMMON_BASE_DESCRIPTOR_H_
 #define ATOLL_COMMON_BASE_DESCRIPTOR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where blocking work runs. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on an
 // Executor, and their completion comes back as an event.
 #ifndef ATOLL_COMMON_BASE_EXECUTOR_H_

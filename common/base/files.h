@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file system as an interface, so that the simulator and crash tests can stand behind the store.
 // Every method names its path in the error it returns. A failed Sync is never retried by a caller (I24).
 #ifndef ATOLL_COMMON_BASE_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that pass every call on: the base of those that change a few.
 #ifndef ATOLL_COMMON_BASE_FORWARDED_FILES_H_
 #define ATOLL_COMMON_BASE_FORWARDED_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hashes and checksums. SHA-256 names content that people and manifests see, XXH3 (128 bit) names chunks and
 // contributions, CRC-32C guards frames and log records against accident. None is a secret-keeping tool here.
 #ifndef ATOLL_COMMON_BASE_HASH_H_

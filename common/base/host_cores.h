@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many of the host's cores this process may keep busy. Reads what the kernel says; any thread.
 #ifndef ATOLL_COMMON_BASE_HOST_CORES_H_
 #define ATOLL_COMMON_BASE_HOST_CORES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of the host's memory this process may take. Reads what the kernel says; any thread. `root` stands before
 // /proc and /sys, for tests.
 #ifndef ATOLL_COMMON_BASE_HOST_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses as people and gRPC write them: "HOST:PORT", "[::1]:7700", "ipv4:10.0.0.7:40112". Pure.
 #ifndef ATOLL_COMMON_BASE_HOST_PORT_H_
 #define ATOLL_COMMON_BASE_HOST_PORT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strong identifiers. Two kinds cannot be mixed up, and none converts from a bare integer by accident.
 #ifndef ATOLL_COMMON_BASE_IDS_H_
 #define ATOLL_COMMON_BASE_IDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An input that is read once, from front to back: a regular file, a pipe or a terminal.
 #ifndef ATOLL_COMMON_BASE_INPUT_STREAM_H_
 #define ATOLL_COMMON_BASE_INPUT_STREAM_H_

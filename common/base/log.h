@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structured log lines: one event name and key-value fields, as text for people or JSON for machines, on standard
 // error. A thread of its own writes them (queued_writer.h): a reader that stalls blocks no caller. Bounded memory: the
 // last lines are kept in a ring so that `atoll job logs` can ask for them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::mutex with clang's thread-safety annotations. absl::Mutex lives in an uninstrumented library and blinds the
 // thread sanitizer, so the project locks with this one only.
 #ifndef ATOLL_COMMON_BASE_MUTEX_H_

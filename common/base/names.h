@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What jobs, workers and people may be called. Pure, safe everywhere.
 #ifndef ATOLL_COMMON_BASE_NAMES_H_
 #define ATOLL_COMMON_BASE_NAMES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many files, sockets among them, this process may hold open.
 #ifndef ATOLL_COMMON_BASE_OPEN_FILES_H_
 #define ATOLL_COMMON_BASE_OPEN_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A loop that several threads share, with a part of it that goes in order: a digest, or sums that depend on it.
 #ifndef ATOLL_COMMON_BASE_ORDERED_LOOP_H_
 #define ATOLL_COMMON_BASE_ORDERED_LOOP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Standard output or error of a command that ends by itself: waits for its reader, and no result is lost in silence.
 #ifndef ATOLL_COMMON_BASE_OUTPUT_BUFFER_H_
 #define ATOLL_COMMON_BASE_OUTPUT_BUFFER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is only taken where it is touched.
 #ifndef ATOLL_COMMON_BASE_PAGES_H_
 #define ATOLL_COMMON_BASE_PAGES_H_

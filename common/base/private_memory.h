@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For processes that hold keys: what they have in memory stays there.
 #ifndef ATOLL_COMMON_BASE_PRIVATE_MEMORY_H_
 #define ATOLL_COMMON_BASE_PRIVATE_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What signals, closed standard streams and refused resources do to a program of ours; docs/operations.md, "Signals and
 // standard streams", has the table.
 #ifndef ATOLL_COMMON_BASE_PROCESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Symbols that only programs have, and that count for the libraries in them.
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON as Python's json module writes it, for parsers that are stricter than Python's. No parser here.
 #ifndef ATOLL_COMMON_BASE_PYTHON_JSON_H_
 #define ATOLL_COMMON_BASE_PYTHON_JSON_H_

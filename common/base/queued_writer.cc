@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/base/queued_writer.h"
 
 #include <poll.h>

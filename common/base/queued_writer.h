@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines for a descriptor whose reader may stall: a bounded queue and a thread that writes.
 #ifndef ATOLL_COMMON_BASE_QUEUED_WRITER_H_
 #define ATOLL_COMMON_BASE_QUEUED_WRITER_H_

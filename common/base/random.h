@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key, counter), so that any
 // element of any stream can be made alone, on any machine and any thread count, with the same bits.
 #ifndef ATOLL_COMMON_BASE_RANDOM_H_

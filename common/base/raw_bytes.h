@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that somebody is about to write all of: making them clears nothing, so that the first to touch their pages are
 // the threads that write them.
 #ifndef ATOLL_COMMON_BASE_RAW_BYTES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small objects that are used again, with the memory that they have grown, and the block in which a shared pointer
 // counts: a pool that has reached its size takes nothing more from the heap.
 #ifndef ATOLL_COMMON_BASE_REUSE_POOL_H_

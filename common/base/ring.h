@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue in one piece of memory that is used again: what has passed through leaves room for what follows, so that a
 // queue which has reached its length takes nothing more from the heap. (std::deque takes and frees a block every few
 // elements.) Memory: for the most that ever waited at once, until it is destroyed.

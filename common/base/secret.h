@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that nobody may guess: hashes of join tokens, proofs of an island. Two of them are compared here alone, in a
 // time that tells nothing of where they differ; they have no order and no way into a stream. Plain values.
 #ifndef ATOLL_COMMON_BASE_SECRET_H_

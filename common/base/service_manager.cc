@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/base/service_manager.h"
 
 #include <sys/socket.h>

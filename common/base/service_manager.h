@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program tells the service manager that has started it, in the words of systemd's sd_notify(3) and without its
 // library: datagrams to the socket that NOTIFY_SOCKET names. Without that variable nobody is told anything.
 #ifndef ATOLL_COMMON_BASE_SERVICE_MANAGER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::function with room of a chosen size for what a callable holds: one that fits takes nothing from the heap, also
 // where it holds shared pointers (std::function keeps only what is trivial and at most two words). What does not fit is
 // put into a std::function, which is kept instead.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One loop on several threads.
 #ifndef ATOLL_COMMON_BASE_SPREAD_H_
 #define ATOLL_COMMON_BASE_SPREAD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors are values: absl::Status and absl::StatusOr, and two macros that pass them on.
 // Context is added once, where it is known, with Annotate(); an error is never both logged and returned.
 #ifndef ATOLL_COMMON_BASE_STATUS_H_

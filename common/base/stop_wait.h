@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pause of a thread that is to end at once when it is asked to.
 #ifndef ATOLL_COMMON_BASE_STOP_WAIT_H_
 #define ATOLL_COMMON_BASE_STOP_WAIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bits of the operating system, for what must differ between processes or must not be guessed. No decision reads
 // them: what is to be repeatable takes common/base/random.h.
 #ifndef ATOLL_COMMON_BASE_SYSTEM_RANDOM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time as values. An Instant is a point on one machine's monotonic clock in nanoseconds; it means nothing on another
 // machine. Wall time exists for people and certificates only and is a plain string or WallNanos.
 #ifndef ATOLL_COMMON_BASE_TIME_H_

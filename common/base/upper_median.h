@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The median of a few values, one of them: of an even number the upper of the two in the middle. Pure.
 #ifndef ATOLL_COMMON_BASE_UPPER_MEDIAN_H_
 #define ATOLL_COMMON_BASE_UPPER_MEDIAN_H_

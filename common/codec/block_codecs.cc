@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int8, mxfp4 and e3m0: blocks of codes under one scale. These are the reference; block_kernels-inl.h and
 // the two files of fp4 beside it do the same in lanes.
 #include <algorithm>

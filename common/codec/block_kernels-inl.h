@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIMD forms of int8, compiled once for each instruction set: the arithmetic of block_codecs.cc in lanes, whole blocks
 // only. What it shares with those of four bits (fp4_kernels-inl.h, fp4_encoding-inl.h) stands before it.
 #if defined(ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int8, mxfp4 and e3m0 over spans: whole blocks by the best instruction set of this CPU, the rest by the reference.
 #include "common/codec/families.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a span of fp32 travels: Encode, Decode and sizes known before encoding. No state, no allocation; one file per
 // family of codecs (float_codecs.cc and block_codecs.cc, with their SIMD forms word_kernels.cc and block_kernels.cc).
 // The byte layouts are in docs/formats/codecs.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each family of codecs gives to codec.cc. Private to this room. Sizes were checked by the caller.
 #ifndef ATOLL_COMMON_CODEC_FAMILIES_H_
 #define ATOLL_COMMON_CODEC_FAMILIES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fp16 and bf16 in integer arithmetic: the same bits whether or not the CPU has conversion instructions. These are the
 // reference; word_kernels-inl.h does the same in lanes.
 #include <bit>

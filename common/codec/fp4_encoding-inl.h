@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encoding in mxfp4 and e3m0, compiled once for each instruction set: the arithmetic of block_codecs.cc in lanes, whole
 // blocks only.
 #if defined(ATOLL_COMMON_CODEC_FP4_ENCODING_INL_H_) == defined(HWY_TARGET_TOGGLE)

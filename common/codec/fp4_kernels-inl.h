@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats mxfp4 and e3m0 in lanes, and decoding them, compiled once for each instruction set: the arithmetic of
 // block_codecs.cc, whole blocks only. Encoding them is in fp4_encoding-inl.h.
 #if defined(ATOLL_COMMON_CODEC_FP4_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding that goes straight into what is done with the values, so that they never lie in memory. The results are to
 // the bit those of DecodeRange (common/codec/codec.h) followed by the kernel of vecmath that is named here; ranges are
 // as in DecodeRange. Pure functions, safe everywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of many encodings at once.
 #include "common/codec/families.h"
 #include "common/codec/fused.h"

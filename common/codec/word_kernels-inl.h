@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIMD forms of fp16 and bf16, compiled once for each instruction set by word_kernels.cc: the integer arithmetic of
 // float_codecs.cc, lane by lane. Tails go through the scalar functions.
 #if defined(ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fp16 and bf16 over spans, by the best instruction set of this CPU.
 #include "common/codec/families.h"
 

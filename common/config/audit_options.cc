@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `atoll-coordinator verify` and `atoll-coordinator replay`.
 #include "absl/strings/str_cat.h"
 #include "common/config/option_table.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of `atoll-coordinator backup` and `atoll-coordinator restore`.
 #include "absl/strings/str_cat.h"
 #include "common/config/option_table.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process hides of its environment, and how it hands one on. For the beginning of main, before there are
 // threads.
 #ifndef ATOLL_COMMON_CONFIG_ENVIRONMENT_H_

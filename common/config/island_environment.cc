@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/config/island_environment.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a launcher tells the ranks of an island by the environment. Private to common/config.
 #ifndef ATOLL_COMMON_CONFIG_ISLAND_ENVIRONMENT_H_
 #define ATOLL_COMMON_CONFIG_ISLAND_ENVIRONMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Did you mean: the known word nearest to a mistyped one.
 #ifndef ATOLL_COMMON_CONFIG_NEAREST_WORD_H_
 #define ATOLL_COMMON_CONFIG_NEAREST_WORD_H_

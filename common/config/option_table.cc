@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/config/option_table.h"
 
 #include <yaml-cpp/yaml.h>

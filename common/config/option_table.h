@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table of options that flags, environment and file fill in one way. Private to common/config.
 #ifndef ATOLL_COMMON_CONFIG_OPTION_TABLE_H_
 #define ATOLL_COMMON_CONFIG_OPTION_TABLE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a daemon is told at start: flags, environment and an optional file, merged into one validated struct.
 // Precedence: flag, then environment (ATOLL_COORDINATOR_STATE_DIR for --state-dir), then the file of --config, then the
 // default. This room is the only reader of the environment. Plain values; no thread rule.

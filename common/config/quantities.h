@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers with units as people write them in flags and files. Each returns one clause that says what is allowed on
 // error (InvalidArgument), without the option's name.
 #ifndef ATOLL_COMMON_CONFIG_QUANTITIES_H_

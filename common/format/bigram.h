@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bigram baseline of a corpus: what a model must beat to have learned more than which token follows which.
 //   p1(b)   = (c(b) + 1) / (N + V)                                  add-one unigram
 //   p(b|a)  = (c(a,b) + f(a) p1(b)) / (c(a) + f(a))                 Witten-Bell interpolation (IEEE Trans. IT 37(4),

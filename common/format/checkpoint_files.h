@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which files of a Hugging Face directory hold its weights: one rule for every reader.
 #ifndef ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_
 #define ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_

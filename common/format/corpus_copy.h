@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a copy of a corpus is there, from the names and lengths of its shards alone: what is known before a job, and
 // at once, however large the corpus. That the bytes are right is VerifyCorpus's to say.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_COPY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // manifest.json of a corpus directory (docs/formats/corpus.md): which shards there are, what they hold and the hash of
 // every block, so that a worker can fetch, check and cache only the blocks that it trains on. It is written last: a
 // directory without it is no corpus.

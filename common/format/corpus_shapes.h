@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the data order needs to know of a job's corpora: their shards' token counts, from the manifests. The coordinator
 // counts samples with it and workers find them, so both must see the same. Pure.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_SHAPES_H_

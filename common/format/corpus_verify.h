@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a corpus from end to end and compares it with its manifest.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_VERIFY_H_
 #define ATOLL_COMMON_FORMAT_CORPUS_VERIFY_H_

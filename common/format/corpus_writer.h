@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a corpus directory: documents in, shards of both splits and the manifest out. Memory is bounded (one block a
 // split). Everything is written under names ending in ".new" and renamed by Finish, manifest last, so an earlier corpus
 // stands until the new one is whole.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task files for zero-shot evaluation, one JSON object a line, of two forms that are told apart by their keys:
 //
 //   minimal pairs    {"sentence_good": …, "sentence_bad": …}                     BLiMP (Warstadt et al. 2020)

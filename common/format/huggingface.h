@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Hugging Face directory of a Llama: config.json, generation_config.json, safetensors (split beyond a size),
 // tokenizer files (docs/formats/huggingface.md). Tensor names of ModelLayout are Hugging Face's already, rotary
 // embeddings are rotate-half, so export renames and permutes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // config.json and generation_config.json of a Llama, written and read.
 #include <cmath>
 

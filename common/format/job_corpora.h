@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job asks of its corpora, as far as their manifests tell: the coordinator decides by it, and the command line
 // says the same before anything is stored. Pure.
 #ifndef ATOLL_COMMON_FORMAT_JOB_CORPORA_H_

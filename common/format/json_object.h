@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading JSON strictly, shared by the formats of this room: duplicate keys, deep nesting, unknown keys and wrong types
 // are refused with the path of the key. Not for other rooms.
 #ifndef ATOLL_COMMON_FORMAT_JSON_OBJECT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensors of a model in a checkpoint: found, checked and read the same way by every reader.
 #ifndef ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_
 #define ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three number formats of checkpoints and their conversion to and from fp32, in plain C++ so that every machine
 // gives the same bits. Conversions round to nearest, ties to even; NaN stays NaN, fp32 values beyond fp16's range
 // become infinity.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of F32, F16 and BF16.
 // Tensors of other dtypes may lie beside them; their values are not read. The reader trusts nothing: header at most 16
 // MiB, at most 65,536 tensors, rank at most 8, first byte '{', nesting at most 4, no duplicate key, tensors contiguous

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header alone: JSON text <-> tensors, with every bound checked. No files here.
 #include <algorithm>
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Token shards. Native: llm.c's .bin (docs/formats/token_shard.md), 256 little-endian int32 of header (magic, version,
 // token count, zeros), then the tokens as uint16 (magic 20240520, version 1) or uint32 (magic 20240801, version 7).
 // Read as well: nanoGPT's headerless .bin and Megatron's .idx/.bin pairs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Listening sockets that keep the limits of connection_table.h: a thread that accepts, knows who may stay, and goes on
 // accepting when the process has no descriptor left. What a connection says is for others (guard.h).
 #ifndef ATOLL_COMMON_GUARD_ACCEPTOR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One accepted connection, driven by a loop (loop.h): the PROXY header where the listener expects one, the TLS
 // handshake, then what the kind of connection does with its bytes. Everything runs on the loop's thread.
 #ifndef ATOLL_COMMON_GUARD_CONNECTION_H_

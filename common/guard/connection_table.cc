@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/guard/connection_table.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may hold a connection to a listener: how many in all and from one address, who gives way when there are too many,
 // and whose calls or faults come too fast and what that means for later connections from the same address. Decides;
 // the sockets are common/guard/acceptor.h. Pure, single-threaded.

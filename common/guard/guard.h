@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The door of a coordinator: one listener, and everything that happens to a connection before gRPC, or a small HTTPS
 // handler, sees any of its bytes. TLS ends here. What a peer without our certificate sends reaches neither.
 //

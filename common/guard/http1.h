@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One HTTP/1.1 request, read within bounds: all that the enrolment port speaks. Pure.
 // Source: RFC 9112; a request without a length, with a transfer coding, or with a second length is refused.
 #ifndef ATOLL_COMMON_GUARD_HTTP1_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP/2 framing: frame headers and the few numbers that the guard needs.
 // Source: RFC 9113, sections 4.1, 6 and 7.
 #ifndef ATOLL_COMMON_GUARD_HTTP2_H_

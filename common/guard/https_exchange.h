@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection to the enrolment port: one HTTP/1.1 request within bounds (http1.h), one answer, the end.
 #ifndef ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_
 #define ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a peer may send on one HTTP/2 connection, before any of it reaches gRPC. The filter reads every frame header,
 // passes the payload of data frames unchanged, and reads everything else itself: header blocks are collected within a
 // bound, decompressed, checked (request_headers.h) and written again as one frame without a dynamic table. It counts

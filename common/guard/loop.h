@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread that drives connections: waits for their sockets, moves their bytes, ends them.
 #ifndef ATOLL_COMMON_GUARD_LOOP_H_
 #define ATOLL_COMMON_GUARD_LOOP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows the frames that gRPC sends to a peer, unchanged: tells which streams the server has ended, and where between
 // two frames the guard may put one of its own. Pure; one connection, one thread.
 #ifndef ATOLL_COMMON_GUARD_OUTBOUND_TRACKER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is at the other end of a connection that the guard has handed to gRPC. Each inner socket has a name that no other
 // has; a handler learns it from its call (ServerContext::peer) and asks here. Nothing that a peer sends takes part.
 #ifndef ATOLL_COMMON_GUARD_PEERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes on their way from one socket to another, as a list of spans: most of them borrowed from the buffer that they
 // were read into, some of them made here. Not thread-safe.
 #ifndef ATOLL_COMMON_GUARD_PIECES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header that a load balancer puts before the bytes of a connection to name the address that it speaks for.
 // Pure. Source: "The PROXY protocol", versions 1 and 2 (haproxy.org, 2020).
 #ifndef ATOLL_COMMON_GUARD_PROXY_PROTOCOL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A connection between a gRPC client and this process's gRPC server: TLS ends here, the filter reads what the peer
 // sends, and an inner socket pair carries the checked bytes to gRPC. The inner pair is made with the first call that is
 // admitted; until then the peer costs this process its TLS state and a few kilobytes.

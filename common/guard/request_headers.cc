@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/guard/request_headers.h"
 
 #include <nghttp2/nghttp2.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The request headers of a gRPC call: which names may pass, which values, and how they are written again.
 //
 // gRPC 1.51 treats some thirty header names specially, and some of them end the process when a peer sends them. Ten

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's side of TLS for the guard: one OpenSSL context that follows its identity file, and connections that
 // never block. TLS 1.2 and 1.3 with forward-secret AEAD suites; no resumption, renegotiation or compression.
 #ifndef ATOLL_COMMON_GUARD_TLS_SERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of history. A restored state knows less than workers may have seen of the state that was lost, and takes
 // another course from there on. So each restore begins a line of its own: a boot number is line * kBootsPerLine +
 // starts in that line, and the first line is 0. What a worker holds counts in the line that it comes from and in no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/plan/coordinator_needs.h"
 
 #include <algorithm>

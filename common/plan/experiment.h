@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job's `experiment` asks for, as pure functions that the coordinator's core and the worker's core share: which
 // syncs are lost on purpose and how many workers take part (DiLoCo 2311.08105, "Dropped communication" and "Adaptive
 // compute pool").

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on islands: several processes as one worker.
 #ifndef ATOLL_COMMON_PLAN_ISLAND_LIMITS_H_
 #define ATOLL_COMMON_PLAN_ISLAND_LIMITS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user asks for, validated: the domain form of atoll.v1.JobSpec. common/wire fills it from the message and back;
 // rooms below never see protobuf. Plain values; copies are cheap. Defaults here are the defaults of the job file.
 // ValidateJobSpec (job_validation.h) is the one place that says what is allowed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The semantic rules of a job: every violation at once, the same code in the command line and in the coordinator.
 #ifndef ATOLL_COMMON_PLAN_JOB_VALIDATION_H_
 #define ATOLL_COMMON_PLAN_JOB_VALIDATION_H_

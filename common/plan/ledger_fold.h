@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the
 // ledger, written once, without holding the rounds. The in-memory ledger is this; tests compare the SQLite ledger and
 // the core with it. Pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every limit on what comes from outside, in one place. What happens at a limit is said beside it.
 #ifndef ATOLL_COMMON_PLAN_LIMITS_H_
 #define ATOLL_COMMON_PLAN_LIMITS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of its time a worker computes when its synchronisations share a link: two event simulations of a few
 // periods, in steady state. Pure arithmetic on doubles; nothing here decides a round. Times are seconds, rates bytes a
 // second.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control conversation in domain form: what a worker says and what the coordinator answers (design section 5).
 // coordinator/core and worker/core speak these; common/wire turns them into atoll.v1 messages and back. Plain values.
 // Every message is idempotent: a repetition after a reconnect changes nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameter arena: which tensor lies where. Pure arithmetic from the job's ModelSpec, equal in coordinator and
 // worker. All parameters are one contiguous fp32 buffer ordered by fragment; tensors, gradients, moments and outer
 // copies are arenas of the same layout. Tensor names are Hugging Face's, so export needs no renaming.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a worker that takes fewer steps a period than H keeps the job clock: `own_steps` of its steps carry the clock on
 // by H, spread as evenly as whole steps allow (Bresenham). Pure, no floating point.
 #ifndef ATOLL_COMMON_PLAN_PACED_CLOCK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choices that `atoll plan` looks through. Private to the planner; requests are valid.
 #ifndef ATOLL_COMMON_PLAN_PLAN_SEARCH_H_
 #define ATOLL_COMMON_PLAN_PLAN_SEARCH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a link carries of a training job before anything is started: utilization, bytes, rates, hours, load and memory,
 // and the settings that a target needs. Behind `atoll plan`; docs/planner.md says how far to trust it. Pure arithmetic.
 #ifndef ATOLL_COMMON_PLAN_PLANNER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // data.assignment: shards, where each worker reads a corpus of its own (DiLoCo 2311.08105, the non-i.i.d. setting). The
 // positions of the job's order are then split between the corpora: corpus c has [c, c + 1) x 2^56, endless as far as
 // any run goes. Pure arithmetic, the same in the coordinator and in the workers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How large the work of a job is, roughly, before anything of it was measured: for deadlines. Pure.
 #ifndef ATOLL_COMMON_PLAN_SLOW_STEP_H_
 #define ATOLL_COMMON_PLAN_SLOW_STEP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an evaluation task went, as messages and records carry it.
 #ifndef ATOLL_COMMON_PLAN_TASK_SCORE_H_
 #define ATOLL_COMMON_PLAN_TASK_SCORE_H_

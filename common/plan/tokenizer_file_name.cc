@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/plan/tokenizer_file_name.h"
 
 #include "absl/strings/match.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the files of a job's tokenizer may be called: an export writes them beside the weights. Pure.
 #ifndef ATOLL_COMMON_PLAN_TOKENIZER_FILE_NAME_H_
 #define ATOLL_COMMON_PLAN_TOKENIZER_FILE_NAME_H_

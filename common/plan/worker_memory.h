@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker's memory holds of a job: bytes by item, where they lie and when they are there. Behind the worker's
 // verdict on a job (worker/train/memory.h), `atoll plan` and the table of docs/operations.md, and held against what a
 // worker allocates by tests. Activations are not in it: worker/train estimates them. Pure arithmetic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A caller's way to a coordinator, looked at step by step before it is relied on: identity, reach, TLS with the reason
 // when it fails, versions, clocks, the link's rates, and what each job asks of that link. Nothing is changed at the
 // coordinator; the rates cost up to 64 MiB each way.

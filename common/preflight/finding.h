@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a look before joining has found, one line each. Plain values.
 #ifndef ATOLL_COMMON_PREFLIGHT_FINDING_H_
 #define ATOLL_COMMON_PREFLIGHT_FINDING_H_

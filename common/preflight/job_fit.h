@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a link carries a job, by the planner's verdict on a measured link, and whether a machine's memory holds it.
 // Pure.
 #ifndef ATOLL_COMMON_PREFLIGHT_JOB_FIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a link carries, measured with bytes that mean nothing (the probes of transfer.proto).
 #ifndef ATOLL_COMMON_PREFLIGHT_LINK_RATE_H_
 #define ATOLL_COMMON_PREFLIGHT_LINK_RATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When to try again after a failure: exponential with full-range jitter of +-20 %, capped. Pure and seeded; knows no
 // clock.
 #ifndef ATOLL_COMMON_RPC_BACKOFF_H_

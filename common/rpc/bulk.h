@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bulk bytes behind interfaces: contributions and files go up, updates, fragments, blocks and files come down. Behind
 // them stands gRPC (bulk_client.h, bulk_service.h) or memory (memory_bulk.h). One call is one conversation: whoever
 // wants to go on after a break calls again with the offset reached, at times chosen by Backoff. Payload is never copied

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie. A token bucket paces what this side sends; a cap
 // on what it receives goes to the sender with each request.
 #ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_

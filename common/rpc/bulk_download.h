@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's side of one download. Only for bulk_service.cc.
 #ifndef ATOLL_COMMON_RPC_BULK_DOWNLOAD_H_
 #define ATOLL_COMMON_RPC_BULK_DOWNLOAD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames as gRPC buffers, without a copy of the payload either way. What a frame needs besides (lists of slices and of
 // views, what keeps a payload's owner) is used again by the frames of its transfer after it. Used by the bulk client
 // and service only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/rpc/bulk_service.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>

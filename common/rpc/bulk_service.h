@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Payload is handed on as
 // views into the received slices and sent from where it lies.
 #ifndef ATOLL_COMMON_RPC_BULK_SERVICE_H_

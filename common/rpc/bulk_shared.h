@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of one bulk service share, and the watch over a peer's progress. Only for bulk_service.cc and
 // bulk_download.cc.
 #ifndef ATOLL_COMMON_RPC_BULK_SHARED_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control stream over gRPC: the worker's end on a channel and the coordinator's end as a service.
 #ifndef ATOLL_COMMON_RPC_CONTROL_STREAM_H_
 #define ATOLL_COMMON_RPC_CONTROL_STREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose download is opened or read for next, and how many downloads a connection may have. Sources are opened on an
 // executor that others need as well, uploads first of all, and read by a few threads: however many downloads are asked
 // for, a few of them stand in a queue, and the connections take turns.

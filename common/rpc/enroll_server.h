@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The enrolment port: POST /v1/enroll with an EnrollRequest, answered with an EnrollResponse or an EnrollFailure.
 #ifndef ATOLL_COMMON_RPC_ENROLL_SERVER_H_
 #define ATOLL_COMMON_RPC_ENROLL_SERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server stream of gRPC that is fed from outside, by feeders that may outlive it.
 #ifndef ATOLL_COMMON_RPC_FED_STREAM_H_
 #define ATOLL_COMMON_RPC_FED_STREAM_H_

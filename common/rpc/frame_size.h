@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much payload the next frame of a transfer takes where no cap says it: as much as leaves within a moment. What is
 // said meanwhile over the same connection, a request or a grant, waits behind the frame that is leaving and what the
 // receiver has room for, which is at least a frame: on a slow link frames of 1 MiB would let a short answer wait for as

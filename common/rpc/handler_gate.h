@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls the handlers of one stream end one at a time and keeps the promise of the end's destructor: after Detach no
 // handler runs any more. Used by every form of MessageStream; not for other rooms.
 #ifndef ATOLL_COMMON_RPC_HANDLER_GATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BulkClient joined to a BulkHandler in memory: frames, credits and resume as over gRPC, each step one job on an
 // executor.
 #ifndef ATOLL_COMMON_RPC_MEMORY_BULK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two connected ends of a control stream in memory, for single-threaded harnesses and tests.
 #ifndef ATOLL_COMMON_RPC_MEMORY_STREAM_H_
 #define ATOLL_COMMON_RPC_MEMORY_STREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a two-way stream of messages, behind which stands gRPC (control_client.h, control_service.h) or memory
 // (memory_stream.h); a conformance test runs the same cases on both.
 //

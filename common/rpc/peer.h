@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who calls: what a handler learns about the other end of its connection.
 #ifndef ATOLL_COMMON_RPC_PEER_H_
 #define ATOLL_COMMON_RPC_PEER_H_

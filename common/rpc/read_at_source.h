@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A source of what is read piece by piece: a file, a snapshot. Few buffers serve all frames of a transfer.
 #ifndef ATOLL_COMMON_RPC_READ_AT_SOURCE_H_
 #define ATOLL_COMMON_RPC_READ_AT_SOURCE_H_

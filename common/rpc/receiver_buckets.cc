@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/rpc/receiver_buckets.h"
 
 #include <algorithm>

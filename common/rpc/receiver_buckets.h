@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rate caps that receivers ask for, kept by whoever sends to them: one bucket a receiver, whatever it fetches and
 // over however many calls.
 #ifndef ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_

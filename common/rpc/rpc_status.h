@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // absl::Status <-> grpc::Status with google.rpc.ErrorInfo: a machine-readable reason beside the sentence (AIP-193).
 // Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_RPC_RPC_STATUS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A gRPC server with the project's limits: message sizes, keepalive enforcement, no compression, health service.
 #ifndef ATOLL_COMMON_RPC_SERVER_H_
 #define ATOLL_COMMON_RPC_SERVER_H_

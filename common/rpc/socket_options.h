@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much a connection keeps in the kernel before it is on its way. The kernel takes megabytes from a sender at once;
 // what is said afterwards, a request or a grant of a transfer, then waits behind all of them, on a slow link for as
 // long as a fragment takes, so that nothing goes up while something comes down. With a short queue it waits in gRPC

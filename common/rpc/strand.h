@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs jobs one at a time and in order, on whichever thread posts while none runs: the state of a transfer is touched
 // by one job at a time without a lock. A job posted from inside a job runs after it. Jobs must not block. A job that
 // holds no more than Job has room for takes nothing from the heap.

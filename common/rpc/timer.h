@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One-shot timers and a progress watchdog for transfers, on gRPC's own threads. Not for other rooms.
 #ifndef ATOLL_COMMON_RPC_TIMER_H_
 #define ATOLL_COMMON_RPC_TIMER_H_

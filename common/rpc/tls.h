@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS for servers and channels: identity files that are read again when they change, client certificates that are
 // demanded, and a check of every call before gRPC hears of it. Servers: common/guard. Channels: gRPC's own TLS.
 #ifndef ATOLL_COMMON_RPC_TLS_H_

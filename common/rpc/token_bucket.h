@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rate cap at the sender: at most `rate` bytes a second on average and `burst` at once. Pure integer arithmetic.
 #ifndef ATOLL_COMMON_RPC_TOKEN_BUCKET_H_
 #define ATOLL_COMMON_RPC_TOKEN_BUCKET_H_

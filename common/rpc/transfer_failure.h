@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the end of a transfer says about another try of it. Pure.
 #ifndef ATOLL_COMMON_RPC_TRANSFER_FAILURE_H_
 #define ATOLL_COMMON_RPC_TRANSFER_FAILURE_H_

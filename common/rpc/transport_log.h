@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines that gRPC and protobuf write to standard error of their own accord.
 #ifndef ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
 #define ATOLL_COMMON_RPC_TRANSPORT_LOG_H_

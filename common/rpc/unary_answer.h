@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer to a unary call, which its caller has to take within a time: what nobody makes room for stays in memory,
 // and gRPC counts it against no quota. Not for other rooms than those that serve calls.
 #ifndef ATOLL_COMMON_RPC_UNARY_ANSWER_H_

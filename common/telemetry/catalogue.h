@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every metric of both programs in one table: name, type, unit, help and labels. docs/metrics.md is generated from it,
 // a test compares the two. Names follow Prometheus' rules (base units, `_total` last, one prefix).
 #ifndef ATOLL_COMMON_TELEMETRY_CATALOGUE_H_

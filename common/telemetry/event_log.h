@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The event log of jobs: one JSON object a line, in one file per job, appended, rotated by size, read back at start. It
 // is for people and curves: losing its tail in a crash loses no decision, so it is not flushed to the disk line by
 // line.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/telemetry/http_server.h"
 
 #include <boost/asio/io_context.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, no request body. Used by the
 // coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB (431 above), no body (413),
 // kConnections at once (further ones are closed), 10 s for a request and 10 s for its answer, 60 s idle.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An event log whose lines are written on an executor: whoever tells an event never waits for the disk.
 #ifndef ATOLL_COMMON_TELEMETRY_QUEUED_EVENT_LOG_H_
 #define ATOLL_COMMON_TELEMETRY_QUEUED_EVENT_LOG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The routes that every program of the project serves: /metrics, /healthz, /readyz.
 #ifndef ATOLL_COMMON_TELEMETRY_ROUTES_H_
 #define ATOLL_COMMON_TELEMETRY_ROUTES_H_

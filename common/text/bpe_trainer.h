@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte-pair encoding by counting (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"):
 // the most frequent pair of neighbours becomes a piece, again and again. Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_BPE_TRAINER_H_

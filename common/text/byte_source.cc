@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/text/byte_source.h"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file or pipe as a stream of bytes, decompressed where it is zstd or gzip. Bounded memory: the window of the
 // compression, at most 128 MiB, and some buffers. Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_BYTE_SOURCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A choice behind its context as tokens, as evaluation tasks score it (docs/formats/eval-tasks.md).
 #ifndef ATOLL_COMMON_TEXT_CHOICE_TOKENS_H_
 #define ATOLL_COMMON_TEXT_CHOICE_TOKENS_H_

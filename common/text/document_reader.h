@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Documents out of text files and pipes: plain text or JSON lines, also compressed with gzip or zstd, streamed with
 // bounded memory. Every fault is one sentence that names the file and the line (or byte). Documents are valid UTF-8;
 // empty ones are skipped.

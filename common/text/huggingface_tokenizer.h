@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files by which Hugging Face's AutoTokenizer loads one of our tokenizers and gives the same ids.
 #ifndef ATOLL_COMMON_TEXT_HUGGINGFACE_TOKENIZER_H_
 #define ATOLL_COMMON_TEXT_HUGGINGFACE_TOKENIZER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/text/json_field.h"
 
 #include <algorithm>

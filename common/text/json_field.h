@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of one field of a JSON object. Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_JSON_FIELD_H_
 #define ATOLL_COMMON_TEXT_JSON_FIELD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file of a SentencePiece model: the part of its protobuf message ModelProto that encoding needs, read and written
 // by hand (see CMakeLists.txt for why). Field numbers are SentencePiece's, part of its format.
 #ifndef ATOLL_COMMON_TEXT_SENTENCEPIECE_MODEL_H_

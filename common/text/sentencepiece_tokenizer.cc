@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Encoding and decoding with a SentencePiece model (Kudo & Richardson 2018; BPE: Sennrich et al. 2016; unigram: Kudo
 // 2018). Ids are those of the library; its rules for ties and unknown pieces are followed, see the tests that compare
 // both.

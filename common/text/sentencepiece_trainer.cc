@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text -> words with counts -> pieces -> the file of a SentencePiece model.
 #include <algorithm>
 #include <tuple>

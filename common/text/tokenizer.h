@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokenizers: text <-> ids. Text is taken as it is: no Unicode normalisation, no trimming. SentencePiece stays inside
 // sentencepiece_tokenizer.cc.
 #ifndef ATOLL_COMMON_TEXT_TOKENIZER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8: validity and character lengths.
 #ifndef ATOLL_COMMON_TEXT_UTF8_H_
 #define ATOLL_COMMON_TEXT_UTF8_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which role may call what: one table for every RPC, deny by default. Read by the listeners before any handler runs.
 #ifndef ATOLL_COMMON_TRUST_ACCESS_H_
 #define ATOLL_COMMON_TRUST_ACCESS_H_

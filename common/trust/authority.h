@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The certificate authority of one coordinator: makes itself, signs requests, knows its own certificates. Its key never
 // leaves the directory it was made in. A rotation gives it a new key under the same name (RFC 4210, section 4.4): from
 // then on the new one signs, and the one before is trusted until it is retired. Who trusts only that one believes the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. OpenSSL stays inside this room.
 // Times are seconds since 1970 by the wall clock, handed in by the caller. Thread-safe: values, no shared state.
 #ifndef ATOLL_COMMON_TRUST_CERTIFICATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS to a coordinator with plain OpenSSL: fetches the authority that a join token pins, sends a request to the
 // enrolment port, and says why a handshake fails, which gRPC's channels report only as UNAVAILABLE. Blocks the calling
 // thread, at most kHandshakeLimit_s for each step. The program ignores SIGPIPE: the other end may hang up while it is

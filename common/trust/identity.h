@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who somebody is: a role and a name, carried by a certificate as the URI atoll://ROLE/NAME[/TOKEN]. Plain values.
 #ifndef ATOLL_COMMON_TRUST_IDENTITY_H_
 #define ATOLL_COMMON_TRUST_IDENTITY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/trust/join_token.h"
 
 #include <openssl/rand.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Join tokens: what an operator hands to a machine so that it can enrol. The printed form holds the authority's hash,
 // an id and a secret; the coordinator keeps only a hash of the secret. Format: docs/formats/join-token.md. Plain
 // values.

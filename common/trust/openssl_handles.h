@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners of OpenSSL objects and readers of PEM. Private to common/trust.
 #ifndef ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_
 #define ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_

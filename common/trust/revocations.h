@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which certificates are refused though their dates are good: those that came by a join token that was revoked, and
 // those of a name that were issued before it was. Decides only; coordinator/service keeps the list in the ledger and
 // asks at every call, renewal and enrolment. Not thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that hold keys: mode 0600, written whole or not at all, refused when others may read them. Straight POSIX,
 // since the store's Files knows no permissions. Thread-safe.
 #ifndef ATOLL_COMMON_TRUST_SECRET_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIMD forms of what is done to a block in one walk: several kernels of kernels-inl.h with their sums, to the same
 // bits. Compiled once for each instruction set by vecmath.cc.
 #if defined(ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are separate
 // Highway operations and the build forbids contraction, so every target rounds like scalar.cc. Tails go through the
 // reference.

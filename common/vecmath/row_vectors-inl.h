@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors of fp32 over memory that holds fp32 or bf16, for kernels of the training step (worker/model, worker/device):
 // whole ones, and the last of a row, which goes through the same operations filled up with zeros. Compiled once for
 // each instruction set by whoever includes it.

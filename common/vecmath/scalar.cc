@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference: one rounding an operation, in the order that vecmath.h writes down.
 #include <algorithm>
 #include <array>

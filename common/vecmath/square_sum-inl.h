@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape of every sum over a block (vecmath.h): element i in lane i % 16 in fp64, lanes added as a tree. Compiled
 // once for each instruction set by whoever includes it.
 #if defined(ATOLL_COMMON_VECMATH_SQUARE_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)

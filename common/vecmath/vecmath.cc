@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks sizes, then hands over to the best instruction set of this CPU.
 #include "common/vecmath/vecmath.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels over fp32 spans for aggregation and synchronisation. Each elementwise kernel does, per element, exactly the
 // operations written beside it, each rounded to fp32 on its own: no FMA, no flush to zero, no libm. So the scalar
 // reference (namespace vecmath::scalar) and the run-time dispatched SIMD forms give the same bits on every CPU.

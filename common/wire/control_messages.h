@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control conversation: atoll.v1 messages <-> the domain forms of common/plan/messages.h. Every length, name, enum
 // and range is checked before use (limits.h); a refusal is InvalidArgument with the path of the field, e.g.
 // "hello.worker". Pure functions, safe everywhere.

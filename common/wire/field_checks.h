@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of single fields from the network, shared by the translators of this room. Each error is InvalidArgument that
 // begins with the field's path.
 #ifndef ATOLL_COMMON_WIRE_FIELD_CHECKS_H_

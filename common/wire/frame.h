@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll.v1.Frame without protobuf on the hot path: the encoder yields the few bytes that go before a payload, so that
 // the payload itself is sent from where it lies; the decoder reads a message that came in pieces and yields views into
 // them. The bytes are exactly those of a protobuf serialisation of the message (docs/formats/frames.md). Pure, safe

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/wire/job_spec_proto.h"
 
 #include <algorithm>

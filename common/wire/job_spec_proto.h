@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll.v1.JobSpec <-> atl::JobSpec. What the message leaves out gets the default of job_spec.h; values that the
 // message cannot carry into the domain are violations, everything else is ValidateJobSpec's.
 #ifndef ATOLL_COMMON_WIRE_JOB_SPEC_PROTO_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/wire/record_messages.h"
 
 #include <google/protobuf/io/coded_stream.h>

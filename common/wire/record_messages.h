@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Durable records <-> bytes (proto/atoll/v1/record.proto), for the store. Reading validates; bytes that do not parse or
 // hold impossible values are DataLoss. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_

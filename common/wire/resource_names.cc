@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/wire/resource_names.h"
 
 #include "absl/strings/numbers.h"

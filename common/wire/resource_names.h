@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resource names as users and calls write them: "jobs/tiny", "jobs/tiny/checkpoints/400", "workers/paris-1". Parsing is
 // strict: names are 1 to 63 of [a-z0-9-], not beginning with '-', so that a name is also a safe file name. Pure
 // functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scores of evaluation tasks, which messages and records share.
 #ifndef ATOLL_COMMON_WIRE_TASK_SCORES_H_
 #define ATOLL_COMMON_WIRE_TASK_SCORES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/wire/transfer_messages.h"
 
 #include "common/plan/limits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the bulk connection says besides raw bytes, in domain form and as the bytes of a frame's header field
 // (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and range. Pure functions, safe
 // everywhere.

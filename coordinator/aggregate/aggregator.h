@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section
 // 4, "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1; LoCo 2407.04480).
 //

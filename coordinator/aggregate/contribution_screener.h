@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ScreenContribution while the bytes arrive, so that closing a round need not read them for it.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 #define ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The norm screen: what a round's norms per inner step say against the running median of the fragment (design section
 // 6, "Screens"; templar's clip to the median norm of peers, made lenient). A function of history and numbers: no state
 // but NormHistory, no clock, no log. The bits are those of one compiler's double arithmetic: a decision is recorded

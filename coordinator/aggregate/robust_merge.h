@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merging that bears hostile contributions: trimmed mean and median (Yin et al. 2018, 1803.01498), centred clipping
 // (Karimireddy et al. 2021, 2012.10333), as docs/formats/outer-step.md writes them down. Private to this room. Works on
 // one block of a fragment at a time; a RowMerger belongs to one thread.

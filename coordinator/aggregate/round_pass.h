@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two walks over a fragment that close a round. Private to this room. Both go block by block, so what they give
 // does not depend on how blocks are spread over threads: elements are independent, and sums are kept for each block and
 // added in block order afterwards.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-coordinator verify` and `atoll-coordinator replay`: an audit of the state directory of a coordinator that does
 // not run, as a second reading of docs/formats. This room shares no reading code with coordinator/store and
 // coordinator/aggregate: what one of the two gets wrong, the other finds.

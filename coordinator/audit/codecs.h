@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codecs once more, element by element, from docs/formats/codecs.md alone: neither the kernels nor the scalar
 // reference of common/codec is behind this. Pure; slow on purpose.
 #ifndef ATOLL_COORDINATOR_AUDIT_CODECS_H_

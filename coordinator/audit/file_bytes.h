@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of the files that are audited, and the numbers in them.
 #ifndef ATOLL_COORDINATOR_AUDIT_FILE_BYTES_H_
 #define ATOLL_COORDINATOR_AUDIT_FILE_BYTES_H_

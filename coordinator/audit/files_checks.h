@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of one job against the ledger: segments, snapshots, checkpoints.
 #ifndef ATOLL_COORDINATOR_AUDIT_FILES_CHECKS_H_
 #define ATOLL_COORDINATOR_AUDIT_FILES_CHECKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an audit of a state directory found: damage, notes and counts, and how they are printed. Plain values.
 #ifndef ATOLL_COORDINATOR_AUDIT_FINDINGS_H_
 #define ATOLL_COORDINATOR_AUDIT_FINDINGS_H_

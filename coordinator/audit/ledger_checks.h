@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must hold inside the ledger (docs/formats/ledger.md, "What holds"), and where it says that every fragment
 // stands.
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_CHECKS_H_

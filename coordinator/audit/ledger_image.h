@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ledger as its tables say, row by row, from docs/formats/ledger.md. Plain values.
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_IMAGE_H_
 #define ATOLL_COORDINATOR_AUDIT_LEDGER_IMAGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the ledger without touching it: a copy of the database and its write-ahead log is opened in a temporary
 // directory, since SQLite recovers a log by writing.
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_

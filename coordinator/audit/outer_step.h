@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One outer step once more, from docs/formats/outer-step.md: plain fp32 arithmetic, element by element, without the
 // kernels of common/vecmath and the pass of coordinator/aggregate. Pure.
 #ifndef ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recomputes every committed round that is still held from its contributions and compares bits.
 #ifndef ATOLL_COORDINATOR_AUDIT_REPLAY_H_
 #define ATOLL_COORDINATOR_AUDIT_REPLAY_H_

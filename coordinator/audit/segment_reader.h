@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A segment of the round log as its round sees it, from docs/formats/round-log.md.
 #ifndef ATOLL_COORDINATOR_AUDIT_SEGMENT_READER_H_
 #define ATOLL_COORDINATOR_AUDIT_SEGMENT_READER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of a segment of the round log, from docs/formats/round-log.md: which of its bytes are whole, which are a
 // torn tail, and which are damage.
 #ifndef ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The right to read a state directory that nobody writes.
 #ifndef ATOLL_COORDINATOR_AUDIT_SHARED_LOCK_H_
 #define ATOLL_COORDINATOR_AUDIT_SHARED_LOCK_H_

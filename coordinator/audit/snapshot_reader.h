@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshots and checkpoint manifests, from docs/formats/snapshot.md.
 #ifndef ATOLL_COORDINATOR_AUDIT_SNAPSHOT_READER_H_
 #define ATOLL_COORDINATOR_AUDIT_SNAPSHOT_READER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lies below a state directory, by the names of docs/formats/state-directory.md.
 #ifndef ATOLL_COORDINATOR_AUDIT_STATE_PATHS_H_
 #define ATOLL_COORDINATOR_AUDIT_STATE_PATHS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The audit log (docs/formats/audit-log.md): that each line holds the SHA-256 of the one before it.
 #ifndef ATOLL_COORDINATOR_AUDIT_TRAIL_CHECKS_H_
 #define ATOLL_COORDINATOR_AUDIT_TRAIL_CHECKS_H_

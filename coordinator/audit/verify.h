@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything that can be checked without computing: ledger, round log, snapshots, checkpoints, stored files.
 #ifndef ATOLL_COORDINATOR_AUDIT_VERIFY_H_
 #define ATOLL_COORDINATOR_AUDIT_VERIFY_H_

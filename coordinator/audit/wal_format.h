@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of SQLite's write-ahead log, from its published file format (section 4 of "Database File Format").
 #ifndef ATOLL_COORDINATOR_AUDIT_WAL_FORMAT_H_
 #define ATOLL_COORDINATOR_AUDIT_WAL_FORMAT_H_

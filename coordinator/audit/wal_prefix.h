@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a write-ahead log holds while somebody writes to it: everything up to the end of its last commit. What is behind
 // that is being written, is to be taken back, or is left of an earlier generation.
 #ifndef ATOLL_COORDINATOR_AUDIT_WAL_PREFIX_H_

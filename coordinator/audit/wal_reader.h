@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The write-ahead log beside the ledger, from SQLite's published file format (section 4 of "Database File Format").
 // SQLite itself takes the frames up to the first broken one and forgets the rest without a word; here a broken frame is
 // damage when later frames prove that it had been flushed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-coordinator backup` and `atoll-coordinator restore`: the state of a coordinator, whether it runs or not,
 // copied to a backup, and from a backup to a new state directory, on this or another host.
 #ifndef ATOLL_COORDINATOR_BACKUP_BACKUP_COMMAND_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies files of a state or a backup from one directory to another, so that after a break it can go on.
 #ifndef ATOLL_COORDINATOR_BACKUP_COPY_H_
 #define ATOLL_COORDINATOR_BACKUP_COPY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a coordinator at one instant, while it runs: what a kill at that instant would have left, which is what
 // every start can go on from (docs/adr/0016). The instant is one at which the ledger stands still between two looks:
 //

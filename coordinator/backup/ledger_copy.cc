@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/backup/ledger_copy.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A copy of a ledger that a running coordinator has open. SQLite lets no other process read it (exclusive locking), so
 // its two files are read by their published format: the database, which only changes by what is in the write-ahead log,
 // and the log up to its last commit. As long as the log is of the same generation, whatever a checkpoint of SQLite

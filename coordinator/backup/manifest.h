@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file BACKUP of a backup: every file of the state directory that it holds, with its SHA-256
 // (docs/formats/backup.md).
 #ifndef ATOLL_COORDINATOR_BACKUP_MANIFEST_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Room for a copy, and for the coordinator beside it: below 10 % of free space a coordinator takes no contributions
 // (coordinator/store/data_directory.h), and a backup must not bring it there.
 #ifndef ATOLL_COORDINATOR_BACKUP_ROOM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which workers the rounds wait for, by what their links carry: one whose measured rates cannot move a period's
 // contributions up and updates down within that period is not expected in any round (design section 6). It goes on
 // training and applying updates, and what it contributes in time is taken; only nobody waits for it. Pure integers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue at work, and what each step does beyond its event.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holds a contribution's claims against the samples that were leased for it: the tokens that a worker has claimed for a
 // fragment, all its committed contributions together, are never more than the samples that its cursors have covered.
 // So syncs that were dropped, refused or missed need no rule of their own: their samples are covered and not claimed

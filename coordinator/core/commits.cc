@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds: opening, closing, committing.
 #include <algorithm>
 #include <functional>

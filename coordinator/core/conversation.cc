@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What workers say on the control stream.
 #include <algorithm>
 #include <set>

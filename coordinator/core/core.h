@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinator's decisions: fleet, job queue, runs, rounds, leases. A deterministic machine: Step(event, now)
 // changes the state and returns what must be written, sent and done; the same events at the same instants give the same
 // effects. It runs in production, in scenario tests and in the simulator unchanged. No thread, lock, clock, file,

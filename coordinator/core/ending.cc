@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who makes an evaluation, for how long, and what becomes of its result.
 #include <algorithm>
 

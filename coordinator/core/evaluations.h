@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When evaluations are made, which of them score the job's tasks, and how long a worker may take. Pure functions of the
 // spec and of what was recorded, so that a restart decides likewise.
 #ifndef ATOLL_COORDINATOR_CORE_EVALUATIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can happen to the coordinator's core, and what it asks for in return. Pure values: no clock, thread, file,
 // socket or floating-point decision. Time is an argument of Core::Step.
 #ifndef ATOLL_COORDINATOR_CORE_EVENTS_H_

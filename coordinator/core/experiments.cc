@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job's `experiment` does to its rounds and its workers (common/plan/experiment.h decides what): syncs that are
 // lost on purpose, and a pool of workers that changes over the run.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a worker may be at fetching a job, by what there is to fetch and what its link has carried. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_FETCHING_H_
 #define ATOLL_COORDINATOR_CORE_FETCHING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is there. Membership has a clock, a lease has none: a member is lost after a silence, keeps its leases for one
 // more period of absence (ten minutes where it was not heard since the coordinator has started), and is then fenced:
 // its record gets an incarnation that nobody holds. Pure; owned by the engine thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that went away are remembered for a while, so that people see them, and then forgotten: neither the fleet nor
 // the ledger grows with every name that there ever was. What a name stands for by then is over: it was fenced when it
 // went, numbers of incarnations and leases are never given twice, and one that comes back joins as a new worker, to

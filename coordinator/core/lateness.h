@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The refusal of a contribution that came after its round had closed, or while its job gathers nothing: what happens to
 // a worker behind the others in the ordinary course. Its work goes into the next contribution. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_LATENESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state behind Core and the verbs that change it, spread over bodies by theme: each section below names its own.
 // Handlers change state; Advance then does everything that has become possible. Records of changed rows are collected
 // once, at the end of the step. Pure; owned by the engine thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync.pace balanced: how many of its own inner steps each worker takes in a period of the job clock, so that all of
 // them reach its end together (dynamic local updates; Liu et al. 2024, 2401.09135, section 4). Pure.
 #ifndef ATOLL_COORDINATOR_CORE_PACE_H_

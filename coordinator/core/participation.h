@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which workers take part in the rounds of a fragment, and whether its rounds keep up with those of the others. Counts
 // alone; forgotten at a restart, but for what Recover is given. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_PARTICIPATION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // data.assignment: shards at work: each worker's leases lie in its corpus.
 #include <algorithm>
 #include <tuple>

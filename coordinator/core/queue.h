@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which job gets which workers (design section 6): priority, then age. Every running job keeps its minimum; spare
 // workers go to the highest priority below its maximum. A job that waits starts only when its whole minimum can be had,
 // so that no worker stands idle in a job that cannot run. Jobs that lack their minimum, each with

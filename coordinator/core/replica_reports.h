@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What members say of their outer copies: by fragment, who has other bits than published at its newest version, where
 // nobody has the published ones. One worker that deviates has a fault; if most do, at one version, the coordinator's
 // own copy has one (ADR 23). Forgotten at a restart, in a rollback and whenever parameters are loaded. Not thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Back to a checkpoint: it is read whole first, so that a damaged one is a refusal that changes nothing.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A full disk: parameters and checkpoints that cannot be written wait for room and are tried again, and uploads are
 // held before it is full; nothing is lost.
 #include <algorithm>

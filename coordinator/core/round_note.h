@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The event log's lines about a committed round and about a job's state: made at the commit, and again from the ledger
 // where a crash came between the two. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of one job in the coordinator: its state machine's data and the arithmetic of its clock. Who moves it from
 // state to state is machine.h. Pure; owned by the engine thread.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the screens on contributions say to the core, in words and flags: figures stay where they were measured. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_SCREEN_EVENTS_H_
 #define ATOLL_COORDINATOR_CORE_SCREEN_EVENTS_H_

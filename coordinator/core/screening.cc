@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What follows from the screens: refusals and clips told and counted, workers quarantined.
 #include <set>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strikes: what a worker's refused and clipped contributions add up to (design section 6, "Screens"). Which
 // contributions those are is measured elsewhere; here are only counts, so that the decision needs no floating point.
 // Pure; owned by the engine thread.

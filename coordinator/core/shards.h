@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which worker reads which corpus under data.assignment: shards. A worker keeps its corpus for as long as nobody else
 // had to take it, also while it is away: a newcomer takes a corpus that nobody has had, else one whose holder is away.
 // Nothing of it is written down: after a restart it follows from leases and contributions, which are. Pure; owned by

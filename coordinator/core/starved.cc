@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers that miss rounds, and fragments whose rounds they leave without a quorum while others go on.
 #include "coordinator/core/starved.h"
 

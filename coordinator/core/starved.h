@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fragments whose rounds lack contributions while others go on. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_STARVED_H_
 #define ATOLL_COORDINATOR_CORE_STARVED_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What operators do with workers: drain, cordon, evict, readmit.
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/machine.h"

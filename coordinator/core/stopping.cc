@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parameters in memory, and a job that cannot go on: for want of data, or because a file is missing or damaged. Where
 // it holds work it stops with everything that is durable, says why, and goes on when it is asked to.
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the core has the engine's executors do: blocking work, each piece of which ends in an event (events.h). Pure
 // values.
 #ifndef ATOLL_COORDINATOR_CORE_TASKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions on their way in: who may offer what, and when it counts.
 #include <algorithm>
 #include <set>

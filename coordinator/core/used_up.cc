@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/core/used_up.h"
 
 #include <algorithm>

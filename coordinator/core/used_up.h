@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a job's data: no sample is free any more, and the workers train what they hold. Pure; owned by the engine
 // thread.
 #ifndef ATOLL_COORDINATOR_CORE_USED_UP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people see, and what must always hold.
 #include <algorithm>
 #include <set>

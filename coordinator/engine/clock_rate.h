@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast a job clock goes, for the time that is left: over the last minutes in which the job ran. Pure.
 #ifndef ATOLL_COORDINATOR_ENGINE_CLOCK_RATE_H_
 #define ATOLL_COORDINATOR_ENGINE_CLOCK_RATE_H_

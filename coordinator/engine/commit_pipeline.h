@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Commit, then publish. Effects of the core's steps leave in the order of the steps, and only after the ledger holds
 // their records. While one transaction is being flushed the records of later steps gather for the next one, so that a
 // busy coordinator pays one flush for many steps. A failed commit ends the process (I24).

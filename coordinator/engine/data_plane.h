@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each
 // task runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates,
 // snapshots, blobs, shards); of live state only a snapshot is written, which has a copy before that changes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each round measured, for people: metrics, fields of its "round committed" line, the newest of each fragment for
 // `job describe`, and the warnings of the direction screen and when the momentum does not fit. Never read by a
 // decision. Lives on the engine thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direction screen: whose contributions point against those of the others. It reports and decides nothing: an
 // event, a metric and a line of `job describe`, by name. Lives on the engine thread, forgets at a restart.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which workers may download what: parameters, updates and blocks are for the members of their job. Follows the records
 // of the core, so a member is let in before its assignment leaves, and after a restart before it has said anything.
 // Whoever asks in no worker's name is no worker, and others decide about it (common/trust/access.h). Thread-safe.

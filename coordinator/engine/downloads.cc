@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be downloaded, each from something that never changes: encoded updates, snapshots, checkpoints, blobs,
 // shards.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinator around its core: one thread that takes events from a mailbox, steps the core, commits what it decided
 // and only then publishes it. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on
 // executors whose completion is an event, and a heartbeat queues behind none of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is read back of a job's event log: names in its lines.
 #ifndef ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_
 #define ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a person wants to see of a job's past: its newest events, its curves, its byte accounts. Rebuildable from the
 // event log, bounded in memory, never read by a decision. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_HISTORY_H_

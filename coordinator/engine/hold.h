@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
 // is always being flushed that would never be. That takes two flushes at most, the one under way and one of what has
 // gathered behind it; where they take longer than the hold, a longer one follows. Pure; lives on the engine thread.

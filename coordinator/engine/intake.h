@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a submitted spec to a job that can run: reads the stored manifests, fixes the defaults, lays out the model,
 // counts the samples, and says everything that is wrong at once. Blocking (reads blobs); runs on an executor, never in
 // the engine.

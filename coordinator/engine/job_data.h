@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the coordinator holds in memory of one running job.
 #ifndef ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
 #define ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a coordinator that ends in order writes last: a snapshot of every fragment of which the log holds committed
 // rounds that no snapshot has, so that the next start recomputes nothing (DataPlane::SnapshotAll).
 #ifndef ATOLL_COORDINATOR_ENGINE_LAST_SNAPSHOTS_H_

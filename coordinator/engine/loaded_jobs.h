@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which jobs have their parameters in memory, and which are being brought there. Thread-safe.
 #ifndef ATOLL_COORDINATOR_ENGINE_LOADED_JOBS_H_
 #define ATOLL_COORDINATOR_ENGINE_LOADED_JOBS_H_

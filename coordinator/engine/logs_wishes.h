@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits for log lines of workers. Each answer takes of a worker's uplink, and of the time of its training, so a
 // worker is asked one question at a time and one a second, however many wish. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_LOGS_WISHES_H_

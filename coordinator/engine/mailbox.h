@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's queue: many threads put, the engine thread takes. The only way into the engine. Bounded against workers,
 // who may send as often as they like; calls and completions are as many as there are streams, uploads and tasks.
 #ifndef ATOLL_COORDINATOR_ENGINE_MAILBOX_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people see of the engine: log lines, the event log, metrics, curves. Fed by the engine at each event and commit;
 // nothing here is read by a decision. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_OBSERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's parameters into memory: made, loaded, recomputed. Each step posts the next one to the executor that it needs.
 #include <algorithm>
 #include <deque>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The past of jobs from their event logs: of unfinished ones at the start, of ended ones the end alone, by which lists
 // tell of them, and the rest when somebody asks for it. There may be thousands of those, of 80 MiB each.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which refused contributions get a line of the event log: there may be many, and most repeat one another. A worker's
 // refusal with a status code is told at once, then again after kRefusalsQuiet at the earliest, with the number of those
 // between, of whichever job. What is ordinary gets none: lateness, and that a worker is to ask again. Lives on the

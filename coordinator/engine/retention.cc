@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes from the disk as a whole: epochs that a rollback has given up, and what nothing starts from any more once a
 // job has ended. All of it goes behind what was asked for before, so that nothing is written where it was.
 #include <set>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measured of a round when it closed and when it was committed; for metrics, the event log and `job describe`, never
 // for a decision.
 #ifndef ATOLL_COORDINATOR_ENGINE_ROUND_MEASURES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, and, behind the commit, the
 // update to the log.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manifests of the corpora whose blocks are asked for, read from their blobs and parsed once: a manifest names
 // every block of its corpus, so that reading it anew for each of them takes time with the square of the corpus's size.
 // Thread rule: that of the blob store.

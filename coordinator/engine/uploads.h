@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions on their way in, from the beginning of an upload to its acceptance: screened in the threads that
 // receive them, appended to the round log on the io executor, and accepted by one flush for those that come together.
 // Who may upload what is the engine's decision; here are its hands.

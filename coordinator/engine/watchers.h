@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who watches jobs, and when each is shown its job next. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_WATCHERS_H_
 #define ATOLL_COORDINATOR_ENGINE_WATCHERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of an answer one message of gRPC carries: the newest of it, as much as fits. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_ANSWER_SIZE_H_
 #define ATOLL_COORDINATOR_SERVICE_ANSWER_SIZE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JobService and AdminService over gRPC: reactors that hand requests to JobApi and answers back. No logic of their own.
 #ifndef ATOLL_COORDINATOR_SERVICE_API_SERVICE_H_
 #define ATOLL_COORDINATOR_SERVICE_API_SERVICE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where audit lines go: to the process's log at once, and to the audit log on disk soon.
 #ifndef ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_
 #define ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_

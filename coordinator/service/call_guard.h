@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides each call before its handler: what was revoked, then the role table; and writes the audit lines.
 #ifndef ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 #define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Control streams of workers: the first message must be a Hello; after that every message goes to the engine and every
 // message of the engine to the stream. Never touches state.
 #ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_

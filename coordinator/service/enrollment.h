@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may become whom, and who no longer is: keeps the join tokens and the revoked names, turns a token or an old
 // certificate into a certificate. Requests in, answers through callbacks; the HTTPS side is common/rpc/enroll_server.h.
 #ifndef ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of a coordinator beside the engine's and gRPC's: what each of them runs in order.
 #ifndef ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_
 #define ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a job fits beside those that have not ended, and its way into the core.
 #include <optional>
 

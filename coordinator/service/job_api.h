@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, translates, asks the
 // engine; decides nothing. The gRPC reactors (api_service.h) and the harness call the same methods. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_JOB_API_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Log lines about a job: the coordinator's own, and those of a worker, which it is asked for.
 #include <algorithm>
 #include <memory>

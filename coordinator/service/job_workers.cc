@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers as people see them: what they measure, and the plan beside it.
 #include <optional>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Of looks at a ring of log lines that follow each other: what to ask for, and which lines are new. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_NEW_LINES_H_
 #define ATOLL_COORDINATOR_SERVICE_NEW_LINES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinator's own side of trust: its authority, which may be rotated or retired while it runs, and its own
 // certificate, which it renews. The listeners read the certificate's file by themselves (common/rpc/tls.h).
 #ifndef ATOLL_COORDINATOR_SERVICE_OWN_TRUST_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listeners of one coordinator, once they are open: what they turned away, whose connections end, and whether they
 // still answer. gRPC may stop to serve a port while the process looks well, so each is dialled as a stranger would.
 #ifndef ATOLL_COORDINATOR_SERVICE_PORTS_H_

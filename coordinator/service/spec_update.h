@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `job update`: the new values of some fields put into a running job's spec. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_SPEC_UPDATE_H_
 #define ATOLL_COORDINATOR_SERVICE_SPEC_UPDATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Views of the engine -> messages of the API. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_
 #define ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a coordinator that runs is alive: its engine turns and each of its ports answers who dials it. Looked at by
 // /healthz, and every few seconds for the service manager, which ends a process of which it hears nothing.
 #ifndef ATOLL_COORDINATOR_SERVICE_VITALS_H_

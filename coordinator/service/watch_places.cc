@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/watch_places.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who watches jobs, by certificate: a coordinator serves limits::kWatchers of them, which nobody may take alone.
 #ifndef ATOLL_COORDINATOR_SERVICE_WATCH_PLACES_H_
 #define ATOLL_COORDINATOR_SERVICE_WATCH_PLACES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The audit log on disk: who changed what and who was refused, for longer than the process's log is kept. One JSON
 // object a line in events/audit/NUMBER.jsonl, each of which holds the SHA-256 of the line before it, so that `verify`
 // finds a line that was changed, left out or put in (docs/formats/audit-log.md). The newest files are kept.

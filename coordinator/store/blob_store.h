@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at
 // its length after a break or a restart, and becomes a blob by verification, fsync and rename. Immutable afterwards.
 // Thread rule: calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.

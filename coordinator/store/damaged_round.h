@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sentence about a round whose log is not whole.
 #ifndef ATOLL_COORDINATOR_STORE_DAMAGED_ROUND_H_
 #define ATOLL_COORDINATOR_STORE_DAMAGED_ROUND_H_

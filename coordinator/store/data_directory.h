@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where things lie below the coordinator's data directory, and who may open it.
 //
 //   LOCK                                      held by the running coordinator (flock)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk of which the coordinator may use a part: --disk-budget. What is derived from the space of the state directory
 // (admission of jobs, the word about an almost full disk, room for files) then sees a disk of that size.
 #ifndef ATOLL_COORDINATOR_STORE_DISK_BUDGET_H_

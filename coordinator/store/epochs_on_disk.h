@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lies on disk by epoch: directories e<epoch>/f<fragment> of the round log and of snapshots.
 #ifndef ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_

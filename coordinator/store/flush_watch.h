@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flushes that are under way, and a word about one that takes long: a disk that hangs holds what waits for it, and
 // nothing else would say so. Nothing is ended and nothing is tried again: a flush that returns has done its work.
 #ifndef ATOLL_COORDINATOR_STORE_FLUSH_WATCH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files whose room is given back by another thread. Where the last name of a large file goes, the file system gives its
 // blocks back within that call, a tenth of a second for a gigabyte and seconds on a slow disk, which is long for a
 // thread that contributions wait for.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the segments of committed rounds that are still on disk hold what the ledger counts. Every contribution of a
 // committed round was flushed before the commit, and its update before any snapshot of the version that it led to or of
 // a later one. So a segment without a contribution was damaged since, and one without its update where there is such a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates that stay when their segments are dropped, for workers that catch up from an older snapshot: each a segment
 // of its own that has nothing but the header and the update.
 #include <algorithm>

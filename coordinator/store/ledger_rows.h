@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checksums of the ledger's rows: column `crc` of every table is row_crc (sqlite.h) of the other columns in their order
 // (docs/formats/ledger.md, "Checksums").
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_ROWS_H_

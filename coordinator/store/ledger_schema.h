@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of the ledger (docs/formats/ledger.md) and the steps from one revision of the format to the next.
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_

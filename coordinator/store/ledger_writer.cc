@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/store/ledger_writer.h"
 
 #include "common/wire/record_messages.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is decided, as rows of the ledger (docs/formats/ledger.md).
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_WRITER_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_WRITER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ledger in memory, for harnesses: what survives a simulated crash is the MemoryLedgerDisk, which the test keeps.
 #ifndef ATOLL_COORDINATOR_STORE_MEMORY_LEDGER_H_
 #define ATOLL_COORDINATOR_STORE_MEMORY_LEDGER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a coordinator looks at before it opens its state directory, whose lock it holds.
 #ifndef ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_
 #define ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stored files (blob_store.h) that nobody needs any more: weights, manifests, tokenizers and tasks that jobs were
 // submitted with which have ended and whose parameters are gone.
 #ifndef ATOLL_COORDINATOR_STORE_PURGED_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame
 // by frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
 //

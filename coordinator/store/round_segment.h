@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One open segment of the round log: the file, what was found in it, and appending to it. Only round_log.cc uses it.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_

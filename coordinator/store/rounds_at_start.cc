@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/store/rounds_at_start.h"
 
 #include "common/plan/model_layout.h"

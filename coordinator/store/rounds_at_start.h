@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a start finds in the round logs of the jobs that have not ended, before anything is served.
 #ifndef ATOLL_COORDINATOR_STORE_ROUNDS_AT_START_H_
 #define ATOLL_COORDINATOR_STORE_ROUNDS_AT_START_H_

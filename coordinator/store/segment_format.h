@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of a round log segment: their bytes, and the scan that finds the valid prefix of a file. The layout is in
 // docs/formats/round-log.md. Pure besides reading the file; used by round_log.cc and tests.
 #ifndef ATOLL_COORDINATOR_STORE_SEGMENT_FORMAT_H_

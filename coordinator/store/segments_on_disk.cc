@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which segments are on disk, which may go, and what a restart finds accepted in them.
 #include "coordinator/store/segments_on_disk.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which segments of the round log are on disk.
 #ifndef ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshots of fragments (public copy, momentum, residual) and checkpoints made of them. Files are immutable: temp,
 // fsync, rename, fsync of the directory (docs/formats/snapshot.md). A checkpoint is a directory of hard links and a
 // manifest that is written last: without it the directory does not count. Thread rule: thread-safe for different keys;

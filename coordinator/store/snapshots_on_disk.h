@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which snapshots of fragments are on disk.
 #ifndef ATOLL_COORDINATOR_STORE_SNAPSHOTS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_SNAPSHOTS_ON_DISK_H_

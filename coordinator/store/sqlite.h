@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SQLite as values and statuses: a database, its prepared statements, bound by position. Only the ledger uses it.
 // Not thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ledger in one SQLite file: WAL, synchronous=FULL, typed tables. `application_id` says that it is a ledger of this
 // project, `user_version` is the revision of the format (docs/formats/ledger.md).
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_LEDGER_H_

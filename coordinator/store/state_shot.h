@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a fragment as it is at one moment, for whoever writes it to a file meanwhile: where it is about to
 // change before the writer is through, what is not written yet is copied. Thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_STATE_SHOT_H_

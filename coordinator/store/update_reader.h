@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The encoded update of a committed round as it lies in the round log, for downloads: read piece by piece, so that
 // nothing of it is in memory for whoever takes it slowly.
 #ifndef ATOLL_COORDINATOR_STORE_UPDATE_READER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For whom more of a fragment stays on disk than the job needs itself: workers that fetch it whole over a link that
 // breaks, while newer snapshots come. Kept are the snapshot that such a download began with and the updates since,
 // until the worker has caught up. Pure bookkeeping of one fragment in one epoch, in memory: after a restart a worker

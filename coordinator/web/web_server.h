@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a plain page at / that says where to look. What is
 // shown comes in as functions from main; this room knows no engine state.
 #ifndef ATOLL_COORDINATOR_WEB_WEB_SERVER_H_

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Collects the Python standard library's sources as a corpus: demo_corpus.py OUT.jsonl
 
 One document a file, in the order of their names, up to LIMIT_BYTES of text. The sources are on every Debian machine that has

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the table at the end of scripts/demo: demo_report.py JOB.json MANIFEST.json METRICS.txt
 
 METRICS.txt is the coordinator's /metrics page, taken while the workers are connected: it tells bytes by kind.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the Grafana dashboards beside it: fleet.json, job.json, worker.json. They are plain JSON to import as they are."""
 import json
 import pathlib

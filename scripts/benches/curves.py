@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loss curves of the training step beside PyTorch in Python: the same first parameters, batches and recipe, for a few hundred steps."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples, medians and shares, and how they are told."""
 import statistics
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One job of a real coordinator and real workers on this machine, whose inner steps are so short that rounds follow each other."""
 import collections
 import contextlib

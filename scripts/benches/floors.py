@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a round cannot be faster than: its bytes over plain and TLS sockets of this machine, and its uploads on its disk."""
 import multiprocessing
 import os

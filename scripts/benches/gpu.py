@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPU rows of limits, passes and training: measured where the machine has a GPU, "not yet measured" until then.
 
 What a card gave is kept in an answer as answer["gpu"], with a stamp of its own: a later run on a machine without one leaves it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The all-reduce of an island over loopback, beside one raw TCP connection in the same round."""
 import statistics
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of the GPU rows in one archive, for a machine with a GPU and PyTorch that has nothing else of ours, as a rented container."""
 import json
 import pathlib

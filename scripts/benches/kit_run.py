@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs what scripts/bench --pack has packed, on a machine with a GPU: the tests that need one, then the benchmarks' GPU rows.
 
     python3 kit/run FIGURES.json [--rounds N] [--only tests|card|124m|1b]...

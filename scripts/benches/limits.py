@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the machine can do: the yardsticks of the other benchmarks."""
 import statistics
 

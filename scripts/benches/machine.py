@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine that figures come from, how busy others kept it, and the programs that are measured on it."""
 import ctypes
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/results/performance.md: words by hand, tables between marks from docs/results/data/performance-NAME.json."""
 import json
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The passes over parameters, as a share of triad in the same round."""
 import statistics
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flower for scripts/benches/peer_round.py: a SuperLink, a SuperNode for every worker, FedAvg over its HTTP API on loopback, nothing trained.
 
 A round is timed by the server's strategy, from the moment at which it makes the messages with the model to the averaged model.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVFlare for scripts/benches/peer_round.py: its simulator with a process for every client, FedAvg of a NumPy array, nothing trained.
 
 A round is timed by the first client, from one model received to the next.

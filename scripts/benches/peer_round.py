@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One synchronisation of a peer system among processes of this machine; scripts/bench peers runs it in the peers' environment.
 
     peer_round.py KIND PARAMETERS WORKERS ROUNDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One synchronisation of other systems on this machine, beside a whole round of Atoll in the same run."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where processor time goes: samples of perf over the whole machine, each counted to the first part that it belongs to."""
 import collections
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole rounds of a real coordinator and four real workers on this machine, beside raw sockets and a raw file in the same run."""
 import os
 import statistics

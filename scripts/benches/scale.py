@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many workers one coordinator carries: real control streams, and the core alone."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scenes of real processes for benchmarks: the harness of the integration tests, with links in between."""
 import collections
 import contextlib

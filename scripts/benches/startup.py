@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long it takes until a process does its work: coordinator to its first answer, worker to its first step, a joiner of a large model."""
 import calendar
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training step beside PyTorch in Python: the same model, first parameters, batches, recipe, types and threads."""
 import json
 import os

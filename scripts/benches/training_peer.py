@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training step as a plain, good PyTorch program takes it, for scripts/bench training; runs by itself:
 
     training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS [{cpu,cuda} [{repeated,shared}]]

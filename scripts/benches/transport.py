@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fragments up and down over gRPC, as a share of plain sockets and of OpenSSL over them in the same round."""
 import statistics
 

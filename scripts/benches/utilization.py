@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compute utilization of real workers on shaped links beside the planner's figure."""
 import math
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paired comparison of arms. Arms of one seed start from the same weights and read the data in the same order, so a seed's
 luck is common to its arms: a two-way layout of arms and seeds, whose residual is the noise of a difference."""
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a study is: reads deploy/examples/studies and makes one complete job file of each arm and seed. Runs nothing."""
 import copy
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the runs of a study say to each of its checks: words, measured figure, verdict."""
 import statistics
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/results/README.md: one line for each study that has results, and the other pages of the folder."""
 from studies import definition, judging, records, report
 

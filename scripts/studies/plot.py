@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm along the way, and the gap at the end; of the study bytes, what
 passed the sockets beside the formula.
 

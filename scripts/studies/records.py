@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The finished runs of the studies: docs/results/data/LABEL.json, one run a line. Reports are made of these alone."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/results/LABEL.md from the finished runs alone."""
 import math
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plays runs with the real programs: a coordinator and its workers in a folder of their own, on loopback."""
 import asyncio
 import collections

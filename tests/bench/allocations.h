@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts what a program takes from the heap by `operator new`, told apart by who asked: code of the program itself (its
 // own and what it has of others' headers, the standard library's calls on its behalf among it) or a shared library
 // (gRPC, protobuf, Abseil). What C code takes by malloc, as gRPC's core does for the buffers it receives into, is not

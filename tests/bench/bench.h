@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timing for the benchmarks of this folder: variants that take turns, so that what else the machine does meets all of
 // them alike, and every sample told with the processor time behind it, so that scripts/bench can take medians and
 // ratios within a round. Benchmarks only: no test looks at a time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_gpu [ROUNDS [ELEMENTS]]: what a GPU can do, and the plugin's kernels over a range of ELEMENTS parameters, as
 // JSON for scripts/bench. Ends with status 77 and the reason where there is no GPU.
 //

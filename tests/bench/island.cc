@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_island [ROUNDS [ELEMENTS]]: the exchanges of an island beside one TCP connection that carries the same bytes
 // both ways at once, as JSON for scripts/bench. Ranks are threads of this process; ELEMENTS floats are reduced.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_limits [ROUNDS [ELEMENTS]]: what the machine can do, as JSON for scripts/bench. Memory copy and triad at 1 and
 // 2 threads over arrays of ELEMENTS floats, TCP over loopback with 1, 2 and 4 connections, AES-128-GCM and AES-256-GCM
 // by OpenSSL in records of 16 KiB, and checksums and hashes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_link [ROUNDS [BYTES]]: what the emulator of links reaches, as JSON for scripts/bench: plain TCP through a link
 // of each rate, one way and both ways at once. BYTES go over the link of 1 Gbit/s, proportionally fewer over slower
 // ones, so that all take equally long.

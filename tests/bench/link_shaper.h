@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A link with a rate and a delay for real processes on one machine: a relay over loopback TCP. Whoever dials one of its
 // ports reaches the target behind that port; all connections of one shaper share its link, each direction for itself,
 // in the order in which their bytes arrive, so that bulk bytes stand before a heartbeat as they do on a real line. The

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What memory can do: the yardsticks that passes are measured with. Run-time dispatched, so that they use the widest
 // vectors of this CPU, as the passes do.
 #ifndef ATOLL_TESTS_BENCH_MEMORY_H_

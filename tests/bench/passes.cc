@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_passes [ROUNDS [ELEMENTS]]: the passes of a synchronisation round over a fragment of ELEMENTS parameters, for
 // each codec, and those of the inner optimizer on a CPU, as JSON for scripts/bench. Each group has STREAM's triad among
 // its variants, over arrays of twice the size and with the same number of threads, so that a pass can be told as a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU plugin beside a benchmark.
 #ifndef ATOLL_TESTS_BENCH_PLUGIN_H_
 #define ATOLL_TESTS_BENCH_PLUGIN_H_

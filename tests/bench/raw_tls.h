@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TLS by OpenSSL over plain sockets: the yardstick of encrypted transfers. A refusal of the library stops the program.
 #ifndef ATOLL_TESTS_BENCH_RAW_TLS_H_
 #define ATOLL_TESTS_BENCH_RAW_TLS_H_

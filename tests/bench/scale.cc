@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many workers one coordinator carries, as JSON for scripts/bench.
 //
 //   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already, of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain TCP over loopback: the yardstick of what moves bytes between processes. A refusal of the system stops the
 // program.
 #ifndef ATOLL_TESTS_BENCH_SOCKETS_H_

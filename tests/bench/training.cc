@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_training: inner steps of the worker's trainer, for scripts/bench training, which has PyTorch take the same
 // steps.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench_transport [ROUNDS [KIBIBYTES...]], or ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS for one kind of
 // transport (tcp, tls, plaintext, mtls) in one direction alone: fragments of so many KiB go up and come down over
 // loopback by 1, 2 and 4 workers, each on a connection of its own, as JSON for scripts/bench. The production client,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Content hashes, outer steps and error memories, to the bit. Written from docs/formats/snapshot.md and docs/formats/outer-step.md.
 
 numpy neither fuses a product with a sum nor flushes subnormal numbers, so each line below is the page's operation."""

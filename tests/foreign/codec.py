@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The six codecs in numpy, to the bit. Written from docs/formats/codecs.md; kinds are numbered as CodecKind of job.proto."""
 import numpy as np
 

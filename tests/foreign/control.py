@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The control stream of a worker: Hello, heartbeats, messages. Written from docs/protocol.md, Control; sections are named at the functions.
 
 One thread does everything in turn; two more read the stream and send heartbeats. Transfers block the first, as no page forbids."""

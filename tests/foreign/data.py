@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manifests, blocks and samples over the bulk connection. Written from docs/formats/corpus.md, token_shard.md and data-order.md."""
 import json
 

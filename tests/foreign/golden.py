@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden values of the pages, by the modules that were written from those pages. Needs no program."""
 import sys
 import types

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Llama model in numpy, with the gradients written by hand, and AdamW. Shapes and names: docs/formats/layout.md; rates:
 ScheduleSpec and InnerOptimizerSpec of proto/atoll/v1/job.proto. Any framework would do: nobody checks these bits."""
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What both ends compute alike from a job's spec: layout, order of samples, draws, send steps.
 
 Written from docs/formats/layout.md, docs/formats/data-order.md and docs/protocol.md (Send and apply steps)."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """An independent reader of a state directory that nobody writes: checks what its pages promise and recomputes every held round to the bit.
 
 Written from docs/formats/state-directory.md, ledger.md, round-log.md, snapshot.md, audit-log.md and outer-step.md. Prints one JSON object;

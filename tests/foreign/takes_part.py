@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An independent worker, written from the documents alone, takes part in real runs beside two atoll-workers: enrolment, leases, streamed
 blocks, all codecs on both legs, every merge, evaluations, a rollback, and a coordinator that is killed. Then an independent reader
 recomputes every round to the bit. What is left on the disk is what tampering.py changes.

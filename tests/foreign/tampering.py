@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seventeen ways to change the state that takes_part.py has left: the independent reader finds each, and so does verify or replay."""
 import pathlib
 import shutil

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """An independent worker: enrols, joins, trains and contributes. Written from docs/protocol.md, Joining, Training, Bulk and Evaluations;
 sections are named at the functions. What it does comes out as JSON lines; it ends with 1 when it met a deviation from the pages ("problem")."""
 import argparse

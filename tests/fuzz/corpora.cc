@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/corpora.h"
 
 #include "absl/strings/escaping.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs that fuzzing found worth keeping: tests/fuzz/corpora/TARGET.txt, one a line, in base64.
 #ifndef ATOLL_TESTS_FUZZ_CORPORA_H_
 #define ATOLL_TESTS_FUZZ_CORPORA_H_

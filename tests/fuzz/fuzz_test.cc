@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every target over its seeds, over what fuzzing kept, and over seeded changes of both: what of fuzzing fits into every
 // run of the tests. The rest is scripts/fuzz.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files in memory for targets and their seeds.
 #ifndef ATOLL_TESTS_FUZZ_MEMORY_CONTENT_H_
 #define ATOLL_TESTS_FUZZ_MEMORY_CONTENT_H_

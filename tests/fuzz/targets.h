@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What fuzzing tries: every parser of bytes that come from outside, one target each. A target may refuse its input, but
 // never crash, hang or contradict itself; a broken law ends the process.
 #ifndef ATOLL_TESTS_FUZZ_TARGETS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that people bring: weights, shards, manifests, model configurations, evaluation tasks.
 #include <algorithm>
 #include <cstring>

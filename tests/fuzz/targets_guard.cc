@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What strangers and members send to the ports: HTTP/2 before gRPC, one HTTP/1.1 request, the header of a load
 // balancer.
 #include <algorithm>

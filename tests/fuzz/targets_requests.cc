@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people send the coordinator, as it is checked and put to use: the spec of a job, an update of one, and the file
 // by which they say who they are.
 #include <google/protobuf/util/message_differencer.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lies on the coordinator's disk: records, segments of the round log, snapshots, the ledger's write-ahead log,
 // manifests of backups, event lines. Two readers of one format must agree: the store's own and the audit's.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people write and programs ask: job files, quantities, names, join tokens, certificates, HTTP requests, documents
 // and tokenizer models.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What peers send: frames, the headers of transfers, control messages, encoded fragments.
 #include <algorithm>
 #include <array>

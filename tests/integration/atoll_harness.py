@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the real programs for a test: real sockets, real files, real signals.
 
 A test is a file with a function that takes a Scene, and `main(function)` as its last line. A Scene owns a directory and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """verify and replay of what a coordinator leaves that was killed in mid-run: all is well and equal; damage is told with file and
 offset, and the same directory runs on when it is mended."""
 import json

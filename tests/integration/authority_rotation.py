@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The authority gets a new key in mid-run: who has an identity of the one before goes on and gets one of the new at its time, tokens of before
 and of after let workers in, and once the one before is retired, who has got nothing new is refused.
 

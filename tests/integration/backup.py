@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job runs half, its coordinator is stopped and backed up, also to a disk that fills up in between, and runs on; then its machine is lost. A coordinator on another directory,
 made from the backup, goes on from there with the same workers, which know more than it does: they start over from what it has, the
 run ends, and verify and replay find nothing wrong."""

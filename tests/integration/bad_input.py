@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of bad input: each case gives one clear sentence, its documented exit code, no crash, and changes nothing.
 
 Cases that need no running job; S26 (plaintext that nobody asked for) is among them. Those that do are in bad_input_run.py; a worker of another revision is in wrong_revision.py.

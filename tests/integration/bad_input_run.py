@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input that shows only while a job runs: data that is missing, or not what its manifest says (S15), a model that is too large."""
 import shutil
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking before joining, with the real programs: `atoll-worker check` and `atoll doctor` on a good way and on bad ones."""
 import http.server
 import threading

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wall clock of real processes jumps by an hour and by ten years, forward and back, and stands still: a run does not notice, and only tokens and
 certificates react, each with its reason. A clock that is nine minutes off does its work, one that is eleven off is told with both times (S12).
 What is moved is what the programs read (moved_clock.cc)."""

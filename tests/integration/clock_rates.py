@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F22: clocks that go too slow and too fast by a tenth, the wall's and the monotonic ones: under the coordinator and a worker, each the other
 way round. What is moved is what the programs read and how long they wait (moved_clock.cc). A run does not notice: nobody is lost, nothing is
 given back, both are in the rounds, and all of it can be computed again."""

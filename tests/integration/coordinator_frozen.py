@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A coordinator that is stopped for longer than the membership timeout, as a machine that sleeps or a virtual one that is moved: when
 it goes on nobody is lost for its silence, the stall is told, and the run goes on."""
 import signal

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of the coordinator in mid-run, twice: nothing that was committed is lost, workers come back by themselves."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers dial the coordinator by a name. It is killed and comes back behind another address, then its name is gone for a while and comes
 back with a third address: the workers that run find it each time, as the same incarnations, and the run goes on.
 

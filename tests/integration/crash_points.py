@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crash enumeration on real processes: every call by which a real coordinator changes its disk is found, and then each of them is met
 by each fault.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scripted run of crash_points.py, and what must hold of a state that a fault has left."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damage in the state directory: a checkpoint that cannot be used, a segment of another round, one that is cut short, and restarts
 after rollbacks."""
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A coordinator that may take a part of a disk: as if the disk had that size. Jobs that would take more are refused; with less than a tenth
 of it left no contribution is taken and the job says why, though the disk has room; with room again it goes on by itself."""
 from atoll_harness import check, equal, main, number, wait_for

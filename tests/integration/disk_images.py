@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a disk holds, from the calls that durable_calls.cc has written down: after each of them when the process is killed, and
 what a power cut may leave of it. Nothing is run for that.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S33, S34, S35: what reaches the ports of the real program from strangers and from members who are hostile below the level of calls.
 
 First every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as HEADERS and CONTINUATION,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls by which a real process changes its disk or makes it durable, numbered, written down and broken by a test
 // (LD_PRELOAD): those on files below the directory DURABLE_CALLS_BELOW (absolute, its links resolved). They are made
 // one at a time, so that their order is that of their effects.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
 and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation tasks of a job: scored by the worker that evaluates, kept by the coordinator, equal to `atoll-worker eval` on the export."""
 import json
 

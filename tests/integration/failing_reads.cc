@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk on which reads fail under a real process (LD_PRELOAD): of the reads of files whose path has a text in it, so
 // many pass and so many that follow fail with EIO. The file FAILING_READS_FILE holds four numbers of 8 bytes,
 // little-endian: how many still pass, how many then fail, both of which go down here, how many passed and how many

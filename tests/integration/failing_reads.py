@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F18: reads of a real coordinator's disk that fail with EIO (failing_reads.cc). When a contribution cannot be read back, its job pauses with the
 reason and another job goes on. When what a joining worker fetches cannot be read, it asks again until it can, and nobody else notices. Each
 read of a start fails in turn: it ends with a sentence that names the file, or starts and says what it could not read; nothing is changed by it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F26: a bit that flips unseen in the coordinator's own parameters, set from outside through /proc/PID/mem. All workers come to other bits than it has
 published: the job stops with that sentence, and goes on from a checkpoint of before with parameters as they were."""
 from atoll_harness import check, main, wait_for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP proxy that does to a wire what networks and boxes on the way do: bits flip, connections are reset or closed in one direction, bytes
 come one by one, or nothing passes any more and nobody says so. One fault at a time, for connections that are there as for new ones."""
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F9, F13, F15: a worker whose two connections go over a wire with faults, with mutual TLS. Bits that flip, resets after any number of bytes,
 connections closed in one direction and bytes one by one: each time the other worker goes on, nothing is held against the one behind the wire,
 and it is in the rounds again by itself when the wire is whole. Then the wire falls silent for longer than a membership, without closing

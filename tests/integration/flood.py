@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S20: attackers who may connect (plaintext, so nobody is asked who he is) pass limits by far, all at once and for a minute, while a
 job goes on: crowds of connections, calls taken back, calls of no method, giant and packed messages, downloads that nobody reads. The
 command line answers all the while; rounds close, and heartbeats of every worker are heard in each stretch of 25; no worker is lost and no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The coordinator's disk fills up in mid-run: it holds uploads back in time and says so, or stops; nothing committed is lost. While uploads are held
 back downloads go on (I20): a checkpoint is exported, and a worker that joins fetches the parameters and its corpus."""
 import os

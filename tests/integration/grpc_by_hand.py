@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gRPC and protobuf written by hand, with the answers read: a peer that speaks the protocol and may lie in it. Over http2_by_hand.py.
 
 Messages are made of (number, value) pairs: a number is a varint, Fixed64 and Fixed32 of their width, text and bytes a length and

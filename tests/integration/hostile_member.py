@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A hostile member of a run: a valid certificate of the role worker, the protocol spoken by hand, and every message a lie, a repetition
 or a load. What it does comes from a seed; what the coordinator answers is counted by kind, and what it should not have taken is kept.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
 a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory was within its
 published bound all the while.

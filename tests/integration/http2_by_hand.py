@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that are none of ours, for tests of an open port: HTTP/2 and gRPC written by hand, so that what is sent may be wrong."""
 import gzip
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An idle coordinator is small; how soon it was ready is printed, not judged: that depends on the machine."""
 import time
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C and SIGTERM end a command that works without a coordinator, at once, with the documented exit code."""
 import os
 import signal

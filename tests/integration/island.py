@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several processes as one worker: an island in a job beside a plain worker, a rank killed, rank 0 killed, a launcher."""
 import os
 import re

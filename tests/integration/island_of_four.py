@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Four processes as one worker: the same job gives the same bits again, and what one process makes of it; a rank dies."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F25: a rank of a real island that hangs (SIGSTOP), and its rank 0: the others end with the cause, nobody stays behind, the other worker goes on, and
 the island comes back when it is started again."""
 import os

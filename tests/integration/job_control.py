@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steering: pause, resume, update, rollback, cancel, a new job from a checkpoint, and what the command line shows of them."""
 import hashlib
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two hundred workers join at once while two others train, and go at once without a word: nobody who trains is lost or loses a lease, and
 rounds go on meanwhile."""
 from atoll_harness import check, check_balance, equal, main, number, program, wait_for

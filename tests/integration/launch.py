@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A command that is put before a program's: it changes what the program inherits, and becomes the program."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real links that are narrow, long, lossy, out of order or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
 over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats are heard beside the contributions that fill it; a worker that is cut off, both
 ways or one way, is lost, the run goes on, and it comes back by itself. The ledger balances all the while, and the audits find nothing."""

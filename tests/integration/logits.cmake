@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Our model against transformers, in the environment of scripts/setup --oracles; skipped by name where it is not there.
 add_executable(oracle_logits_writer oracle_logits_writer.cc)
 target_compile_options(oracle_logits_writer PRIVATE ${ATOLL_WARNINGS})

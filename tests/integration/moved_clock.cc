@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clocks that a test moves under a real process (LD_PRELOAD). The file MOVED_CLOCK_FILE holds five numbers of 8 bytes,
 // little-endian, times in nanoseconds:
 //   0, 1  what the process reads of the wall clock is the system's time plus the first, or, where the second is not 0,

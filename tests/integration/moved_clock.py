@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wall clock of real processes, moved by a test: what they read is moved, by a library that is loaded into them (moved_clock.cc)."""
 import struct
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run with mutual TLS: an authority, an admin, a worker; and who is not let in.
 
 S4, S13, S16, S18, S32.

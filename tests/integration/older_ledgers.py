@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State directories of every earlier revision of the ledger (ledgers/revision-N.sql) under the program of today: it brings them up to
 date, shows what they hold, trains a job beside the old one, and `verify` misses nothing of the ledger."""
 import pathlib

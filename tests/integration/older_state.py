@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole state directory of the revision before today's (states/revision-N.tar.xz), left by a coordinator that was killed in the middle of a job, under
 the program of today: it goes on, the job ends as planned, `verify` finds nothing and `replay` gives the bits of every round again, those too that the
 older program has made.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oracle_eval.py WORKER WRITER: log-probabilities of `atoll-worker eval` against transformers on the same directories.
 
 WRITER (oracle_logits_writer.cc) writes small random models with the byte tokenizer. Each choice of made-up minimal pairs

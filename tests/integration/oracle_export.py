@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oracle_export.py SCENE: the exports that run_end_to_end left, in transformers: the same loss on the held-out tokens.
 
 Exits with 77, a skip, when transformers is not there: scripts/setup --oracles installs it.

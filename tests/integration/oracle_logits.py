@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """oracle_logits.py WRITER: what our model computes, against transformers on the directories that we export.
 
 WRITER (oracle_logits_writer.cc) writes small random models with tokens, logits and loss. AutoModelForCausalLM must load

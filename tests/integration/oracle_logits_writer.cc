@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // oracle_logits_writer DIRECTORY: writes Hugging Face directories of small random models, each with tokens and the
 // logits and loss that our model computes, for oracle_logits.py to compare with transformers.
 //

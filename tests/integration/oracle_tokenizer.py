@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """oracle_tokenizer.py DIRECTORY EXPECTED [DIRECTORY EXPECTED]...
 
 Loads each DIRECTORY with transformers' AutoTokenizer and compares its ids with ours.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers with a certificate that ask the bulk port for a job that is not theirs: one whose revision is refused, and one that has nothing to
 do. Not a byte of parameters, updates or data goes to them; the job's own worker gets them, also right after a restart of the coordinator, and
 so does an export.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker that has trained comes back to a machine with too little memory for the run, which it finds out in the middle of an
 allocation: the run goes on without it, everybody is told the cause, and with more memory it takes part again. Where even the program does
 not fit, it ends with a sentence."""

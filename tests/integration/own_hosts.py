@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of a test's own: a hosts file that only those see who are started `through=seeing(...)` (a mount namespace: needs root)."""
 import os
 import pathlib

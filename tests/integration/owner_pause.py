@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The owner of a machine takes it back from its worker, in mid-run, and gives it again."""
 import pathlib
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Identities of people under a passphrase with the real programs: from a file, typed at a terminal, wrong, missing; and a worker, which asks nobody.
 
 S22.

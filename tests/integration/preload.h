@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For libraries that a test loads before a program, to change what its calls do.
 #ifndef ATOLL_TESTS_INTEGRATION_PRELOAD_H_
 #define ATOLL_TESTS_INTEGRATION_PRELOAD_H_

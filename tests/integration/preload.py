@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a test and a library that is loaded into the programs share: a page of memory, in a file that the library maps (preload.h)."""
 import struct
 

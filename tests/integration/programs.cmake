@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The real programs, driven by Python's standard library (atoll_harness.py). One ctest a file; each scene has a folder of its
 # own below build/<preset>/tests/integration/scenes, which stays until the next run for a look.
 set(_scenes ${CMAKE_CURRENT_BINARY_DIR}/scenes)

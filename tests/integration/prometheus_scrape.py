@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Prometheus scrapes a real run, coordinator and worker; promtool finds nothing to say about the pages."""
 import json
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every program under limits of the system (ulimit -n, -u, -v, -f), from far too little to enough: it works, or ends with a documented exit code
 after a sentence. None is killed by a signal, none hangs."""
 import os

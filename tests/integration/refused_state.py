@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State directories that a coordinator does not open: one whose ledger is gone while its files are there, and one on a file system without hard
 links. It says so at its start and changes nothing."""
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A coordinator with mutual TLS is backed up and its machine is lost. Another one, made from the backup and a copy of the authority, answers
 to another name, at another address, on other ports: workers that are started with the new name go on by the identities with which they had
 enrolled, without a token, and a token that was used up or revoked before the backup is so there as well. What was revoked after it is not, which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Any identity can be revoked by its name with the real programs: a worker's and the first admin's, which came by no join token. What stands is
 ended, nothing is let in again, a restart forgets nothing, others go on, and the name comes back with a certificate that was issued later.
 

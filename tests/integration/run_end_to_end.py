@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run from end to end: text (Shakespeare's where it is there), corpus, job, two workers, evaluation, export, generation."""
 import json
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A coordinator is backed up again and again while its workers train and it drops what it no longer needs: each backup is whole, its
 history is the beginning of what the original has in the end, a coordinator on a restored one goes on with workers of its own, and
 the original notices nothing, not of a backup that is killed in the middle or whose disk is full either."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real coordinator, workers and command line at the most talkative level, used rightly, wrongly and killed by SIGABRT: no join token, no
 private key and no island secret is in any log, event, page, state file, listing of processes or core dump, only in the files made
 for them.

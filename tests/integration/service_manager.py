@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What both programs tell a service manager (sd_notify) from their start to their end, over a real socket, and nothing without one."""
 import os
 import signal

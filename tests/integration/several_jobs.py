@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several jobs on one fleet of real workers: who gets whom by priority, minimum and maximum, what a job that lacks workers says, and where the workers
 go when a job ends; a worker that is cordoned, evicted and readmitted meanwhile. Each job merges by another rule and one keeps a balanced pace, and
 every round of all of them gives the same bits again."""

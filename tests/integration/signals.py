@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walks the table of docs/operations.md, "Signals and standard streams": sends every signal to every program and compares what happens with
 what its cell says."""
 import pathlib

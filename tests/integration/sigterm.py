@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order, also right after its start, behind a snapshot
 of all that is committed, and workers wait for the next one. A
 worker whose last messages do not leave says so; one that does not end in time is killed, as clouds do it (F27). Who has left in order leaves no temporary

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """F26: bits that flip unseen in a real worker's memory, set from outside through /proc/PID/mem. In its outer copy: the next update's content hash
 finds it, and the worker fetches the fragment whole. In the parameters that it trains, which makes one of them as large as floats get: either its
 loss shows it and it ends with the cause, or its contribution is refused though there are only three workers, and it stays out until it is

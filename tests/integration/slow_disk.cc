@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk that is slow under a real process (LD_PRELOAD): every write and every flush of a file below the directory
 // SLOW_DISK_BELOW (absolute, its links resolved) takes so much longer. The file SLOW_DISK_FILE holds four numbers of 8
 // bytes, little-endian: the most that a flush and that a write is delayed, in nanoseconds, which a test may change at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real coordinator on a disk that is slow: each of its flushes takes up to 0.3 s more, each write up to 2 ms (slow_disk.cc). Two
 workers go on: acknowledgements and commits come late, nobody is lost. It is killed meanwhile; what was told is there
 when it is back, and all rounds can be computed again to the bit. A flush that hangs is told of while it does, and when it has ended, and

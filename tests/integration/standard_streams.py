@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Standard streams that are closed, full or whose reader stands still, at every program: nothing of ours takes their place, nothing waits for
 them but the command line, which a signal ends, and results that are lost are no success."""
 import contextlib

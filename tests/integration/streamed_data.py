@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker without a copy of the corpus streams the blocks of its leases; they stay in its cache for the next run."""
 from atoll_harness import check, equal, main, number
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study from nothing: text, the common start, two runs, the report; what is there is not played again; --job is the run's job file.
 One with a corpus for each worker tells the loss on each."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker that is stopped for ten minutes, as a laptop that was shut: it is lost, the run goes on without it, and when it goes on by
 itself the same process is a member again under a new incarnation, with what the coordinator has committed meanwhile. ATOLL_PAUSE_SECONDS
 takes the place of ten minutes while this is written."""

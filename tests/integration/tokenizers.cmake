@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Our tokenizers against AutoTokenizer on the directories that we export, in the environment of scripts/setup --oracles;
 # skipped by name where it is not there.
 if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What strace has seen a process change below a directory, to compare with what durable_calls.cc has written down of it."""
 import collections
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A link with a rate, a delay, a loss, jitter and packets that come twice or out of order, for real processes on one machine: a TUN device whose packets come back with the two
 addresses exchanged. Who dials `link.there` reaches what listens on this machine, and every packet of the conversation passes through
 the emulator (exchanging addresses leaves all checksums as they are). Needs root and /dev/net/tun."""

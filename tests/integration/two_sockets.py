@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker has exactly two TCP connections to its coordinator, one for control and one for bulk."""
 from collections import Counter
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that are not ASCII: in UTF-8, and in bytes that are no UTF-8, for every file and directory that an operator names. A run from the
 corpus to the export works, under the plain C locale too, and what is printed as JSON stays JSON."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A running job shows each worker's measured utilization beside the plan's, on a link that is narrow enough to matter. No figure is held
 against what this machine takes for anything: what is shown has to follow from what the worker has counted, the plan from the figures
 beside it, and what passes in a second is what the cap lets pass."""

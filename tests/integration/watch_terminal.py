@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`atoll job watch` in a real terminal of 80 and of 200 columns, as tmux shows it."""
 import re
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9 of a worker: its samples are leased again, the ledger balances at every look, the run ends; it can come back, with the moments of its inner
 optimizer that it kept last."""
 from atoll_harness import check, equal, main, number, wait_for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker of another protocol or arithmetic revision is refused with both numbers; so is what is no worker at all.
 
 The worker is played by this test: a gRPC call by hand, so that its Hello can say what no program of this tree would.

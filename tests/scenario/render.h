@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line for each effect of the coordinator's core, as the stories show them.
 #ifndef ATOLL_TESTS_SCENARIO_RENDER_H_
 #define ATOLL_TESTS_SCENARIO_RENDER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs every story below stories/: blocks of commands, a line of four dashes, and the trace that they must give. With
 // ATOLL_REWRITE=1 the traces are written anew; read the difference before you commit it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interpreter of stories: commands in, the core's effects out as text. Time stands still until "advance". What
 // tasks would do is played by commands (aggregated, checkpointed, parameters), and the ledger is a LedgerFold, so that
 // "restart" goes on from the records alone. Invariants are checked after every step.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Workers with slow links in whole runs: rounds do not wait for them where others suffice.
 #include <gtest/gtest.h>
 

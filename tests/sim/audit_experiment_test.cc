@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verify and replay on states that jobs with experiments leave behind (rounds without a worker on purpose, and without
 // anybody), and on segments that are cut short.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verify and replay on states that whole runs leave behind: nothing is found where nothing is wrong, every damage is,
 // and every round is equal to the bit under every codec, outer optimiser, weight rule and error memory.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verify, replay and a start on a state whose newest committed round lacks its update, and updates of rounds that are
 // gone.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs that leave a state for an audit behind, and what must be found there.
 #ifndef ATOLL_TESTS_SIM_AUDITED_RUNS_H_
 #define ATOLL_TESTS_SIM_AUDITED_RUNS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of a simulated coordinator's state, as `atoll-coordinator backup` makes them while it runs, and the way back
 // to one of them, as an operator goes after `atoll-coordinator restore`: what was committed since is lost, and what
 // workers hold of it must not be merged.

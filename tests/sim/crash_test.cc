@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Crash enumeration: a scripted run (workers join and leave, snapshots, checkpoints, retention, a restart, a stop in
 // order, a rollback) is played once to count the calls that change the disk, commits of the ledger among them. Then for
 // each of them and each fault: the process is killed before or after it, the power goes with all or a part of what was

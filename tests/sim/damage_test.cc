@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rollbacks across restarts, and what a whole run does when something on its disk is damaged or missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs whose data comes to an end (data.max_epochs): every sample is trained and merged before they end, however the
 // newest leases lie with their workers, and nobody waits for a worker that has nothing left to train.
 #include <gtest/gtest.h>

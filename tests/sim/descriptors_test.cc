@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that a coordinator holds open: a segment for each fragment while a job runs, and none of a job that has ended,
 // whatever happened to it meanwhile.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a seed of the simulation draws: choices, lengths of time, jobs. The order of the draws is part of what a seed
 // is.
 #ifndef ATOLL_TESTS_SIM_DRAWS_H_

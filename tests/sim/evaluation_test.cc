@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluations that score the job's tasks, in whole runs.
 #include <gtest/gtest.h>
 

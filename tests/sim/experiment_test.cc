@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs with `experiment` set: syncs lost on purpose and a pool that changes. The ledger stays balanced, nothing that
 // was trained is lost, and a restart changes nothing of it.
 #include "common/plan/experiment.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of docs/results/faults.md by themselves and in pairs, one within seconds of the other, again and again in a
 // life of a deployment (swarm.h): the laws hold, the rounds go on, and when all is mended every job ends.
 #include <gtest/gtest.h>

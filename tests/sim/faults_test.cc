@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs with random faults, played in one thread: whatever dies, breaks, stalls or leaves, in whatever order, the run
 // ends as planned, nothing that was committed changes (I2, I6), every sample is accounted for (I12), and one seed is
 // one run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torchft's table for overlapped, mixed, fragmented synchronisation (diloco_regression_test.py's fixtures) with whole
 // workers and a whole coordinator: their cores decide what is sent, waited for and applied, and when. The arithmetic
 // alone has the same table in tests/conformance/numerics/golden_test.cc.

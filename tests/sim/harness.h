@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole system in one thread: the production engine, store, service and worker sessions with toy jobs, in-memory
 // streams, a file system in memory and a clock that moves only when told. One seed, one run: the same seed gives the
 // same hashes. Faults here: coordinator and workers die and come back; the network breaks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole runs in one thread: what must hold when the coordinator dies, workers come and go, and streams break.
 #include "tests/sim/harness.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must hold in a simulated run whatever happens (docs/invariants.md names the laws). A broken one ends the run:
 // the first sentence is kept.
 #ifndef ATOLL_TESTS_SIM_LAWS_H_

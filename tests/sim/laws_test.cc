@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The newer laws of laws.h can be broken: each by records in which nothing else is wrong.
 #include "tests/sim/laws.h"
 

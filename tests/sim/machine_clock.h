@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clock of one machine of several that share a time.
 #ifndef ATOLL_TESTS_SIM_MACHINE_CLOCK_H_
 #define ATOLL_TESTS_SIM_MACHINE_CLOCK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system in memory for harnesses: what was not synced is gone after Crash. Names are durable once their
 // directory was synced; contents once the file was. Every call that changes something is a place where it can fail.
 // Not thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an outage of the coordinator costs beyond its own length. Workers train on meanwhile, each at its own speed, and
 // must find one rhythm again: with several fragments, two that wait for each other's contribution to another fragment
 // would go on at the pace of their patience.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync.pace in whole runs: workers of unequal speed, each on a machine of its own.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bulk connection of a worker to whichever coordinator lives, for harnesses. When that dies, everything that waits
 // for its answer hears Unavailable, as from a socket that is reset, and nothing reaches it any more. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_REROUTING_BULK_H_

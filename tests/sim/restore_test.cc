@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A state restored from a backup that is older than what the workers hold: they start over from it, and nothing of the
 // history that was lost is merged.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a job's files stays on the disk, without checkpoint.keep_contributions: while it runs what a restart needs
 // and what workers a little behind may ask for, never more than the published bound; after a rollback nothing of the
 // epoch that was given up, after the end nothing that is not a checkpoint's.

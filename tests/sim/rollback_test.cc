@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A coordinator that dies right after a rollback was committed goes on from the checkpoint.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The norm screen amid whole runs: a worker whose contributions are far too large changes nothing, is told why, and
 // stays out until an operator readmits it; what is clipped instead is recomputed to the bit.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One life of a coordinator in one thread: the production ledger's users, engine and service over what outlives them.
 #ifndef ATOLL_TESTS_SIM_SIM_COORDINATOR_H_
 #define ATOLL_TESTS_SIM_SIM_COORDINATOR_H_

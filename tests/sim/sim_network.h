@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network between the machines of a simulation: what is handed to one of its lines is run in order once it has
 // arrived, which takes the line's delay, longer for what is lost on the way and sent again, and for ever while the line
 // is blocked. One seed, one order. Not thread-safe.

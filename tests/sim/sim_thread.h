@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread of a simulated process: jobs in their order, behind each of which the disk is busy for a while.
 #ifndef ATOLL_TESTS_SIM_SIM_THREAD_H_
 #define ATOLL_TESTS_SIM_SIM_THREAD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays seeds of the simulation one after the other, each twice, and prints a line of figures for each: see
 // scripts/simulate.
 #include <sys/resource.h>

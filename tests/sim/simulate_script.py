@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """scripts/simulate prints, for a seed that breaks a law, one command that plays this seed again with all that it was played with; it
 ends well only where a seed was played.
 

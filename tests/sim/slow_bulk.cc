@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/slow_bulk.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bulk client behind a slow link: each upload begins when its bytes would have gone up, each download so much later,
 // one after the other.
 #ifndef ATOLL_TESTS_SIM_SLOW_BULK_H_

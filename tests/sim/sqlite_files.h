@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SQLite over the files of a harness, with their syncs, crashes and faults. One connection at a time opens a file. Not
 // thread-safe.
 #ifndef ATOLL_TESTS_SIM_SQLITE_FILES_H_

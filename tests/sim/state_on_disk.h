@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a harness as an audit sees it: its files as they are, and its ledger as a SQLite file.
 #ifndef ATOLL_TESTS_SIM_STATE_ON_DISK_H_
 #define ATOLL_TESTS_SIM_STATE_ON_DISK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What reaches a session while its machine takes a step. A simulated step is taken at one instant and its time passes
 // behind it: what comes within that time, of the link or of the thread beside training, is kept, and heard within the
 // next step, or behind the next turn where it takes none.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strangers in a simulated deployment, who are everything that the open network may bring back: a contribution that
 // comes again (late, from a void incarnation, with other bytes, as if to the round that is open now), and a coordinator
 // that serves an older copy of the state. What may come of it is law. Not thread-safe.

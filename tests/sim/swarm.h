@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One simulated life of a deployment, drawn from a seed: the jobs, the machines and their links, which kinds of faults
 // there are and how often. Hours of faults, then all is mended and every job must go on and end (liveness); the laws
 // are checked throughout (laws.h), and the state that is left is audited.

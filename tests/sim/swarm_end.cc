@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/swarm_end.h"
 
 #include "tests/sim/state_on_disk.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said and checked of a simulated deployment at its end.
 #ifndef ATOLL_TESTS_SIM_SWARM_END_H_
 #define ATOLL_TESTS_SIM_SWARM_END_H_

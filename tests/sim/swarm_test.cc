@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two hundred lives of a deployment (swarm.h), each twice: the laws hold in all of them, and one seed is one run. Seeds
 // that have found something are kept as tests of their own.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job without LibTorch for harnesses: real layout, real leases, and an inner step that pulls every parameter towards
 // a target that depends on the samples, so that a wrong merge moves the loss. One step takes a set time on the clock.
 #ifndef ATOLL_TESTS_SIM_TOY_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A simulated deployment: the production engine, store, service, worker sessions and links in one thread, on machines
 // of their own speed, over a network that delays, loses and parts (sim_network.h), on a disk that tears
 // (memory_files.h), with the ledger in memory or in SQLite over that disk. One seed and one script of calls, one run:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to world.cc: the ledger as the laws watch it, and one life of a worker.
 #ifndef ATOLL_TESTS_SIM_WORLD_PARTS_H_
 #define ATOLL_TESTS_SIM_WORLD_PARTS_H_

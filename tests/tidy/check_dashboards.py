@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Rules and dashboards name only metrics that exist, each alert is explained, and the dashboards are as their script makes them."""
 import importlib.util
 import pathlib

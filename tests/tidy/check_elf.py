@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """check_elf.py [--commands COMPILE_COMMANDS.JSON] PROGRAM ...: refuses programs that are not hardened. Needs readelf.
 
 What leaves no trace in a program (fortified calls are often proven safe and vanish) is read from the compile commands.

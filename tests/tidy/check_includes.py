@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """check_includes.py [ROOT]: refuses every #include, and every ROOMS of a CMakeLists.txt, that the table in
 docs/architecture.md ("The house") does not allow."""
 

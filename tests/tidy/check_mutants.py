@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Every mistake of tests/mutants/mutants.toml can be made: its text stands once in its file, and is changed by it."""
 
 import pathlib

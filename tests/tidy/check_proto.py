@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """check_proto.py CURRENT.binpb [BASELINE.binpb]: refuses an incompatible change of the protocol, and poor names or comments.
 
 Both arguments are descriptor sets; scripts/proto-baseline makes them. CURRENT must hold source info (comments).

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them."""
 
 import pathlib

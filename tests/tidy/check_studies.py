@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The studies of deploy/examples/studies can be read in every size, and what their reports say of figures is right."""
 import math
 import pathlib

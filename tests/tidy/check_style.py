@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """check_style.py [ROOT]: the rules of style that no other tool checks. Each message names the replacement.
 
 tests/tidy/allowed.txt lists the exceptions, one a line: RULE PATH LIMIT REASON. LIMIT is the most that is let through
@@ -15,6 +16,7 @@ ALLOWED = "tests/tidy/allowed.txt"
 OWN_FOLDERS = ("common", "coordinator", "worker", "cli", "tests")
 TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".proto", ".yaml", ".yml", ".json", ".service", "")
 FUNCTION_LINES, FILE_LINES, HEADER_LINES = 70, 500, 250
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
 # rule: (pattern, what to do instead). On C++ without comments and literals.
 CODE_RULES = {
@@ -106,8 +108,19 @@ def matches(rules, text):
             yield rule, text.count("\n", 0, match.start()) + 1, None, f"'{match.group(0).strip()}': {instead}"
 
 
+def licence_problems(path, text):
+    """The first line of a source, after the line that names its interpreter."""
+    mark = "// " if path.endswith(CODE + (".proto",)) else "# "
+    scripted = text.startswith("#!") and "." not in pathlib.PurePath(path).name
+    if not (path.endswith(CODE + (".proto", ".py", ".sh", ".cmake", "CMakeLists.txt")) or scripted):
+        return
+    lines = text.split("\n")
+    if mark + LICENCE not in lines[text.startswith("#!"):][:1]:
+        yield "licence", 1, None, f"begin with the line '{mark}{LICENCE}'"
+
+
 def size_problems(path, text):
-    lines = text.count("\n")
+    lines = text.count("\n") - (LICENCE in text[:200])
     limit, rule = (HEADER_LINES, "header-lines") if path.endswith((".h", ".cuh")) else (FILE_LINES, "file-lines")
     if path.endswith(CODE + (".py",)) and lines > limit:
         yield rule, 1, lines, f"has {lines} lines; split it by idea (the limit is {limit})"
@@ -118,6 +131,7 @@ def problems_of(path, text):
         yield from code_problems(path, text)
     if path.endswith(".py") and is_test(path):
         yield from matches({"sleep": (r"\btime\.sl" r"eep\s*\(", "wait for an event with a deadline")}, text)
+    yield from licence_problems(path, text)
     yield from size_problems(path, text)
     yield from matches({k: v for k, v in TEXT_RULES.items() if not (is_test(path) and k == "outside")}, text)
 

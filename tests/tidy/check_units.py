@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The units of deploy/ can be read, may write what their programs write, and speak of the same directories and the same user as
 the commands of docs/operations.md."""
 import pathlib

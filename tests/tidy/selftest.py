@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
 
 import json
@@ -160,6 +161,10 @@ class Includes(Tree):
 
 class Style(Tree):
     check = staticmethod(check_style.check)
+    MARK = f"// {check_style.LICENCE}\n"
+
+    def write(self, path, text):
+        super().write(path, self.MARK + text if path.endswith((".h", ".cc")) else text)
 
     def test_plain_code_passes(self):
         self.write("common/base/a.cc", "int F() {\n  return 1;  // a new thing to throw away\n}\nauto p = std::make_unique<int>(3);\n")
@@ -176,7 +181,7 @@ class Style(Tree):
         for rule, code in planted.items():
             with self.subTest(rule):
                 self.write("common/base/a.cc", code + "\n")
-                self.refused(self.check, f"[{rule}]", "common/base/a.cc:1")
+                self.refused(self.check, f"[{rule}]", "common/base/a.cc:2")
 
     def test_each_rule_of_tests(self):
         planted = {"sleep": "std::this_thread::sleep_for(x);", "disabled-test": "TEST(A, DISABLED_B) {}",
@@ -199,7 +204,7 @@ class Style(Tree):
     def test_long_function(self):
         body = "  F();\n" * check_style.FUNCTION_LINES
         self.write("worker/core/a.cc", "namespace atl {\n\nint A::F(int x) const {\n" + body + "}\n}\n")
-        self.refused(self.check, "[function-lines]", "a.cc:3", "A::F has 72 lines")
+        self.refused(self.check, "[function-lines]", "a.cc:4", "A::F has 72 lines")
 
     def test_long_test(self):
         self.write("tests/unit/a_test.cc", "TEST(A, B) {\n" + "  F();\n" * 80 + "}\n")
@@ -215,6 +220,18 @@ class Style(Tree):
         self.write("common/base/a.h", "")
         self.write("common/base/a.cc", "int x;\n" * (check_style.FILE_LINES + 1))
         self.refused(self.check, "[file-lines]")
+
+    def test_licence(self):
+        begins = {"a.h": "// ", "a.cu": "// ", "a.proto": "// ", "a.py": "# ", "a.sh": "# ", "b/CMakeLists.txt": "# ", "a.cmake": "# ", "a": "#!/bin/sh\n# "}
+        for path, begin in begins.items():
+            with self.subTest(path):
+                Tree.write(self, path, begin + check_style.LICENCE + "\n")
+                self.accepted(self.check)
+                Tree.write(self, path, f"#!/bin/sh\n\n{begin}{check_style.LICENCE}\n")
+                self.refused(self.check, f"{path}:1: [licence]")
+                pathlib.Path(self.folder.name, path).unlink()
+        Tree.write(self, "docs/a.md", "no source\n")
+        self.accepted(self.check)
 
     def test_exception_needs_a_reason_and_only_shrinks(self):
         self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\n")

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What scripts/ does where it is interrupted or asked for what cannot be. scripts/setup runs as a copy whose system is a folder."""
 
 import contextlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an ordinary user meets, tried also where the tests run as root.
 #ifndef ATOLL_TESTS_UNIT_ANOTHER_USER_H_
 #define ATOLL_TESTS_UNIT_ANOTHER_USER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The socket of a service manager, which keeps what it is told.
 #ifndef ATOLL_TESTS_UNIT_SERVICE_MANAGER_SOCKET_H_
 #define ATOLL_TESTS_UNIT_SERVICE_MANAGER_SOCKET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of one worker: joining, training, waiting, evaluating, closing, draining. A deterministic machine:
 // Step(event, now) changes the state and returns what must be done, in order; the same events at the same instants give
 // the same effects. It runs in the daemon, in unit tests and in the simulator unchanged. No thread, lock, clock, file,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Syncs that the job loses on purpose (experiment.drop_sync_probability; DiLoCo 2311.08105, "Dropped communication"):
 // at the send step nothing is sent and the coordinator is told; the update of that round moves the outer copy alone;
 // the worker goes on from its own parameters, and its next contribution holds the work of both periods. It waits for

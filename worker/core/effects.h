@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker's core asks for, to be carried out in order (events.h says what comes back). Pure values.
 #ifndef ATOLL_WORKER_CORE_EFFECTS_H_
 #define ATOLL_WORKER_CORE_EFFECTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluations: the outer copies at assigned versions on held-out samples, then on the job's tasks, both piece by piece.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An evaluation that this worker is to make, and the newest that it has made. Pure.
 #ifndef ATOLL_WORKER_CORE_EVALUATION_H_
 #define ATOLL_WORKER_CORE_EVALUATION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can happen to a worker's core; what it asks for in return is in effects.h. Pure values: no clock, thread, file,
 // socket or floating point. Time is an argument of Core::Step. Everything is in namespace atl::worker, since the
 // coordinator's core has words of the same names and a simulator holds both.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the worker's core remembers of one fragment. Private to worker/core.
 #ifndef ATOLL_WORKER_CORE_FRAGMENT_H_
 #define ATOLL_WORKER_CORE_FRAGMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The job's clock of an assignment, and where it is by the time that the joiner has fetched everything (ADR 0011).
 // Pure.
 #ifndef ATOLL_WORKER_CORE_JOINER_CLOCK_H_

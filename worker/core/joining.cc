@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Taking a job: prepare, fetch every fragment, take the job clock, say Ready; and letting it go again.
 #include <algorithm>
 #include <utility>

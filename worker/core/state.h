@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the worker's core remembers. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
 // sync.cc sends and applies, leaping.cc takes many updates at once, training.cc decides at a step boundary.
 #ifndef ATOLL_WORKER_CORE_STATE_H_

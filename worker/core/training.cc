@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What happens at a step boundary, in this order: leave, apply, evaluate, close, send, lease, step.
 #include <algorithm>
 #include <utility>

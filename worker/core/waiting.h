@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What training waits for, and since when. Pure.
 #ifndef ATOLL_WORKER_CORE_WAITING_H_
 #define ATOLL_WORKER_CORE_WAITING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker shows of itself on its own machine: /metrics, /healthz, /readyz.
 #ifndef ATOLL_WORKER_DAEMON_ADMIN_H_
 #define ATOLL_WORKER_DAEMON_ADMIN_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-worker check`: what this machine would meet if it joined, with the options that it would join with.
 #ifndef ATOLL_WORKER_DAEMON_CHECK_H_
 #define ATOLL_WORKER_DAEMON_CHECK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll-worker at work: threads around the session and the link.
 //
 // - train thread (the caller's): Session::Turn: core, replicas, model; sleeps until a knock or the core's next wake

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a loop sleeps on: until somebody knocks or an instant comes.
 #ifndef ATOLL_WORKER_DAEMON_EVENT_GATE_H_
 #define ATOLL_WORKER_DAEMON_EVENT_GATE_H_

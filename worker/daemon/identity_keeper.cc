@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/daemon/identity_keeper.h"
 
 #include "common/base/stop_wait.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker's certificate over its life: got with a join token, renewed at half, got back when the machine was off for
 // too long. The channels read the file again by themselves.
 #ifndef ATOLL_WORKER_DAEMON_IDENTITY_KEEPER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rank 0's side of its island's processes: starts the followers where no launcher does, meets them, notices their end,
 // and ends them.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_CREW_H_

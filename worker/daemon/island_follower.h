@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A rank of an island other than 0: no coordinator, no data, no session. It does what rank 0 orders, and ends with it.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_
 #define ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_

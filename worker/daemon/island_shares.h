@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rank 0's side of a job on an island: before a step the followers are given what has changed, then each its share.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
 #define ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The corpora of one job at one worker: manifests by hash from the coordinator, blocks from local files where the
 // corpus lies below the data root, otherwise through a cache on disk from the coordinator.
 #ifndef ATOLL_WORKER_DAEMON_JOB_DATA_H_

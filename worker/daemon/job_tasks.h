@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The evaluation tasks of one job at one worker: files and tokenizer come by hash from the coordinator when a task is
 // first scored, and stay. Scores are those of `atoll-worker eval` on the exported checkpoint, in the job's precision.
 #ifndef ATOLL_WORKER_DAEMON_JOB_TASKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/daemon/last_exit.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a process whose device may wait for ever for a rank that is lost: destructors then wait for the device.
 #ifndef ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 #define ATOLL_WORKER_DAEMON_LAST_EXIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a worker keeps the inner optimizer of its job between two lives of the process, and when.
 #ifndef ATOLL_WORKER_DAEMON_OPTIMIZER_SHELF_H_
 #define ATOLL_WORKER_DAEMON_OPTIMIZER_SHELF_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-worker pause` and `resume`: the owner of a machine takes it back for a while. A file in the worker's cache
 // says so, hence a worker that is restarted stays paused, and nothing needs to reach the process. A paused worker
 // leaves in order, as on SIGTERM, starts its program anew (which frees the device to the last byte) and waits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker needs of its own machine, looked at before anything is connected.
 #ifndef ATOLL_WORKER_DAEMON_PREPARATION_H_
 #define ATOLL_WORKER_DAEMON_PREPARATION_H_

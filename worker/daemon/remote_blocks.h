@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of the job's corpora over the bulk connection, and the choice between them and local files.
 #ifndef ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 #define ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A step of training that does not end, or what is done between two: a device or its driver that hangs holds the train
 // thread, while heartbeats go on, so that nobody else notices. Time in which nobody looked does not count: a process
 // that was stopped is not hung.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/daemon/stream_advice.h"
 
 #include "absl/strings/match.h"

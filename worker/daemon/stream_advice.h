@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker's owner can do about a coordinator that does not take the worker: the clause that follows the reason.
 #ifndef ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_
 #define ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_

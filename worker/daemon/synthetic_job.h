@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job's parts without training, for benchmarks of synchronisation: the job's own samples, the whole arena in host
 // memory, and an inner step that takes a fixed time. Fragments, codecs, links and the coordinator are the real ones, so
 // that what a run measures is theirs and not that of this machine's cores.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The production form of a job's parts: corpora from local shards or the coordinator, LibTorch's trainer and evaluator,
 // the device with its windows.
 #ifndef ATOLL_WORKER_DAEMON_TORCH_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fetched blocks on disk, so that a second epoch and a second run of a worker fetch nothing twice.
 #ifndef ATOLL_WORKER_DATA_BLOCK_CACHE_H_
 #define ATOLL_WORKER_DATA_BLOCK_CACHE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the bytes of token shards come from: files below the worker's data root, or the coordinator, with a bounded
 // cache on disk in between. A block is kBlockBytes of a shard's token area (the last one shorter), named by corpus,
 // shard and index, and checked against the manifest's SHA-256 by whoever hands it out.

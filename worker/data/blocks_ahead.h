@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of leased samples, fetched before a sample of them is read, so that a worker that streams its corpus goes on
 // over an outage for as long as its leases last (docs/invariants.md, I28).
 #ifndef ATOLL_WORKER_DATA_BLOCKS_AHEAD_H_

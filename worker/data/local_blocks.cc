@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/data/local_blocks.h"
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of shards that lie on the worker's own disks, below its data root and nowhere else.
 #ifndef ATOLL_WORKER_DATA_LOCAL_BLOCKS_H_
 #define ATOLL_WORKER_DATA_LOCAL_BLOCKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples in the order of the job's leases: position -> DataOrder -> block -> tokens, read ahead by one thread into a
 // bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing. The
 // blocks of what is leased are kept ahead of it (BlocksAhead), where the source has a place for them.

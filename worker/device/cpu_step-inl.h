@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIMD forms, compiled once for each instruction set by cpu_step.cc.
 #if defined(ATOLL_WORKER_DEVICE_CPU_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_DEVICE_CPU_STEP_INL_H_

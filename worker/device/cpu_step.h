@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner optimizer over host memory: what a GPU's kernels do (step_kernels.h), by run-time dispatched SIMD over
 // spans. No threads: the caller shares ranges out. The arithmetic is that of worker/gpu/adamw_math.h to the bit, so
 // that every instruction set, every way to share out and every GPU make the same.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the parameter arena lives, and how synchronisation sees a fragment of it from the host. Two forms: the CPU,
 // where a window is the memory itself, and CUDA through the plugin's table (gpu_plugin.h), where it is a pinned copy.
 // No LibTorch here: the arena's owner passes pointers and its compute stream.

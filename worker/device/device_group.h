@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices of an island's ranks among each other: exchanges of device memory that no host copies. No call waits for
 // another rank; whoever waits polls, so that a rank that is lost can be noticed meanwhile (worker/island/gpu_island.h).
 #ifndef ATOLL_WORKER_DEVICE_DEVICE_GROUP_H_

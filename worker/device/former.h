@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions formed by a device's own kernels, beside training: outer copy and residual come from the host, bytes
 // and losses go there, and only the fragment that is due lies on the device meanwhile. No LibTorch.
 #ifndef ATOLL_WORKER_DEVICE_FORMER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The boundary between the worker and its CUDA plugin: plain C types only. The plugin exports one function,
  * atoll_gpu_open; no C++ type, exception, allocator, logger or message crosses. Valid C and CUDA C++17.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What follows calls of the plugin's table. Private to worker/device.
 #ifndef ATOLL_WORKER_DEVICE_GPU_CALLS_H_
 #define ATOLL_WORKER_DEVICE_GPU_CALLS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA form of Device over the plugin's table of plain C functions.
 #include <array>
 #include <cstring>

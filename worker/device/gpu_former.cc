@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Former over the plugin's table of plain C functions.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the kernels of a model's pass are given over the boundary of gpu_abi.h: plain C types only. All memory is the
  * device's. Valid C and CUDA C++17. */
 #ifndef ATOLL_WORKER_DEVICE_GPU_PASS_ABI_H_

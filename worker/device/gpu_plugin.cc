@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/device/gpu_plugin.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the CUDA plugin, once, before anything looks for CUDA: main calls OpenGpuPlugin as soon as it has read its
 // options (a later call finds LibTorch's hooks already cached). The program runs without it: the reason is a sentence
 // for the start-up line.

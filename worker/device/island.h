@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exchanges inside an island: the processes of one worker, each with a device, act as one. Behind it stand TCP for
 // CPUs and groups of devices for GPUs (worker/island), and here a world of one.
 #ifndef ATOLL_WORKER_DEVICE_ISLAND_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a pass enqueues on a device, recorded once and played again: one launch in the place of some thousand (a CUDA
 // graph behind the plugin's table). No LibTorch here; what is recorded is LibTorch's work.
 #ifndef ATOLL_WORKER_DEVICE_PASS_GRAPH_H_

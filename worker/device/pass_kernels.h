@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model's pass does between its products, by kernels of a device beside LibTorch's operators: each is one walk
 // over memory where those are several.
 #ifndef ATOLL_WORKER_DEVICE_PASS_KERNELS_H_

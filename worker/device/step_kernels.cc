@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/device/step_kernels.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner optimizer over memory of a device, by kernels of its own beside LibTorch's: those of a GPU's plugin, and of
 // a CPU (cpu_step.h).
 #ifndef ATOLL_WORKER_DEVICE_STEP_KERNELS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the inner optimizer for one element, and of the norm of a gradient for one block: for kernels
 // (step_kernels.cu) and for plain C++17 alike, so that the host compares it with AdamW in double precision.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of the codecs. A warp takes a block of a block format: a lane has one element of 32 or four of 128, and the
 // largest magnitude is found across the warp. The plain formats take four elements a thread where memory is aligned.
 // Needs compute capability 8.0 (reduction by hardware), and no fused multiply-add (see codec_math.h).

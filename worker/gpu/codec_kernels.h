@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codecs on device memory. The bytes and decoded bits are those of common/codec; the arithmetic is codec_math.h.
 // Everything is enqueued on `stream` of the current device and nothing is waited for: memory stays the caller's and
 // untouched until the stream has come there. `values` is aligned to 4 bytes, `encoded` may lie anywhere; both are wide

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the codecs for one element, and for the scale of one block: for kernels (codec_kernels.cu) and for
 // plain C++17 alike, so that the host compares it with the reference (common/codec) bit for bit. Layouts and rules:
 // docs/formats/codecs.md.

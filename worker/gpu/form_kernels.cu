@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one pass of a contribution. A block of threads takes a block of 4,096 elements: what is sent lies in shared
 // memory until its bytes are written, and what is lost until its squares are added. A warp takes a group of elements
 // with one scale; a lane has every 32nd of it. The sums have the host's shape, so one warp adds them, sixteen lanes

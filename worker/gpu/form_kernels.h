@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contribution in one pass over device memory; the arithmetic is form_math.h, the contract that of the table's `form`
 // (worker/device/gpu_abi.h). Enqueued on `stream` of the current device and not waited for. Thread rule: no state.
 #ifndef ATOLL_WORKER_GPU_FORM_KERNELS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of forming a contribution in one pass, for kernels (form_kernels.cu) and for plain C++17 alike:
 //
 //   h = (outer - local) + residual;  q = Q(h);  lost = h - D(q);  sums of squares of h and of lost

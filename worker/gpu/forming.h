@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table's entries about memory of the device and about forming contributions there (worker/device/gpu_abi.h): what
 // comes from the host and what goes back around the one pass. Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_FORMING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/gpu/graph.h"
 
 #include <ATen/core/CachingHostAllocator.h>

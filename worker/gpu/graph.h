@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the plugin calls LibTorch: the table's entries about recordings (worker/device/gpu_abi.h), by LibTorch's CUDA
 // graphs, whose memory pool keeps the temporaries. Private to worker/gpu; LibTorch stays behind it, and none of its
 // exceptions leaves.

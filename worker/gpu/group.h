@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The group entries of worker/device/gpu_abi.h over NCCL's communicators, none of whose calls block. Private to
 // worker/gpu.
 #ifndef ATOLL_WORKER_GPU_GROUP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How kernels are launched, so that their units are C++ but for the kernels themselves. Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_LAUNCH_H_
 #define ATOLL_WORKER_GPU_LAUNCH_H_

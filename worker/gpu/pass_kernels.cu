@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of a model's pass between its products. All are bound by memory: a thread takes 16 bytes at once where
 // memory is aligned and rows are that long. In judging a block of threads takes a row of scores; elsewhere a thread
 // takes a few values of a row.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a model's pass does between its products, on device memory; the arithmetic is score_math.h and pass_math.h, the
 // contract of each call that of the table's entry of its name (worker/device/gpu_abi.h). Everything is enqueued on
 // `stream` of the current device and nothing is waited for. Accesses are of 16 bytes where addresses, rows and strides

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of a block of the model between its products, for one element, for kernels (pass_kernels.cu) and for
 // plain C++17 alike:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
 // contributions (forming.cc), exchanges between devices (group.cc) and a pass between its products. Recordings
 // (graph.cc) and what asks for LibTorch's streams and devices (runtime.cc) alone call LibTorch. Linking it brings

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/gpu/runtime.h"
 
 #include <c10/cuda/CUDAFunctions.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the units of the plugin share: failures as sentences, the current device, and order between streams. Private to
 // worker/gpu.
 #ifndef ATOLL_WORKER_GPU_RUNTIME_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the loss at the head of a model for one score and for sums of them, for kernels (pass_kernels.cu)
 // and for plain C++17 alike: of a row of scores x and its target t
 //

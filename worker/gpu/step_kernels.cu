@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of the inner optimizer. Both are bound by memory: a thread takes four elements at once where memory is
 // aligned.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner optimizer on device memory; the arithmetic is adamw_math.h, the contract of each call is that of the
 // table's entry of its name (worker/device/gpu_abi.h). Everything is enqueued on `stream` of the current device and
 // nothing is waited for. Accesses are wide where all ranges are aligned to 16 bytes (`rounded` to 8). Returns the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An island of processes with a GPU each: values go from device to device (worker/device/device_group.h), and over TCP
 // goes what goes so in every island: orders, answers, a few numbers, and who has ended. An exchange between devices
 // waits for a lost rank for ever; here the wait has a deadline made of sizes and rates, a rank that ends is noticed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/island/gradient_buckets.h"
 
 #include "common/base/check.h"

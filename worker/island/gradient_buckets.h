@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients exchanged while others are still computed: ranges of the gradient arena are reduced, in buckets and in an
 // order that is the same on every rank, by a thread of their own, as soon as the backward pass is through with them.
 #ifndef ATOLL_WORKER_ISLAND_GRADIENT_BUCKETS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the ranks of an island find each other: every follower dials rank 0 (its spoke: orders, and how a death is
 // noticed), and every rank but the first dials the one before it (the chain, along which values travel). Both sides of
 // every connection prove that they know the island's secret; whoever does not is shown out and disturbs nobody.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rank 0 tells its followers, as bytes of an order (tcp_island.h). Numbers are little-endian, as on every machine
 // of an island. Pure.
 #ifndef ATOLL_WORKER_ISLAND_ORDERS_H_

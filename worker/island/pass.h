@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One exchange of values along the chain of ranks, moved on without ever blocking. Private to worker/island.
 //
 //   up      rank 0 -> 1 -> ... -> n-1: each rank adds its own to the sum of those before it, so in rank order

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The door of a rank: who dials it proves the island's secret first. Private to worker/island.
 #ifndef ATOLL_WORKER_ISLAND_RECEPTION_H_
 #define ATOLL_WORKER_ISLAND_RECEPTION_H_

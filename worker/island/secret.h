@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared secret of an island, and how a rank proves that it knows it without sending it: HMAC-SHA256 (RFC 2104)
 // over both sides' random numbers. Pure but for the random numbers; no thread rule.
 #ifndef ATOLL_WORKER_ISLAND_SECRET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP sockets between the ranks of an island: never blocking, closed on exec, every wait with a deadline of the given
 // clock. Thread rule: one thread sends and one receives on a socket at a time.
 #ifndef ATOLL_WORKER_ISLAND_SOCKET_H_

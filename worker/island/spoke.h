@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What travels between rank 0 and a follower beside values: orders, answers, and what happened when something did.
 // Private to worker/island.
 #ifndef ATOLL_WORKER_ISLAND_SPOKE_H_

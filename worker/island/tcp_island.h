@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An island of processes over TCP: exchanges of values along the chain (pass.h), orders of rank 0 to its followers
 // along the spokes. Every wait has a deadline made of sizes and rates, but those of a follower for an order and for a
 // step that it has no share in: they last as long as rank 0 says that it is there, and end when it has been silent for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of one download, collected over its conversations.
 #ifndef ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
 #define ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session needs of the network: say and hear control messages, move contributions, updates and fragments. An
 // interface of plain types; the implementation over both connections is network_link.h.
 #ifndef ATOLL_WORKER_LINK_LINK_H_

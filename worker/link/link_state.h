@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to worker/link: a mailbox, the control side and the transfers of NetworkLink.
 #ifndef ATOLL_WORKER_LINK_LINK_STATE_H_
 #define ATOLL_WORKER_LINK_LINK_STATE_H_

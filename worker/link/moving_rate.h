@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The moving mean of the rates of transfers: a new one counts a quarter. What enters is the caller's to choose
 // (link_state.h); what the link itself carries is rate_window.h. Owned by the turning thread.
 #ifndef ATOLL_WORKER_LINK_MOVING_RATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker's two connections as one machine that is turned: control stream with reconnect, backoff and heartbeats on
 // time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread,
 // a harness in its only one. Callbacks of the transport only queue.

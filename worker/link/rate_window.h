@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one direction of the link carries, from the transfers of the worker's own work: the best of the newest few, so
 // that a slow one says nothing by itself. Each is taken for the whole link: its bytes a second times the mean number of
 // transfers that shared the direction while it ran. For the coordinator's verdict (coordinator/core/admission.h); the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a conversation may take as a whole, derived from its size and the measured rate, and the sentence for one
 // that took longer. Pure.
 #ifndef ATOLL_WORKER_LINK_TRANSFER_LIMIT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One contiguous fp32 buffer in the layout of ModelLayout: parameters, gradients or a moment of the optimizer. It lies
 // in host memory or on a GPU; either way a fragment is a range of it. LibTorch stays behind this header.
 #ifndef ATOLL_WORKER_MODEL_ARENA_H_

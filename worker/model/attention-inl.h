@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIMD forms, compiled once for each instruction set by attention.cc.
 #if defined(ATOLL_WORKER_MODEL_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ATTENTION_INL_H_

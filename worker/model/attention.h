@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Causal attention of a Llama's training step on a CPU and its gradient, of one key head of one sequence at a time with
 // all query heads that share it: out = softmax(q k^T / sqrt(head_dim)) v, where a position attends to those from its
 // `start` to itself. Run-time dispatched SIMD over plain memory; no LibTorch, no threads: the caller shares heads out.

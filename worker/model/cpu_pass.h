@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The training pass of a Llama on a CPU, forward and backward written out: matrix products are LibTorch's, attention is
 // attention.h, what lies between them row_kernels.h, and gradients are added to their places as they come. No
 // autograd. The scores of a pass are never all there: they are made, judged and turned into their gradient some rows at

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/model/head_loss.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss at the head of a model, and its gradients, for the form under autograd: scores are made for some rows at a
 // time, judged, and turned into their gradient, so that they are never all there: by LibTorch's operators, or in one
 // walk by kernels of the device. The form of a CPU is cpu_pass.h. Private to worker/model. Throws as LibTorch does,

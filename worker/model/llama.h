@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forward pass of a Llama as LibTorch operators over weights that are views into an arena. Private to worker/model.
 #ifndef ATOLL_WORKER_MODEL_LLAMA_H_
 #define ATOLL_WORKER_MODEL_LLAMA_H_

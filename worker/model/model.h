@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Llama family over the parameter arena: RMSNorm, rotary embeddings (rotate-half, as Hugging Face), grouped-query
 // attention, SwiGLU, tied or untied head. Weights are views into the arena, so nothing is copied when the optimizer or
 // a merge changes them. LibTorch stays behind this header; every exception of its becomes a status. Losses and norm

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one file that is compiled with OpenMP (worker/model/CMakeLists.txt); its run-time library is LibTorch's.
 #include "worker/model/parallel.h"
 

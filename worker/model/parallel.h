@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work shared out to the threads that LibTorch's own operators run on, as many as at::set_num_threads() allows once the
 // calling thread has used LibTorch. at::parallel_for is not for us: in code that is not compiled with OpenMP its header
 // is a plain loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a device's kernels do what LibTorch's operators do, found out on a few values before anything is trained by
 // them.
 #ifndef ATOLL_WORKER_MODEL_PASS_CHECK_H_

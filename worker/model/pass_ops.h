@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a pass under autograd does between products, by LibTorch's operators or by kernels of the device, which are one
 // walk over memory each way. The form of a CPU is cpu_pass.h. Private to worker/model. Throws as LibTorch does, also
 // where a kernel could not be launched.

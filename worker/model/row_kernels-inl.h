@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The SIMD forms, compiled once for each instruction set by row_kernels.cc.
 #if defined(ATOLL_WORKER_MODEL_ROW_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ROW_KERNELS_INL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hands over to the best instruction set of this CPU.
 #include "worker/model/row_kernels.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The work of a Llama's training step between matrix products, on a CPU: RMSNorm, rotary embeddings, SwiGLU and
 // cross-entropy with their gradients, each in one pass over rows (one row: one token, or one head of it). Run-time
 // dispatched SIMD over spans of plain memory; no LibTorch, no threads: the caller shares rows out. The same inputs give

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the rooms that link LibTorch share of it: the tensor behind an arena and the one guard around every call that
 // may throw. Included by .cc files of worker/model and worker/train only, since ATen is slow to compile.
 #ifndef ATOLL_WORKER_MODEL_TENSORS_H_

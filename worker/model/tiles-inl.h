@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of small matrices of fp32 in memory, in tiles whose sums stay in registers, for attention-inl.h. Matrices
 // are in rows, their widths filled up with zeros to whole panels.
 #if defined(ATOLL_WORKER_MODEL_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One piece of work that was sent to an executor, and that its owner may still finish or take back: what it touches is
 // the owner's again then.
 #ifndef ATOLL_WORKER_SESSION_ERRAND_H_

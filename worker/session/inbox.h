@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What waits for the session: words of the link, and the ends of what it has formed and applied beside training.
 #ifndef ATOLL_WORKER_SESSION_INBOX_H_
 #define ATOLL_WORKER_SESSION_INBOX_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session needs of a job that it does not make itself: where parameters live, how a step is taken, where samples
 // come from. The daemon fills these with LibTorch and token shards; tests and the simulator with something small.
 #ifndef ATOLL_WORKER_SESSION_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fragments of one job: the arena of outer copies, a replica and a host window for each, and the bytes that were
 // fetched and not used yet. Verbs as in worker/sync; here they meet the parameters through worker/device.
 // Owned by the session's thread; what takes long runs on an executor beside training, and until it is over that

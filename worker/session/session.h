@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
 // the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
 // daemon turns it on its train thread, a harness in its only one. Contributions are formed, and updates that come early

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private to worker/session: what a Session holds, and how it carries out each effect of the core. session.cc turns it,
 // prepares the job and synchronises; session_steps.cc takes steps and evaluates.
 #ifndef ATOLL_WORKER_SESSION_SESSION_STATE_H_

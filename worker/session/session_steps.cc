@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session does on samples: it takes steps, and evaluates.
 #include <algorithm>
 #include <cmath>

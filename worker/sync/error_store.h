@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fragment's upload codec lost, kept for the next contribution (design section 3, "Residuals"; LoCo 2407.04480).
 //
 //   off       nothing is kept.

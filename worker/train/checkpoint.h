@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Hugging Face directory loaded into host memory: configuration, parameters in the arena's layout, tokenizer.
 #ifndef ATOLL_WORKER_TRAIN_CHECKPOINT_H_
 #define ATOLL_WORKER_TRAIN_CHECKPOINT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How likely a model finds each choice of an example: what `atoll-worker eval` and the evaluations of a job count with.
 // The rules are on the page docs/formats/eval-tasks.md.
 #ifndef ATOLL_WORKER_TRAIN_CHOICE_SCORER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer's kernels of a CPU: those of worker/device, shared out to the threads of LibTorch's operators.
 #ifndef ATOLL_WORKER_TRAIN_CPU_STEP_KERNELS_H_
 #define ATOLL_WORKER_TRAIN_CPU_STEP_KERNELS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-worker eval`: how often a model gives the right choice of a task the highest log-probability (BLiMP's minimal
 // pairs, HellaSwag's multiple choice; common/format/eval_task.h). On the CPU; talks to no coordinator.
 #ifndef ATOLL_WORKER_TRAIN_EVAL_TASK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `atoll-worker generate` and `atoll-worker eval-loss`: a Hugging Face directory is loaded on the CPU and prints text,
 // or the loss on a corpus. They talk to no coordinator.
 #ifndef ATOLL_WORKER_TRAIN_GENERATE_H_

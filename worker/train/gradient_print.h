@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A summary of the arena of gradients, for telling whether two ways to them agree without keeping both: norm and sum of
 // every block of 4,096. Private to worker/train; LibTorch stays behind it.
 #ifndef ATOLL_WORKER_TRAIN_GRADIENT_PRINT_H_

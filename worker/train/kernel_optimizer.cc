@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/train/kernel_optimizer.h"
 
 #include <ATen/ops/_fused_adamw.h>

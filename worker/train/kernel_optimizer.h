@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AdamW and the gradient's norm by a device's own kernels. Private to worker/train; LibTorch stays behind it.
 #ifndef ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
 #define ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory training takes, said before it is taken: a host overcommits and then kills, a GPU fails in mid-step.
 #ifndef ATOLL_WORKER_TRAIN_MEMORY_H_
 #define ATOLL_WORKER_TRAIN_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clipping and the optimizer's update over whole arenas: AdamW over the runs of tensors with and without weight decay,
 // by LibTorch or by kernels of the device's own, or plain SGD. Private to worker/train; LibTorch stays behind it.
 #ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner optimizer of a job, kept in a file of the worker's own: moments and steps, nothing of the parameters, which
 // are the coordinator's to give. A worker that was started again takes them up, so that its first steps are no one
 // else's to pay for. Format: docs/formats/optimizer-snapshot.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the passes of a step are launched one by one, or played from a recording (worker/device/pass_graph.h): when
 // one is made, proved, used and given up. Pure: it is told what happened and says what to do. Private to worker/train.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drawing the next token from its scores.
 #ifndef ATOLL_WORKER_TRAIN_SAMPLING_H_
 #define ATOLL_WORKER_TRAIN_SAMPLING_H_

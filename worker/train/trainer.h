@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena. It owns
 // the arenas and nothing of the network, the clock of the job or the data: the caller brings tokens and the learning
 // rate.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streaming DiLoCo (2501.18512, algorithm 2) around AdamW on a small Llama: the real trainer, schedule, replicas and
 // aggregate against algorithm 2 written down once more in double, whose gradients are finite differences of a network
 // that shares no code with the real one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Golden vectors: the outer step's by hand, and torchft's table for overlapped, mixed, fragmented synchronisation.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identities that hold whatever the model is: averaging, plain training, one worker for many.
 #include <algorithm>
 #include <cmath>

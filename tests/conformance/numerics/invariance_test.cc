@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must not matter: order of arrival, number of threads; and replicas that stay equal bit for bit with lossy
 // codecs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training run in one thread: the real SyncSchedule, FragmentReplica and Aggregator, joined by a loop that a reader
 // can check against Streaming DiLoCo (2501.18512) algorithm 2. Inner steps are the test's own arithmetic on fp32 spans.
 #ifndef ATOLL_TESTS_CONFORMANCE_NUMERICS_LOOP_H_

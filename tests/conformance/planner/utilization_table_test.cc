@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compute-utilization table of Streaming DiLoCo (2501.18512v1, Table 4), recomputed by rules alone: no constant
 // here or in the link model was fitted to it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program as its user sees it: arguments in, two streams and an exit code out.
 #include "cli/app.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atoll ca: what a person sees of the authority.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that go to the coordinator at submit and come back with an export.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A coordinator of a few lines: answers are set by the test, requests are kept.
 #ifndef ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_

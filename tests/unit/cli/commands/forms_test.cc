@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which -o a command takes, and what it says of any other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the gRPC side of the command line makes of answers, against a server on loopback.
 #include "cli/grpc_coordinator_api.h"
 

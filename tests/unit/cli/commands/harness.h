@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line as a program runs it, against a coordinator that the test plays.
 #ifndef ATOLL_TESTS_UNIT_CLI_COMMANDS_HARNESS_H_
 #define ATOLL_TESTS_UNIT_CLI_COMMANDS_HARNESS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job file names beside itself: every fault of it is told at once, by the names that its writer knows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options that take a number: which texts they take, and what is said of every other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

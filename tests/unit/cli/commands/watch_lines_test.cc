@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `job watch` tells of waits where there is no terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

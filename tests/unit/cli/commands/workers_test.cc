@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What operators see of workers and do with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion scripts, the JSON Schema and the templates of job files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

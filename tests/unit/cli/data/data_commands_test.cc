@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/data_commands.h"
 
 #include <gmock/gmock.h>

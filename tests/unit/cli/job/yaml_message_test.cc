@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cli/job/yaml_message.h"
 
 #include <gmock/gmock.h>

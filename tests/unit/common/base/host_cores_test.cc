@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/base/host_cores.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/base/python_json.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ring, SmallFunction and ReusePool: what is used again instead of taken anew.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Secrets are compared whole: every byte of both is read, wherever they differ.
 #include "common/base/secret.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int8, mxfp4 and e3m0: the scale rules, and that each element takes the nearest code its scale allows.
 #include <array>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds for every codec: sizes, ranges, pieces, what is not finite, saturation, and golden bytes.
 #include "common/codec/codec.h"
 

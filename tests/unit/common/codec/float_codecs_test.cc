@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fp16 and bf16 against exhaustive round trips and against the compiler's own half precision type.
 #include <bit>
 #include <cmath>

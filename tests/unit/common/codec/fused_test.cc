@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding into what is done with the values gives, to the bit, what decoding and then the kernel of vecmath gives, on
 // every instruction set.
 #include "common/codec/fused.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/config/nearest_word.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a copy of a corpus is there, by names and lengths.
 #include "common/format/corpus_copy.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A directory of a test's own, removed at its end.
 #ifndef ATOLL_TESTS_UNIT_COMMON_FORMAT_TEMP_DIR_H_
 #define ATOLL_TESTS_UNIT_COMMON_FORMAT_TEMP_DIR_H_

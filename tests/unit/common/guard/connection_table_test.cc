@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may hold a connection (S20, S29, S34), and who may not any more.
 #include "common/guard/connection_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one request that the enrolment port reads, and all that it refuses (S35).
 #include "common/guard/http1.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP/2 bytes as a client would send them.
 #ifndef ATOLL_TESTS_UNIT_COMMON_GUARD_HTTP2_BYTES_H_
 #define ATOLL_TESTS_UNIT_COMMON_GUARD_HTTP2_BYTES_H_

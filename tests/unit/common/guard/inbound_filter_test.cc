@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a peer may send before gRPC reads it, and what it costs the receiver (S20, S28, S33, S34).
 #include "common/guard/inbound_filter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the guard may put a frame of its own between gRPC's, and which streams gRPC has ended.
 #include "common/guard/outbound_tracker.h"
 

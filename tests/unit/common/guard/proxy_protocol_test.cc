@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The address that a load balancer names, in both versions of the protocol.
 #include "common/guard/proxy_protocol.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which header names and values of a call pass to gRPC, and which are refused (S33).
 #include "common/guard/request_headers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two link simulations against what can be worked out by hand.
 #include "common/plan/link_model.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `atoll plan` says, in figures: sizes, rates, load, hours, and the recommendation.
 #include "common/plan/planner.h"
 

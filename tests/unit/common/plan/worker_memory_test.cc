@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker holds, in bytes a parameter, by option and place.
 #include "common/plan/worker_memory.h"
 

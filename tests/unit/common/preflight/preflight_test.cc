@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verdicts on links and jobs, and rates measured on a clock of the test's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a frame costs in memory: nothing is taken from the heap for it once a transfer is under way.
 #include "tests/bench/allocations.h"
 

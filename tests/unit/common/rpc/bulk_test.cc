@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One set of cases for both forms of the bulk connection, and what only the wire can do.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listener of a real server over real sockets: floods of connections and calls, and who still gets through.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>

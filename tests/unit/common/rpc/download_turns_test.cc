@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose download is read for next (S20): at most so many at once, connections in turn, work that ends at once does not
 // nest.
 #include "common/rpc/download_turns.h"

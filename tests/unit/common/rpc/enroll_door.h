@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An enrolment port of a test's own.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_ENROLL_DOOR_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_ENROLL_DOOR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rate caps of the bulk connection, under a clock that moves when the test says so.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections to this machine that speak no gRPC.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_RAW_SOCKET_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_RAW_SOCKET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of common/rpc share: a server with the control and the bulk service on a free port, a mailbox to wait
 // on, and a bulk handler that keeps what it gets.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_RPC_FIXTURES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One set of cases for both forms of the control stream: gRPC over loopback and memory.
 #include <gtest/gtest.h>
 

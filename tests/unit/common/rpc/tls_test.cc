@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mutual TLS over real sockets: who gets in, who does not, and that a renewed certificate is taken without a restart.
 #include "common/rpc/tls.h"
 

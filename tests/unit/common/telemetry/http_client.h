@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A raw HTTP exchange over loopback, for tests: sends bytes as they are, reads until the server closes or the limit.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TELEMETRY_HTTP_CLIENT_H_
 #define ATOLL_TESTS_UNIT_COMMON_TELEMETRY_HTTP_CLIENT_H_

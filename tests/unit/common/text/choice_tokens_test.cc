@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "common/text/choice_tokens.h"
 
 #include <gmock/gmock.h>

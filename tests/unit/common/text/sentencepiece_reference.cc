@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/common/text/sentencepiece_reference.h"
 
 #include <sentencepiece_processor.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SentencePiece's own library, for comparison. Its header defines absl::string_view anew, so it is kept apart from
 // ours.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TEXT_SENTENCEPIECE_REFERENCE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our reader, encoder and trainer of SentencePiece models against the library itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text to try tokenizers on: awkward strings, prose made on the spot, and real text where $ATOLL_TEST_DATA holds it.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TEXT_TEST_TEXTS_H_
 #define ATOLL_TESTS_UNIT_COMMON_TEXT_TEST_TEXTS_H_

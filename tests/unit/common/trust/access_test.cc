@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every RPC of the protocol times every role (S14): a call without a row, or a row without a call, fails here.
 #include "common/trust/access.h"
 

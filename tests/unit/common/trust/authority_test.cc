@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotating an authority: who is believed meanwhile and afterwards, and what nobody can make others trust.
 #include "common/trust/authority.h"
 

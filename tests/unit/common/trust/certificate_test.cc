@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys, requests, authorities and what a certificate says.
 #include "common/trust/certificate.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which certificates a revocation ends, and which it leaves.
 #include "common/trust/revocations.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every instruction set that this CPU has, against the scalar reference, bit for bit; and the reference against
 // formulas.
 #include "common/vecmath/vecmath.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Closing rounds: the arithmetic against a plain loop, refusals that change nothing, replay and restore.
 #include "coordinator/aggregate/aggregator.h"
 

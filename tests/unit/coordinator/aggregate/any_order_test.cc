@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // I4: a round is a function of the set of its contributions. Whatever order they came in, whatever number of threads
 // and instruction set close it, every bit is the same.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is found while bytes arrive is what is found in all of them at once.
 #include "coordinator/aggregate/contribution_screener.h"
 

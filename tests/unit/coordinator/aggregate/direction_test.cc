@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cosine of each contribution to what the others merge to without it.
 #include <gtest/gtest.h>
 

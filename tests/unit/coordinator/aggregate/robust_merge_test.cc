@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Merging that bears hostile contributions: against plain loops, and against what hostile workers send.
 #include "coordinator/aggregate/robust_merge.h"
 

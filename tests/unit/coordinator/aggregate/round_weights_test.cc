@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of a round: each rule, and the cases where nobody has any.
 #include <vector>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An update goes into memory that nobody has cleared: each of its bytes is written, whatever the codec and the size.
 #include <tuple>
 #include <vector>

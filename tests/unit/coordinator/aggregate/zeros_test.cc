@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a state is left out of a snapshot: it holds zeros there, and what is computed from it has to have the same
 // bits.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second reading of docs/formats/codecs.md against the codecs of the project: the same bytes, the same bits.
 #include "coordinator/audit/codecs.h"
 

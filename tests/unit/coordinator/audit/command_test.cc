@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the commands say when there is nothing to audit, and the form of their reports.
 #include <fcntl.h>
 #include <gmock/gmock.h>

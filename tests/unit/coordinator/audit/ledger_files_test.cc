@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ledger's files: the write-ahead log as SQLite leaves it after a kill, and flipped bits in it and in the database.
 #include <gtest/gtest.h>
 #include <stdlib.h>

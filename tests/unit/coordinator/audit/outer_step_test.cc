@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second reading of docs/formats/outer-step.md against coordinator/aggregate: the same bits, round after round.
 #include "coordinator/audit/outer_step.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backup and restore of small states on a real disk: whole, refused, damaged, broken off.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

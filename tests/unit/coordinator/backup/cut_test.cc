@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A state is copied while somebody writes to it: the cut is what a kill at one instant would have left.
 #include "coordinator/backup/cut.h"
 

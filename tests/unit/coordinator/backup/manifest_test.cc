@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list of a backup: what may stand in it, and what is refused.
 #include "coordinator/backup/manifest.h"
 

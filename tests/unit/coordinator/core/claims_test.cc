@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a contribution may claim, against the samples that its worker's cursors cover. A sample has 10 tokens here.
 #include "coordinator/core/claims.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // More workers than are remembered come and go, and the coordinator starts again.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an honest worker claims: the samples that its cursors have covered and that it has not contributed to the
 // fragment yet. For tests whose workers train nothing; a sample has 10 tokens there.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_HONEST_CLAIMS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which checkpoints a start keeps for good whose records do not say it, as those of older programs.
 #include <gtest/gtest.h>
 

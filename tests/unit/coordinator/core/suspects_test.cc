@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples that two workers met non-finite losses on are given up, however many were suspected before.
 #include <gtest/gtest.h>
 

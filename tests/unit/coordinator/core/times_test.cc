@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times that people read: they never go back, whatever the wall clock does.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections,
 // lost uploads, restarts of the coordinator, some of which cannot read what was accepted. Laws are checked after every
 // step; what a restart finds is compared with what was.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a coordinator finds that starts again.
 #include <utility>
 

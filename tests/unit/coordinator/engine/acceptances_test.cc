@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What makes contributions durable.
 #include <gtest/gtest.h>
 

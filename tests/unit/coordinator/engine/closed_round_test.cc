@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A round from its merge to its commit and behind it: what is written when, and what is left of it when the job's
 // parameters are let go meanwhile.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said of rounds: fields, metrics, participation, and the warning about the momentum.
 #include "coordinator/engine/diagnostics.h"
 

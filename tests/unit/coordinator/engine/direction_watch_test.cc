@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is reported for pointing against the others, when, and how often.
 #include "coordinator/engine/direction_watch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which workers may download what, by the records alone and over a real engine.
 #include "coordinator/engine/download_rights.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the bytes of a download come from: of what receivers take at their own time nothing is in memory.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a start finds for people. After a crash between a commit and its line the ledger has the merge, and the event
 // log gets the line; what alerts reckon with is there at once.
 #include <gtest/gtest.h>

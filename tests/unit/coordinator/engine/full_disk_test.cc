@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk without room: parameters and checkpoints wait for it and are tried again; the job says so and loses nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

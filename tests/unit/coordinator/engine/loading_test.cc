@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What those are told who ask for a job while its parameters are on their way into memory.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's uplink is not for its log lines: it is asked one question at a time and one a second, whoever wishes.
 #include "coordinator/engine/logs_wishes.h"
 

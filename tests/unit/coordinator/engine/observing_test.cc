@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What people see of workers: connections, gauges, and what a crash leaves behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which refusals get a line, and how often.
 #include "coordinator/engine/refusal_notes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An engine with its hands, over a disk in memory that fails when told to, a ledger in memory and a clock that moves
 // only when told: for tests of what the coordinator does without workers. Single-threaded.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_

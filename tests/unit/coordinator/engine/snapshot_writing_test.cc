@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshots are written beside the rounds: what goes on meanwhile, and what waits for the disk.
 #include <gtest/gtest.h>
 

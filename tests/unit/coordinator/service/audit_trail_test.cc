@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Audit lines reach the log at once, and the disk in order.
 #include "coordinator/service/audit_trail.h"
 

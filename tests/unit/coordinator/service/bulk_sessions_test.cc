@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that people store, over a real engine: two uploads of one at the same time.
 #include "coordinator/service/bulk_sessions.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls are decided by role and by what was revoked, and told in the log: refused ones and those that change something.
 #include "coordinator/service/call_guard.h"
 

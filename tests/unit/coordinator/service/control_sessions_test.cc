@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who may hold how many control streams at a time.
 #include "coordinator/service/control_sessions.h"
 

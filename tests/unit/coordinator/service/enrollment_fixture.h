@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An Enrollment over a ledger in memory, and what strangers and members ask it for.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_SERVICE_ENROLLMENT_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_SERVICE_ENROLLMENT_FIXTURE_H_

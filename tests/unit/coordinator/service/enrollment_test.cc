@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tokens and certificates become certificates, once or never; everything else is one clear refusal.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests of people against a real engine: what is refused for its size, and what is shown.
 #include "coordinator/service/job_api.h"
 

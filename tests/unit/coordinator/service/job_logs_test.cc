@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Following a worker's log lines: how often it is asked, for what, and that no line is lost or told twice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

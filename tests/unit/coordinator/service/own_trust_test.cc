@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coordinator's authority and certificate while it runs: renewed, rotated, retired, and what it refuses to take up.
 #include "coordinator/service/own_trust.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was revoked comes in no more: by token and by name, at calls, renewals and enrolments, over restarts.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker measures and what the planner's model says beside it.
 #include "coordinator/service/translate.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nobody takes all places of those who watch.
 #include "coordinator/service/watch_places.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a chunk of a contribution costs the round log in memory: nothing is taken from the heap for it.
 #include <gtest/gtest.h>
 #include <unistd.h>

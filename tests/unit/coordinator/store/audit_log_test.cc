@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The audit log on disk, read back by the audit that knows the format alone.
 #include "coordinator/store/audit_log.h"
 

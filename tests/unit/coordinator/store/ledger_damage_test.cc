@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ledger whose file is not as it was written: no changed row is ever read as if it were well.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of every type, and what a ledger gives back of them as one text, for tests of its forms and files.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_LEDGER_RECORDS_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_LEDGER_RECORDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Of the files that jobs were submitted with those go that purged jobs alone have named.
 #include "coordinator/store/purged_files.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A round log over a disk in memory, and contributions to one round of it.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_ROUND_LOG_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_ROUND_LOG_FIXTURE_H_

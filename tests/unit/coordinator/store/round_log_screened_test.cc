@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contribution that was accepted and that the screens have refused since: what takes its place.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header of a contribution to one round, for tests of the round log and its seeds for fuzzing.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_SAMPLE_CONTRIBUTION_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_SAMPLE_CONTRIBUTION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk in memory that forgets what was not flushed, and fails when told to: contents survive a crash as of the last
 // Sync of their file, names as of the last SyncDirectory of their directory. Not thread-safe.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_SIM_DISK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates as they are served from the round log.
 #include "coordinator/store/update_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An update that comes before its apply step moves the outer copy beside the steps that are left; local parameters are
 // merged at the apply step all the same, and what cannot wait for it, waits (docs/adr/0026).
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Syncs that the job loses on purpose.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluations that score the job's tasks: pieces in order, and everything else between them.
 #include <gtest/gtest.h>
 

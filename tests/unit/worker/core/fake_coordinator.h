@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's core with the rest of the world played by the test: effects are recorded as short lines, answers are given
 // at once where a test does not want to give them itself.
 #ifndef ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which coordinator a worker follows, and what it gives up where the history is another.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contribution is formed while training goes on: it stays what it was at its send, and every way out of the job or of
 // the drift takes it back.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker hears while a step is under way: parameters change between steps only.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a joiner starts that has fetched for a while, and what one that came back makes of what it sent before.
 #include <gtest/gtest.h>
 

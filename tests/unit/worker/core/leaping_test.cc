@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker that missed versions: by updates or by the whole fragment, never at the cost of its drift.
 #include <gtest/gtest.h>
 

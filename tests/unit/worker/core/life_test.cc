@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joining, waiting, reconnecting and leaving, with no time passing but what a test says.
 #include <gtest/gtest.h>
 

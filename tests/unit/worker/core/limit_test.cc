@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // At the limit of steps without an update.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync.pace balanced at the worker: fewer own steps a period, on the same job clock.
 #include <gtest/gtest.h>
 

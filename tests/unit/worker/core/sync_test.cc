@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sending, applying, missing and closing.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a wait is told to last.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The daemon's own parts: the gate, the admin endpoint, exit codes against a coordinator in the same process.
 #include "worker/daemon/daemon.h"
 

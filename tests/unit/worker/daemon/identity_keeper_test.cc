@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's certificate over its life: enrolled, left alone, renewed at half, renewed after its end, enrolled anew.
 #include "worker/daemon/identity_keeper.h"
 

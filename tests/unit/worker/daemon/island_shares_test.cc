@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/daemon/island_shares.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Corpora of a job from local files and from the coordinator give the same samples.
 #include "worker/daemon/job_data.h"
 

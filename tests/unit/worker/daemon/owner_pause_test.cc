@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the owner of a machine is told by pause and resume.
 #include "worker/daemon/owner_pause.h"
 

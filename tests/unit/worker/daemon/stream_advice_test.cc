@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker adds to "no control stream": what to do about it.
 #include "worker/daemon/stream_advice.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks kept on disk for the next time.
 #include "worker/data/block_cache.h"
 

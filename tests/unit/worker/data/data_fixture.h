@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two small corpora on disk, and readers over them.
 #ifndef ATOLL_TESTS_UNIT_WORKER_DATA_DATA_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_DATA_DATA_FIXTURE_H_

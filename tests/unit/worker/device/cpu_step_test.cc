@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer's kernels of a CPU, by every instruction set of this machine: to the bit what the scalar arithmetic
 // makes (which adamw_math_test.cc compares with AdamW in double), and AdamW in double itself.
 #include "worker/device/cpu_step.h"

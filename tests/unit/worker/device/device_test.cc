@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU form, the loader's reasons, and the CUDA form over a plugin that needs no GPU.
 #include "worker/device/device.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin's table over plain host memory. "Device" memory is any memory of the test; copies happen when their event
 // is waited for, so that a caller that does not wait is found out. The table ends before the codecs, as that of an
 // older plugin does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole plugin's table over plain host memory that forms contributions, with mistakes that a test asks for. "Device"
 // memory is any memory of the test. What is begun reads device memory at once, as after a copy within the device, and
 // happens when its event is waited for, so that a caller that does not wait, or writes meanwhile, is found out.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of the optimizer's arithmetic share: the whole update and the whole sums, played on the host lane by
 // lane with the kernels' own arithmetic (worker/gpu/adamw_math.h).
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_ADAMW_CASES_H_

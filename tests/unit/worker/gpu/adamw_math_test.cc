@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the CUDA optimizer on the host: AdamW in double, within fp32's rounding.
 #include "worker/gpu/adamw_math.h"
 

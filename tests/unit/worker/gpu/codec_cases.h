@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values and encodings for comparing a form of the codecs with the reference: edges, ties, all exponents, odd sizes.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_CODEC_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_CODEC_CASES_H_

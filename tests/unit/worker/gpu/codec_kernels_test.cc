@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The codecs of the plugin on a real GPU: the bytes and bits of common/codec, at aligned and odd addresses.
 #include <cstring>
 

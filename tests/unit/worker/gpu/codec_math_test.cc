@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the CUDA form, played lane by lane on the host: the bytes and bits of common/codec.
 #include "worker/gpu/codec_math.h"
 

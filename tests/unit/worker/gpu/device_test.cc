@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training and copies of the worker on a real GPU: the CPU form is what they are compared with.
 #include <algorithm>
 #include <numeric>

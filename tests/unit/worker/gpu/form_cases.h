@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fragments to form contributions of, and the host's own way of doing it, for comparing a form of the one pass with it.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_FORM_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_FORM_CASES_H_

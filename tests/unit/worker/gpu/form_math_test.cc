@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forming in one pass, played on the host: the bytes, losses and sums of worker/sync's own way, to the bit.
 #include "worker/gpu/form_math.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one pass of form_math.h played on the host, group by group and lane by lane as form_kernels.cu does it: for the
 // test of the arithmetic, and for plugins that need no GPU.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_FORM_ON_HOST_H_

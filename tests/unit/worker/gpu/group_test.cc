@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exchanges between real devices: one alone, and two as ranks where the machine has them.
 #include <array>
 #include <thread>

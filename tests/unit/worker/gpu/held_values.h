@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of values for tests of kernels, wherever those run: on a card or on the host.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_HELD_VALUES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_HELD_VALUES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/worker/gpu/host_pass_kernels.h"
 
 #include "worker/gpu/pass_kernels.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin's kernels themselves, threads, warps and barriers and all, run on the host (cuda_on_host): the bytes, bits
 // and sums of the host's own code, at aligned and odd addresses, and nothing beyond the end of a range.
 #include <array>

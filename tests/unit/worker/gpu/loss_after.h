@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loss after some steps of a small job on a device: what the plugin's tests compare with the CPU's.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_

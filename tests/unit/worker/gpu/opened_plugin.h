@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin under test, opened once and before anything of LibTorch is called.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_

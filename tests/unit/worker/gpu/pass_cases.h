@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels of a pass have to do, for those of a card and for the same run on the host: against the formulas in
 // double precision, at aligned and odd addresses, rows and strides, one at a time, and nothing beyond the end of a
 // range.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is found out about the kernels of a pass before anything is trained by them, and training by them.
 #include "worker/model/pass_check.h"
 

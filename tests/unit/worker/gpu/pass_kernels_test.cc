@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of a pass on a real GPU: what the same kernels do on the host.
 #include "worker/device/pass_kernels.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plugin on a machine with or without a GPU: each says what it is, and the CPU goes on either way. What needs a GPU
 // is in the other files of this folder.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer of the plugin on a real GPU: the bits of its arithmetic on the host, at aligned and odd addresses.
 #include "worker/device/step_kernels.h"
 

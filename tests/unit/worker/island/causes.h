@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the ranks of a broken island were told.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_CAUSES_H_
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_CAUSES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPUs of an island whose ranks are threads: device memory is the test's own, and exchanges are made when the last rank
 // has begun them. As with NCCL an exchange is not there at once, and waits for a lost rank for ever.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_DEVICE_OF_THREADS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An island whose ranks are threads of this process, over real sockets at a port that the system chooses.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_

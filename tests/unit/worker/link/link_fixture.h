@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Both connections of a worker in memory, under a clock that the test moves.
 #ifndef ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers that break and go on.
 #include <gtest/gtest.h>
 

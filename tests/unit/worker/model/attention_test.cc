@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention and its gradient against their formulas in double, on every instruction set of this processor.
 #include "worker/model/attention.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Llama in plain loops and double precision, written from the papers and not from the model under test: RMSNorm
 // (Zhang and Sennrich 2019), rotary embeddings with rotated halves (Su et al. 2021; Hugging Face's order),
 // grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020). Slow and meant to be read.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels between matrix products against their formulas in double, gradients by the chain rule written out.
 #include "worker/model/row_kernels.h"
 

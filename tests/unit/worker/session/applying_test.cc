@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An update is applied on the executor while the session trains, and every way out takes it back or waits for it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions formed by a device's kernels: the host's to the bit, proved before they are trusted, and the host's
 // again where the device is at fault.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contribution is formed on an executor while the session trains, and every way out takes it back.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a session keeps when it leaves.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What common/plan/worker_memory.h says that the host holds for synchronisation, against every byte that the replicas
 // of a job ask of operator new, at each point of a fragment's round.
 #include <malloc.h>

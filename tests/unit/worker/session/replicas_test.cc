@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forming beside training: a contribution is that of the parameters as they were, whatever memory they are in.
 #include "worker/session/replicas.h"
 

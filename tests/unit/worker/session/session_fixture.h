@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session with the rest of the world played by the test: control messages in, parameters changed.
 #ifndef ATOLL_TESTS_UNIT_WORKER_SESSION_SESSION_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_SESSION_SESSION_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job took is there for the next one. A program of its own: its allocator has the settings of the worker's.
 #include <gtest/gtest.h>
 #include <malloc.h>

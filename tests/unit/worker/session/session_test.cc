@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole worker without network and LibTorch: control messages in, parameters changed.
 #include <gtest/gtest.h>
 

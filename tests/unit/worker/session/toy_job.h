@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job without LibTorch: the loss is 1/2 |x - target|^2 over the arena, a step is plain gradient descent. Samples only
 // count.
 #ifndef ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error memory of uploads: what a commit, a drop, a reset and a clear leave, in each kind.
 #include "worker/sync/error_store.h"
 

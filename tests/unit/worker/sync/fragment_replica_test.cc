@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each verb of a replica, bit for bit against design section 3, and every refusal.
 #include "worker/sync/fragment_replica.h"
 

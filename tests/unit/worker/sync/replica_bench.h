@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A replica with an outer copy and local parameters, and updates for it.
 #ifndef ATOLL_TESTS_UNIT_WORKER_SYNC_REPLICA_BENCH_H_
 #define ATOLL_TESTS_UNIT_WORKER_SYNC_REPLICA_BENCH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Verbs whose loop several threads share do what one thread does.
 #include <cmath>
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contributions that are formed, and updates that are merged, elsewhere: the replica goes on as if it had done it.
 #include <algorithm>
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer's kernels of a CPU as a trainer uses them: they agree with LibTorch's AdamW by every instruction set of
 // this machine, make the same bits at any number of threads, and a step that is not finite leaves no trace.
 #include "worker/train/cpu_step_kernels.h"

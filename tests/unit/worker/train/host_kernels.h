@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device's kernels for the optimizer whose arithmetic runs on the host, with one mistake or none.
 #ifndef ATOLL_TESTS_UNIT_WORKER_TRAIN_HOST_KERNELS_H_
 #define ATOLL_TESTS_UNIT_WORKER_TRAIN_HOST_KERNELS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several trainers that are one: the ranks are threads of this process, over real sockets.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The optimizer by a device's kernels, whose arithmetic runs on the host here: training goes as with LibTorch's AdamW,
 // and kernels that are wrong are found out before they touch a parameter.
 #include <cmath>

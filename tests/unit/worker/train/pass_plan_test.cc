@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When passes are launched, recorded and proved, played, and given up.
 #include "worker/train/pass_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes that are recorded and played, by a recorder that calls them again: training goes as by launches, and a
 // recording that does something else is found out before a parameter has moved by it.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AdamW for one element, from the paper's algorithm 2 (Loshchilov and Hutter 2019), in double: what the optimizer is
 // compared with.
 #ifndef ATOLL_TESTS_UNIT_WORKER_TRAIN_SCALAR_ADAMW_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's kernel language on a CPU, for tests: found by its name in the place of the toolkit's header, so that kernels
 // (worker/gpu/*.cu) are compiled as plain C++ and run where there is no GPU. A launch has run when it returns, block
 // after block; the threads of a block are threads of this process, so that a sanitizer sees what a barrier is missing
