@@ -74,7 +74,7 @@ class DigestHasher {
   std::unique_ptr<State> state_;
 };
 
-// The content hash of a fragment at a version (design: leaves over 4 KiB of fp32 bits, a root over the leaves, the
+// The content hash of a fragment at a version (a tree: leaves over 4 KiB of fp32 bits, a root over the leaves, the
 // version and the layout's digest), so that a chunk can be checked alone and replicas compared with one value.
 constexpr size_t kLeafBytes = 4096;
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout);

@@ -73,8 +73,8 @@ constexpr float E8m0Scale(uint8_t byte) {
 // Floor of the base-2 logarithm; subnormal numbers count as -127.
 inline int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
 
-// Exponents of the scale of a block, from its largest magnitude, which is finite. Design section 3: OCP's floor, raised
-// where absmax would exceed 7 scales. At most 125, so that six scales are finite.
+// Exponents of the scale of a block, from its largest magnitude, which is finite. docs/design.md section 3: OCP's
+// floor, raised where absmax would exceed 7 scales. At most 125, so that six scales are finite.
 inline int Mxfp4Exponent(float max_abs) {
   const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
   return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;

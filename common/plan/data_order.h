@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of samples: a seeded, two-level permutation, so that every sample counts once at any worker count and a
-// lease (a range of positions) touches few bytes beyond its own (design section 7, "Data"). A pure function of the job
-// file and the corpora's shapes; O(log blocks) a position, after O(blocks) at the first position of an epoch.
+// lease (a range of positions) touches few bytes beyond its own (docs/design.md section 7, "Data"). A pure function of
+// the job file and the corpora's shapes; O(log blocks) a position, after O(blocks) at the first position of an epoch.
 //
 // Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern; under data.assignment: shards by
 // the upper bits of i, see shards.h) -> position in that corpus' endless sequence of epochs -> blocks permuted by

@@ -78,7 +78,7 @@ struct InnerOptimizerSpec {
   double weight_decay = 0.1;   // decoupled; not applied to norms
   double gradient_clip = 1.0;  // global norm; 0: off
   ScheduleSpec schedule;
-  enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;  // SGD exists for the identities of papers.md 6.2
+  enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;  // SGD with H = 1 is data parallelism: tests hold it
 };
 
 struct BatchSpec {
@@ -89,7 +89,7 @@ struct BatchSpec {
 enum class OuterKind { kNesterov, kMomentum, kSgd };
 struct OuterOptimizerSpec {
   OuterKind kind = OuterKind::kNesterov;
-  double learning_rate = 0;  // 0: fixed at submit from planned workers and outer steps (design section 3)
+  double learning_rate = 0;  // 0: fixed at submit from planned workers and outer steps (docs/design.md section 3)
   double momentum = -1;      // < 0: fixed at submit
 };
 

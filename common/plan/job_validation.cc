@@ -236,7 +236,7 @@ uint64_t PlannedOuterSteps(const JobSpec& spec) {
   return PlannedInnerSteps(spec) / std::max<uint64_t>(1, spec.sync.inner_steps);
 }
 
-// Design section 3, "Outer optimisers".
+// docs/design.md section 3, "Outer optimizers".
 OuterDefaults DefaultsOf(const JobSpec& spec) {
   if (spec.outer.kind == OuterKind::kSgd) return {.learning_rate = 1.0, .momentum = 0.0};
   if (PlannedOuterSteps(spec) < kManyOuterSteps) return {.learning_rate = 0.7, .momentum = 0.6, .few_steps = true};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner learning rate as a function of the job clock, not of a worker's own count (design section 3).
+// The inner learning rate as a function of the job clock, not of a worker's own count (docs/design.md section 3).
 #ifndef ATOLL_COMMON_PLAN_LEARNING_RATE_H_
 #define ATOLL_COMMON_PLAN_LEARNING_RATE_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control conversation in domain form: what a worker says and what the coordinator answers (design section 5).
-// coordinator/core and worker/core speak these; common/wire turns them into atoll.v1 messages and back. Plain values.
-// Every message is idempotent: a repetition after a reconnect changes nothing.
+// The control conversation in domain form: what a worker says and what the coordinator answers (docs/design.md section
+// 5). coordinator/core and worker/core speak these; common/wire turns them into atoll.v1 messages and back. Plain
+// values. Every message is idempotent: a repetition after a reconnect changes nothing.
 #ifndef ATOLL_COMMON_PLAN_MESSAGES_H_
 #define ATOLL_COMMON_PLAN_MESSAGES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger in domain form: what the coordinator writes durably before it says anything (design section 7). The core
-// makes records, the store keeps them, and recovery hands them back. All records of one step are one transaction.
-// Upserts replace the row with the same key; appends never change again.
+// The ledger in domain form: what the coordinator writes durably before it says anything (docs/design.md section 7).
+// The core makes records, the store keeps them, and recovery hands them back. All records of one step are one
+// transaction. Upserts replace the row with the same key; appends never change again.
 #ifndef ATOLL_COMMON_PLAN_RECORDS_H_
 #define ATOLL_COMMON_PLAN_RECORDS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a worker sends and applies each fragment (Streaming DiLoCo algorithm 2; design section 3): pure step arithmetic.
-// Step s is "after s inner steps of the job clock have been taken".
+// When a worker sends and applies each fragment (Streaming DiLoCo algorithm 2; docs/design.md section 3): pure step
+// arithmetic. Step s is "after s inner steps of the job clock have been taken".
 #ifndef ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
 #define ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
 

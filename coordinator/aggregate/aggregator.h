@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section
-// 4, "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1; LoCo 2407.04480).
+// Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment: docs/design.md,
+// sections 3 ("Outer step") and 4 ("Aggregation in one pass"); DiLoCo 2311.08105 algorithm 1; LoCo 2407.04480.
 //
 // An Aggregator owns, for each fragment of one job, the public copy, the momentum and the download residual (12 bytes a
 // parameter) and the version. There is no other theta: the virtual master is public + residual.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm screen: what a round's norms per inner step say against the running median of the fragment (design section
-// 6, "Screens"; templar's clip to the median norm of peers, made lenient). A function of history and numbers: no state
-// but NormHistory, no clock, no log. The bits are those of one compiler's double arithmetic: a decision is recorded
-// with its round (clip factor) and never made again for it.
+// The norm screen: what a round's norms per inner step say against the running median of the fragment (docs/design.md
+// section 6, "Screens"; templar's clip to the median norm of peers, made lenient). A function of history and numbers:
+// no state but NormHistory, no clock, no log. The bits are those of one compiler's double arithmetic: a decision is
+// recorded with its round (clip factor) and never made again for it.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 #define ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 

@@ -146,7 +146,7 @@ struct CheckpointDelayed {
   uint64_t step = 0;
   std::string reason;
 };
-// Free space crossed the threshold (design section 4, "Published bounds").
+// Free space crossed the threshold (docs/design.md section 4, "Published bounds").
 struct DiskSpace {
   bool low = false;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The samples of one job: which were never leased, which are leased to whom, which are free again, which are in a
-// committed contribution (design section 7, "Data"). At every moment unleased + leased + consumed + abandoned = dataset
-// (I12), and no sample is in two leases (I9). Positions are those of the job's data order, in samples. Pure; owned by
-// the engine thread.
+// committed contribution (docs/design.md section 7, "Data"). At every moment unleased + leased + consumed + abandoned =
+// dataset (I12), and no sample is in two leases (I9). Positions are those of the job's data order, in samples. Pure;
+// owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_LEASES_H_
 #define ATOLL_COORDINATOR_CORE_LEASES_H_
 

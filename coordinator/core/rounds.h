@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One fragment's gathering: who is expected, what has been accepted, and when that is enough (design section 6; quorum
-// and grace of Decoupled DiLoCo, 2604.21428). The decision is a function of the round, the rule and the time, and so is
-// its reason. What leaves or arrives is not decided here. Pure; owned by the engine thread.
+// One fragment's gathering: who is expected, what has been accepted, and when that is enough (docs/design.md section 6;
+// quorum and grace of Decoupled DiLoCo, 2604.21428). The decision is a function of the round, the rule and the time,
+// and so is its reason. What leaves or arrives is not decided here. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_ROUNDS_H_
 #define ATOLL_COORDINATOR_CORE_ROUNDS_H_
 

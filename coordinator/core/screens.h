@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strikes: what a worker's refused and clipped contributions add up to (design section 6, "Screens"). Which
+// Strikes: what a worker's refused and clipped contributions add up to (docs/design.md section 6, "Screens"). Which
 // contributions those are is measured elsewhere; here are only counts, so that the decision needs no floating point.
 // Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_SCREENS_H_

@@ -55,6 +55,9 @@ TEXT_RULES = {
                 "say plainly what it does, with a number if it is fast (use, not its longer cousins)"),
 }
 
+# A path of a document: a page's, or one below docs/. A placeholder (docs/results/NAME.md) names no file.
+_DOCUMENT = re.compile(r"(?<![\w.$})/<-])/?(?:(?:\.{1,2}/)*(?:[\w-]+/)*[\w.-]+\.md\b|docs/(?:[\w-]+/)*[\w.-]*\w)")
+
 _CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|try|case|default)\b")
 _SIGNATURE_END = re.compile(
     r"\)\s*(?:(?:const|noexcept|override|final|mutable|&|&&|try|ATOLL_\w+(?:\([^{}]*\))?|requires\b[^{}]*|->[^{}]*)\s*)*(?::[^{};]*)?$", re.DOTALL)
@@ -126,6 +129,21 @@ def size_problems(path, text):
         yield rule, 1, lines, f"has {lines} lines; split it by idea (the limit is {limit})"
 
 
+def document_problems(root, path, text, pages):
+    """Documents named in comments, messages and pages. A link of a page is relative to the page. Elsewhere a path is relative to the
+    root or to the file, or a bare name of one of `pages`, as in links that a script writes into a page."""
+    for match in _DOCUMENT.finditer(text):
+        name = match.group(0).lstrip("/")
+        places = [pathlib.PurePath(path).parent]
+        if path.endswith(".md") and text[:match.start()].endswith("]("):
+            known = False
+        else:
+            places.append(pathlib.PurePath())
+            known = re.sub(r"^(\.\./)+", "", name) in pages or any(root.glob(name + "-*.md"))  # docs/adr/0001
+        if not known and not any((root / place / name).exists() for place in places) and not re.search(r"NAME|LABEL", name):
+            yield "document", text.count("\n", 0, match.start()) + 1, None, f"there is no {name}; name a page that exists"
+
+
 def problems_of(path, text):
     if path.endswith(CODE) and path.startswith(OWN_FOLDERS):
         yield from code_problems(path, text)
@@ -151,14 +169,17 @@ def read_allowed(root):
 
 def check(root):
     root, found = pathlib.Path(root), {}
-    for path in files_below(root):
+    files = files_below(root)
+    pages = {pathlib.PurePath(f).name for f in files if f.endswith(".md")}
+    for path in files:
         if pathlib.PurePath(path).suffix not in TEXT or path.startswith(("tests/data/", "docs/results/")):
             continue
         try:
             text = (root / path).read_text()
         except UnicodeDecodeError:
             continue
-        for rule, line, amount, sentence in problems_of(path, text):
+        documents = [] if path.startswith("tests/tidy/selftest") else document_problems(root, path, text, pages)
+        for rule, line, amount, sentence in [*problems_of(path, text), *documents]:
             found.setdefault((rule, path), []).append((line, amount, sentence))
     return refuse(found, read_allowed(root))
 

@@ -19,8 +19,6 @@ import check_dashboards  # noqa: E402
 import check_elf  # noqa: E402
 import check_includes  # noqa: E402
 import check_mutants  # noqa: E402
-import check_style  # noqa: E402
-from tree import without_comments_and_literals  # noqa: E402
 
 HOUSE = (ROOT / "docs" / "architecture.md").read_text()
 
@@ -157,98 +155,6 @@ class Includes(Tree):
         self.write("docs/architecture.md", "| common/a | x | common/b | |\n| common/b | x | common/a | |\n")
         with self.assertRaisesRegex(SystemExit, "no cycles"):
             self.check(self.folder.name)
-
-
-class Style(Tree):
-    check = staticmethod(check_style.check)
-    MARK = f"// {check_style.LICENCE}\n"
-
-    def write(self, path, text):
-        super().write(path, self.MARK + text if path.endswith((".h", ".cc")) else text)
-
-    def test_plain_code_passes(self):
-        self.write("common/base/a.cc", "int F() {\n  return 1;  // a new thing to throw away\n}\nauto p = std::make_unique<int>(3);\n")
-        self.accepted(self.check)
-
-    def test_each_rule_of_code(self):
-        planted = {
-            "absl-mutex": "absl::Mutex m;", "std-mutex": "std::mutex m;", "std-format": 'auto s = std::format("x");',
-            "bare-new": "int* p = new int;", "throw": "void F() { throw 1; }", "assert": "void F() { assert(true); }",
-            "cout": "void F() { std::cout << 1; }", "thread-local": "thread_local int x;", "rand": "int x = rand();",
-            "system-clock": "auto t = std::chrono::steady_clock::now();", "secret-compare": "auto s = a.secret == b.secret;", "getenv": 'auto s = std::getenv("HOME");',
-        }
-        self.assertEqual(planted.keys(), check_style.CODE_RULES.keys())
-        for rule, code in planted.items():
-            with self.subTest(rule):
-                self.write("common/base/a.cc", code + "\n")
-                self.refused(self.check, f"[{rule}]", "common/base/a.cc:2")
-
-    def test_each_rule_of_tests(self):
-        planted = {"sleep": "std::this_thread::sleep_for(x);", "disabled-test": "TEST(A, DISABLED_B) {}",
-                   "assert-nothing": "EXPECT_TRUE(true);"}
-        self.assertEqual(planted.keys(), check_style.TEST_RULES.keys())
-        for rule, code in planted.items():
-            with self.subTest(rule):
-                self.write("tests/unit/a_test.cc", code + "\n")
-                self.refused(self.check, f"[{rule}]")
-
-    def test_each_rule_of_text(self):
-        planted = {"todo": "TO" + "DO: later", "machine-path": "see /wo" + "rk/main", "outside": ".." + "/shared/data",
-                   "wording": "black" + "list", "glossary": "pseudo" + "gradient", "puffery": "seam" + "less"}
-        self.assertEqual(planted.keys(), check_style.TEXT_RULES.keys())
-        for rule, text in planted.items():
-            with self.subTest(rule):
-                self.write("docs/a.md", text + "\n")
-                self.refused(self.check, f"[{rule}]")
-
-    def test_long_function(self):
-        body = "  F();\n" * check_style.FUNCTION_LINES
-        self.write("worker/core/a.cc", "namespace atl {\n\nint A::F(int x) const {\n" + body + "}\n}\n")
-        self.refused(self.check, "[function-lines]", "a.cc:4", "A::F has 72 lines")
-
-    def test_long_test(self):
-        self.write("tests/unit/a_test.cc", "TEST(A, B) {\n" + "  F();\n" * 80 + "}\n")
-        self.refused(self.check, "[function-lines]")
-
-    def test_class_is_not_a_function(self):
-        self.write("worker/core/a.cc", "class A : public B {\n" + "  int F() const { return 1; }\n" * 100 + "};\n")
-        self.accepted(self.check)
-
-    def test_long_files(self):
-        self.write("common/base/a.h", "int x;\n" * (check_style.HEADER_LINES + 1))
-        self.refused(self.check, "[header-lines]")
-        self.write("common/base/a.h", "")
-        self.write("common/base/a.cc", "int x;\n" * (check_style.FILE_LINES + 1))
-        self.refused(self.check, "[file-lines]")
-
-    def test_licence(self):
-        begins = {"a.h": "// ", "a.cu": "// ", "a.proto": "// ", "a.py": "# ", "a.sh": "# ", "b/CMakeLists.txt": "# ", "a.cmake": "# ", "a": "#!/bin/sh\n# "}
-        for path, begin in begins.items():
-            with self.subTest(path):
-                Tree.write(self, path, begin + check_style.LICENCE + "\n")
-                self.accepted(self.check)
-                Tree.write(self, path, f"#!/bin/sh\n\n{begin}{check_style.LICENCE}\n")
-                self.refused(self.check, f"{path}:1: [licence]")
-                pathlib.Path(self.folder.name, path).unlink()
-        Tree.write(self, "docs/a.md", "no source\n")
-        self.accepted(self.check)
-
-    def test_exception_needs_a_reason_and_only_shrinks(self):
-        self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\n")
-        self.write(check_style.ALLOWED, "std-mutex common/base/a.cc 2 wraps it\n")
-        self.accepted(self.check)
-        self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\nstd::mutex c;\n")
-        self.assertEqual(len(self.check(self.folder.name)), 3)
-        self.write("common/base/a.cc", "int a;\n")
-        self.refused(self.check, "no longer needed")
-        self.write(check_style.ALLOWED, "std-mutex common/base/a.cc 2\n")
-        with self.assertRaisesRegex(SystemExit, "REASON"):
-            self.check(self.folder.name)
-
-    def test_literals_and_comments_are_not_code(self):
-        code = 'f("new \\" // x", \'"\', R"(throw "x")", 1\'000); // new\n/* new\n new */ g();\n'
-        self.assertEqual(without_comments_and_literals(code).count("\n"), code.count("\n"))
-        self.assertNotRegex(without_comments_and_literals(code), "new|throw|x")
 
 
 class Proto(unittest.TestCase):

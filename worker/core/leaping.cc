@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that is several versions behind: the whole fragment where it is fewer bytes than the updates, or where those
-// are not kept any more, with its drift on top (design section 3: Not a contributor).
+// are not kept any more, with its drift on top (docs/design.md section 3: Not a contributor).
 #include <algorithm>
 
 #include "worker/core/state.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending and applying: which contribution is formed, when an update reaches the outer copy and when the local
-// parameters (design section 3: Send, Apply, Not a contributor; section 6: Late).
+// parameters (docs/design.md section 3: Send, Apply, Not a contributor; section 6: Late).
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fragment's upload codec lost, kept for the next contribution (design section 3, "Residuals"; LoCo 2407.04480).
+// What a fragment's upload codec lost, for the next contribution (docs/design.md section 3, "Residuals"; 2407.04480).
 //
 //   off       nothing is kept.
 //   feedback  the newest loss, whole: fp32.

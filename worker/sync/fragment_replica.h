@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One fragment's side of the method at a worker: the rules Send, Apply, Merge, Not a contributor, Residual, deviant and
-// joiner of design section 3 as separate verbs over spans. worker/core decides when each verb runs; this room does the
-// arithmetic. No LibTorch, clock, file or log.
+// joiner of docs/design.md section 3 as separate verbs over spans. worker/core decides when each verb runs; this room
+// does the arithmetic. No LibTorch, clock, file or log.
 //
 //   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> Resolve... | KeepLocal }*
 //

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each verb of a replica, bit for bit against design section 3, and every refusal.
+// Each verb of a replica, bit for bit against docs/design.md section 3, and every refusal.
 #include "worker/sync/fragment_replica.h"
 
 #include <cmath>
