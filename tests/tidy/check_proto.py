@@ -273,7 +273,7 @@ def main():
         problems += list(incompatible(load(sys.argv[2]), current))
     print("\n".join(problems))
     if problems and len(sys.argv) == 3:
-        print("After a change that is meant and said in CHANGELOG.md: scripts/proto-baseline")
+        print("After a change that is meant, and whose commit says why: scripts/proto-baseline")
     return 1 if problems else 0
 
 
