@@ -20,7 +20,7 @@ def files_below(root):
     return sorted(str(p) for p in found if not SKIPPED_FOLDERS & set(p.parts))
 
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\\ ]{0,16})\((.*?)\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])\'(?:[^\'\\\n]|\\.)+\'', re.DOTALL)
 
 
@@ -31,4 +31,4 @@ def without_comments_and_literals(text):
         newlines = "\n" * match.group(0).count("\n")
         return newlines if match.group(0).startswith("/") else '""' + newlines
 
-    return _TOKEN.sub(replace, text)
+    return TOKEN.sub(replace, text)
