@@ -22,10 +22,6 @@
 #include "common/base/process.h"
 #include "common/rpc/transport_log.h"
 
-#ifndef ATOLL_VERSION
-#define ATOLL_VERSION "unknown"
-#endif
-
 namespace atl::cli {
 namespace {
 

@@ -37,6 +37,7 @@ target_include_directories(durable_calls PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(durable_calls PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 atoll_program_test(idle_coordinator 60)
+atoll_program_test(version 60)
 atoll_program_test(service_manager 60)
 atoll_program_test(bad_input 180)
 atoll_program_test(interrupted 120)

@@ -111,6 +111,7 @@ TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
   const Hello hello = std::get<Hello>(w.said.back());
   EXPECT_TRUE(hello.held.empty() && hello.leases.empty() && hello.applied.empty());
   EXPECT_EQ(hello.last_boot.value, kBootsPerLine + 1);
+  EXPECT_EQ(hello.program_version, "test");
   w.Hear(Welcome{BootNumber{kBootsPerLine + 1}, Incarnation{5}, true, Seconds(2), Seconds(20), {}});
   w.Assign({Version{0}});
   EXPECT_EQ(w.Count("make job"), 2);
