@@ -32,8 +32,9 @@ Filtered Filter(const std::string& input, size_t step) {
   });
   Filtered out;
   const std::string bytes = std::string(guard::kPreface) + input;
+  guard::Pieces pieces;  // made once: allocations would be most of the time
   for (size_t at = 0; out.ok && at < bytes.size(); at += step) {
-    guard::Pieces pieces;
+    pieces.Clear();
     out.ok =
         filter.Consume(AsSpan(std::string_view(bytes).substr(at, step)), Instant{} + Seconds(1), pieces, out.peer).ok();
     out.server += pieces.Joined();
