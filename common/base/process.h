@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What signals, closed standard streams and refused resources do to a program of ours; docs/operations.md, "Signals and
+// What signals, closed standard streams and refused resources do to a program of ours; docs/install.md, "Signals and
 // standard streams", has the table.
 #ifndef ATOLL_COMMON_BASE_PROCESS_H_
 #define ATOLL_COMMON_BASE_PROCESS_H_

@@ -28,7 +28,7 @@ struct CorpusCopy {
 CorpusCopy LookAtCorpus(const Files& files, const std::vector<std::string>& directories,
                         const CorpusManifest& manifest);
 
-// Where the shards of a corpus of this name may lie below a data root (docs/operations.md).
+// Where the shards of a corpus of this name may lie below a data root (docs/install.md).
 std::vector<std::string> CorpusDirectories(const std::string& data_root, const std::string& name);
 
 // LookAtCorpus below a data root. Shards directly in it may be those of another corpus, as all have the same names:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job may take of the coordinator: published bounds on memory and disk, and the sentence that refuses a job that
-// does not fit (docs/design.md section 4, "Published bounds"; docs/operations.md). Pure arithmetic.
+// does not fit (docs/design.md section 4, "Published bounds"; docs/capacity.md). Pure arithmetic.
 #ifndef ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
 #define ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
 

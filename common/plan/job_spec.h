@@ -178,7 +178,7 @@ struct ExperimentSpec {
   PoolSchedule pool = PoolSchedule::kConstant;  // how many of the planned workers take part, over the job clock
 };
 
-// How the norm of a contribution is judged (docs/operations.md, "Screens on contributions"). What is not finite or
+// How the norm of a contribution is judged (docs/screens.md). What is not finite or
 // would overflow is refused whatever stands here.
 enum class ScreenMode { kReport, kClip, kEnforce };
 struct ScreensSpec {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a worker's memory holds of a job: bytes by item, where they lie and when they are there. Behind the worker's
-// verdict on a job (worker/train/memory.h), `atoll plan` and the table of docs/operations.md, and held against what a
+// verdict on a job (worker/train/memory.h), `atoll plan` and the table of docs/capacity.md, and held against what a
 // worker allocates by tests. Activations are not in it: worker/train estimates them. Pure arithmetic.
 #ifndef ATOLL_COMMON_PLAN_WORKER_MEMORY_H_
 #define ATOLL_COMMON_PLAN_WORKER_MEMORY_H_
@@ -81,7 +81,7 @@ uint64_t HeldBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place
 // The largest kBetween: a worker needs HeldBytes and this or its activations, whichever is more.
 uint64_t BetweenBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
 
-// Bytes a parameter of every item by codec, error memory, precision and device, in Markdown: docs/operations.md.
+// Bytes a parameter of every item by codec, error memory, precision and device, in Markdown: docs/capacity.md.
 std::string WorkerMemoryTable(WireSize wire_size);
 
 }  // namespace atl

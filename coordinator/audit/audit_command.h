@@ -16,7 +16,7 @@ struct AuditOptions {
   bool json = false;
 };
 
-// Exit codes (docs/operations.md).
+// Exit codes (docs/backup.md).
 constexpr int kExitWell = 0;
 constexpr int kExitNoAudit = 1;  // in use, not a state directory, not readable: nothing is said about the state
 constexpr int kExitDamage = 65;  // sysexits EX_DATAERR

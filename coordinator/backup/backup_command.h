@@ -19,7 +19,7 @@ struct BackupOptions {
   int64_t wall_s = 0;     // Unix time
 };
 
-// Exit codes (docs/operations.md).
+// Exit codes (docs/backup.md).
 constexpr int kExitDone = 0;
 constexpr int kExitNotDone = 1;  // refused or broken off; nothing stands at the target's name
 constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise, but for what nothing starts from

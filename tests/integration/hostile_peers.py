@@ -22,7 +22,7 @@ GROWTH_LIMIT_MB = 64
 DESCRIPTORS = 256  # that a crowded coordinator may have
 CROWD = 1000
 MIB = 1 << 20
-# What the connections of a port may take (docs/operations.md, "Memory"), and what one message has.
+# What the connections of a port may take (docs/capacity.md, "Memory"), and what one message has.
 TRANSPORT_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 // MIB))
 GIANT_MB = 4 * TRANSPORT_MB
 STALL_SECONDS = 30  # without progress: cut

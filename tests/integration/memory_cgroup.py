@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job refuses
 it with the figures, and trains nothing; one whose group runs full in mid-run, by what else is in it, is killed like by kill -9, the run goes on,
-and outside of the group it comes back; a coordinator whose group is of the size that it publishes (docs/operations.md, "Memory") is never
+and outside of the group it comes back; a coordinator whose group is of the size that it publishes (docs/capacity.md, "Memory") is never
 killed while workers come, go and are joined by others and messages without an end are sent to its ports, and refuses a job that its group has no room for. Needs a memory controller in which this
 user may make groups."""
 import os

@@ -13,7 +13,7 @@ NO_RESOURCES = 71
 NOT_LOADED = 127       # by the system's loader, before there is a program
 LEAST_OPEN_FILES = 64
 MIB = 1 << 20
-# Exit codes that docs/operations.md and docs/cli.md give to a start that fails. 5: nobody is at the endpoint of the command line.
+# Exit codes that docs/monitor.md and docs/cli.md give to a start that fails. 5: nobody is at the endpoint of the command line.
 REFUSED = {"atoll-coordinator": {1, NO_RESOURCES}, "atoll-worker": {2, 3, NO_RESOURCES}, "atoll": {3, NO_RESOURCES}}
 
 

@@ -101,7 +101,7 @@ def full_disk(scene, alive):
 
 
 def one_night(scene, kept, keep, status=0):
-    """The recipe of docs/operations.md. What it says on standard error, and the names that are there then."""
+    """The recipe of docs/backup.md. What it says on standard error, and the names that are there then."""
     script = pathlib.Path(__file__).parents[2] / "deploy/backup/atoll-backup"
     path = f"{program('atoll-coordinator').parent}:{os.environ['PATH']}"
     ran = subprocess.run([script, scene.path("state"), kept, keep], env=scene.environment(PATH=path), capture_output=True, text=True, timeout=120)

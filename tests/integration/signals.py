@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the table of docs/operations.md, "Signals and standard streams": sends every signal to every program and compares what happens with
+"""Walks the table of docs/install.md, "Signals and standard streams": sends every signal to every program and compares what happens with
 what its cell says."""
 import pathlib
 import re
@@ -8,14 +8,14 @@ import signal
 from atoll_harness import Failure, check, equal, main, program, wait_for
 from launch import through
 
-TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/operations.md"
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/install.md"
 ATOLL = "`atoll` and commands that end by themselves"
 PROGRAMS = ("`atoll-coordinator`", "`atoll-worker`", ATOLL)
 
 
 def rows():
     """(signals, whether under nohup, the cell of each program)."""
-    section = TABLE.read_text().split("### Signals and standard streams\n", 1)[1]
+    section = TABLE.read_text().split("## Signals and standard streams\n", 1)[1]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.strip().split("\n\n")[0].splitlines()]
     equal(lines[0], ["signal", *PROGRAMS], "the head of the table")
     for cells in lines[2:]:
@@ -72,7 +72,7 @@ def stand_still(process, what):
 def play(programs, which, names, nohup, cell):
     """One process for the signals that it survives, and one for each that ends it."""
     prefix = [*through(own_group=True), *(["nohup"] if nohup else [])]
-    survives = cell.startswith(("ignored", "stands still"))
+    survives = cell.startswith(("ignored", "is suspended"))
     process = None
     for name in names:
         number, what = getattr(signal, name), f"{which} by {name}{' under nohup' if nohup else ''}"
@@ -87,7 +87,7 @@ def play(programs, which, names, nohup, cell):
             check(("stopped by" in process.log()) == cell.endswith("with a line"), f"{what} says {process.log()}")
         elif survives:
             process.send(number)
-            if cell.startswith("stands still"):
+            if cell.startswith("is suspended"):
                 stand_still(process, what)
         else:
             raise Failure(f"the cell of {what} says {cell!r}, which this test does not know")

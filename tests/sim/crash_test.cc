@@ -91,7 +91,7 @@ class Script {
     return complete;
   }
 
-  // A disk that fails under version 0 ends a job as FAILED, as docs/operations.md says; nothing was committed.
+  // A disk that fails under version 0 ends a job as FAILED, as docs/runbook.md says; nothing was committed.
   bool FailedBeforeItBegan() {
     const auto view = h_.View(kJob);
     return view && view->record.state == JobState::kFailed && view->rounds_committed == 0 && h_.files().met();

@@ -28,12 +28,22 @@ def unknown_metrics(root, known):
 def unexplained_alerts(root):
     rules = (root / "deploy/prometheus/atoll.rules.yml").read_text()
     tests = (root / "deploy/prometheus/atoll_test.yml").read_text()
-    operations = (root / "docs/operations.md").read_text()
+    runbook = (root / "docs/runbook.md").read_text()
     for alert in re.findall(r"- alert: (\w+)", rules):
-        if f"| `{alert}` |" not in operations:
-            yield f"docs/operations.md: the table of alerts has no row for {alert}"
+        if f"| `{alert}` |" not in runbook:
+            yield f"docs/runbook.md: the table of alerts has no row for {alert}"
         if len(re.findall(rf"alertname: {alert}\b", tests)) < 2:
             yield f"deploy/prometheus/atoll_test.yml: {alert} wants a case where it fires and one where it does not"
+
+
+def unknown_sections(root):
+    """What a runbook annotation names is a page's heading, as GitHub makes its anchor."""
+    rules = (root / "deploy/prometheus/atoll.rules.yml").read_text()
+    for link in dict.fromkeys(re.findall(r"^ *runbook: (\S+)$", rules, re.M)):
+        page, _, anchor = link.partition("#")
+        headings = re.findall(r"^#+ (.*)$", (root / page).read_text(), re.M) if (root / page).is_file() else []
+        if anchor not in (re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings):
+            yield f"deploy/prometheus/atoll.rules.yml: runbook {link} is no section of a page"
 
 
 def stale_dashboards(root):
@@ -53,7 +63,7 @@ def check(root):
     known = known_metrics(root)
     if not known:
         return ["docs/metrics.md lists no metric"]
-    return list(dict.fromkeys([*unknown_metrics(root, known), *unexplained_alerts(root), *stale_dashboards(root)]))
+    return list(dict.fromkeys([*unknown_metrics(root, known), *unexplained_alerts(root), *unknown_sections(root), *stale_dashboards(root)]))
 
 
 def main():

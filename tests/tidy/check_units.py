@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The units of deploy/ can be read, may write what their programs write, and speak of the same directories and the same user as
-the commands of docs/operations.md."""
+the commands of docs/install.md and docs/backup.md."""
 import pathlib
 import re
 import shutil
@@ -11,40 +11,41 @@ import sys
 COORDINATOR = "deploy/systemd/atoll-coordinator.service"
 WORKER = "deploy/systemd/atoll-worker.service"
 BACKUP = "deploy/backup/atoll-backup.service"
-PAGE = "docs/operations.md"
+PAGES = ("docs/install.md", "docs/backup.md")
 
 
 def setting(root, unit, key):
     return re.search(rf"^{key}=(.*)$", (root / unit).read_text(), re.M).group(1)
 
 
-def backups(root, page):
+def backups(root, pages):
     """What is backed up is what the coordinator writes."""
     state = re.search(r"--state-dir (\S+)", setting(root, COORDINATOR, "ExecStart")).group(1)
-    shown = re.findall(r"\* \* \* .*atoll-backup (\S+)", page)
+    shown = [(name, one) for name, page in pages.items() for one in re.findall(r"\* \* \* .*atoll-backup (\S+)", page)]
     if not shown:
-        yield f"{PAGE}: shows no line of a crontab with atoll-backup"
-    for where, named in ((BACKUP, setting(root, BACKUP, "ExecStart").split()[1]), *((PAGE, one) for one in shown)):
+        yield f"{PAGES[1]}: shows no line of a crontab with atoll-backup"
+    for where, named in ((BACKUP, setting(root, BACKUP, "ExecStart").split()[1]), *shown):
         if named != state:
             yield f"{where}: backs up {named}, and {COORDINATOR} has --state-dir {state}"
 
 
-def users(root, page):
+def users(root, pages):
     """All of them can read what the others write; what is typed is typed as the user who finds it."""
     names = {unit: setting(root, unit, "User") for unit in (COORDINATOR, WORKER, BACKUP)}
     if len(set(names.values())) > 1:
         yield f"{BACKUP}: the units have different users: {names}"
-    for name in re.findall(r"runuser -u (\S+)", page):
-        if name != names[WORKER]:
-            yield f"{PAGE}: runuser -u {name}, and {WORKER} has User={names[WORKER]}"
+    for page, text in pages.items():
+        for name in re.findall(r"runuser -u (\S+)", text):
+            if name != names[WORKER]:
+                yield f"{page}: runuser -u {name}, and {WORKER} has User={names[WORKER]}"
 
 
-def checked_worker(root, page):
+def checked_worker(root, pages):
     """The check before a worker joins has the options with which the unit starts it: a token is spent into its identity file."""
     program, options = setting(root, WORKER, "ExecStart").split(" ", 1)
     command = f"{program} check {options}".replace("%l", '"$(hostname -s)"')
-    if command not in " ".join(page.replace("\\\n", " ").split()):
-        yield f"{PAGE}: the check before a worker joins is not '{command}', the options of {WORKER}"
+    if command not in " ".join(pages[PAGES[0]].replace("\\\n", " ").split()):
+        yield f"{PAGES[0]}: the check before a worker joins is not '{command}', the options of {WORKER}"
 
 
 def writable(root):
@@ -74,13 +75,13 @@ def parsed(root):
 def check(root):
     """What is wrong, a sentence each."""
     root = pathlib.Path(root)
-    page = (root / PAGE).read_text()
-    return [*backups(root, page), *users(root, page), *checked_worker(root, page), *writable(root), *parsed(root)]
+    pages = {page: (root / page).read_text() for page in PAGES}
+    return [*backups(root, pages), *users(root, pages), *checked_worker(root, pages), *writable(root), *parsed(root)]
 
 
 def main():
     faults = check(pathlib.Path(__file__).resolve().parent.parent.parent)
-    print("\n".join(faults) or "units can be read and agree with their page")
+    print("\n".join(faults) or "units can be read and agree with their pages")
     return 1 if faults else 0
 
 

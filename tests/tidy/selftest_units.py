@@ -8,11 +8,13 @@ import unittest
 import check_units
 from selftest import Tree
 
-PAGE = """
+INSTALL = """
     runuser -u atoll -- /bin/atoll-worker check --name "$(hostname -s)" \\
         --identity /var/lib/atoll/identity.pem
+"""
 
-or `0 3 * * * nice /bin/atoll-backup /var/lib/atoll/state /mnt 7`
+BACKUP = """
+`0 3 * * * nice /bin/atoll-backup /var/lib/atoll/state /mnt 7`
 """
 
 
@@ -24,7 +26,11 @@ class Units(Tree):
         self.unit(check_units.COORDINATOR, "/bin/atoll-coordinator --state-dir /var/lib/atoll/state --listen 0.0.0.0")
         self.unit(check_units.WORKER, "/bin/atoll-worker --name %l --identity /var/lib/atoll/identity.pem")
         self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7")
-        self.write(check_units.PAGE, PAGE)
+        self.pages()
+
+    def pages(self, install=INSTALL, backup=BACKUP):
+        for page, text in zip(check_units.PAGES, (install, backup)):
+            self.write(page, text)
 
     def unit(self, path, command, user="atoll", more=""):
         self.write(path, f"[Service]\nUser={user}\nExecStart={command}\n{more}")
@@ -37,11 +43,11 @@ class Units(Tree):
         self.refused(self.check, "atoll-backup.service: backs up /var/lib/atoll,", "--state-dir /var/lib/atoll/state")
 
     def test_a_crontab_of_another_directory(self):
-        self.write(check_units.PAGE, PAGE.replace("/state /mnt", " /mnt"))
-        self.refused(self.check, "operations.md: backs up /var/lib/atoll,")
+        self.pages(backup=BACKUP.replace("/state /mnt", " /mnt"))
+        self.refused(self.check, "backup.md: backs up /var/lib/atoll,")
 
     def test_a_page_without_a_crontab(self):
-        self.write(check_units.PAGE, PAGE.replace("atoll-backup", "backup"))
+        self.pages(backup=BACKUP.replace("atoll-backup", "backup"))
         self.refused(self.check, "no line of a crontab")
 
     def test_a_unit_of_another_user(self):
@@ -49,11 +55,11 @@ class Units(Tree):
         self.refused(self.check, "the units have different users")
 
     def test_a_check_with_other_options_than_the_worker(self):
-        self.write(check_units.PAGE, PAGE.replace("identity.pem", "cache/identity.pem"))
+        self.pages(install=INSTALL.replace("identity.pem", "cache/identity.pem"))
         self.refused(self.check, "the check before a worker joins is not", "--identity /var/lib/atoll/identity.pem")
 
     def test_a_check_by_another_user_than_the_worker(self):
-        self.write(check_units.PAGE, PAGE.replace("-u atoll", "-u root"))
+        self.pages(install=INSTALL.replace("-u atoll", "-u root"))
         self.refused(self.check, "runuser -u root", "User=atoll")
 
     def test_a_state_that_the_unit_may_not_write(self):
