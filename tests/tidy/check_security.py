@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them."""
+"""Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them.
+Every section of docs/invariants.md names tests, stories and sources that exist."""
 
 import pathlib
 import re
@@ -8,12 +9,14 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = "docs/results/security.md"
+INVARIANTS = "docs/invariants.md"
 ROW = re.compile(r"^\| (S\d+(?:, S\d+)*) \|")
 # `Suite.Name`, `Suite.*`, `integration.name`, `a_test`; what else stands in backquotes is no test.
 GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
 INTEGRATION = re.compile(r"`integration\.(\w+)`")
 PROGRAM = re.compile(r"`(\w+_test)`")
 NUMBERS = 35
+LAST_INVARIANT = 30
 TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 
 
@@ -68,11 +71,28 @@ def texts_of_tests(row, every, at):
         yield program, folder_of(program, every)
 
 
+def invariant_problems(root, every, at):
+    page = (root / INVARIANTS).read_text()
+    lists = "\n".join(text for path, text in every.items() if path.suffix == ".cmake")
+    sections = dict(re.findall(r"^## I(\d+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    for number in map(str, range(1, LAST_INVARIANT + 1)):
+        section = sections.get(number, "")
+        stories = [name for names in re.findall(r"\bstor(?:y|ies) ((?:`\w+`(?:,\s+)?)+)", section) for name in re.findall(r"\w+", names)]
+        if not any(named_tests(section)):
+            yield f"{INVARIANTS}: I{number} names no test"
+        for name, found in texts_of_tests(section, every, at):
+            if not found and not re.search(rf"\({re.escape(name)} ", lists):  # the second: a test that runs a script of scripts/
+                yield f"{INVARIANTS}: I{number} names {name}, which is no test; name the one that shows it"
+        for path in re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", section) + [f"tests/scenario/stories/{story}.txt" for story in stories]:
+            if not (root / path).exists():
+                yield f"{INVARIANTS}: I{number} names {path}, which does not exist"
+
+
 def check(root=ROOT):
     root = pathlib.Path(root)
     every = texts(root)
     at = gtests(every)
-    problems, seen = [], set()
+    problems, seen = list(invariant_problems(root, every, at)), set()
     for line in (root / PAGE).read_text().splitlines():
         row = ROW.match(line)
         if not row:

@@ -17,6 +17,8 @@ class Security(Tree):
         self.page = rows
         self.write(check_security.PAGE, rows)
         numbers = ", ".join(f"S{n}" for n in range(1, check_security.NUMBERS + 1))
+        self.invariants = "".join(f"## I{n}\n\n- Tests: `SomeTest.Refuses`\n\n" for n in range(1, check_security.LAST_INVARIANT + 1))
+        self.write(check_security.INVARIANTS, self.invariants)
         self.test = f"// {numbers}.\nTEST(SomeTest, Refuses) {{}}\n"
         self.write("tests/unit/some_test.cc", self.test)
 
@@ -26,6 +28,24 @@ class Security(Tree):
     def test_a_test_that_has_gone(self):
         self.write(check_security.PAGE, self.page.replace("SomeTest.Refuses", "SomeTest.Refused", 1))
         self.refused(self.check, "S1 names SomeTest.Refused, which is no test")
+
+    def test_an_invariant_with_a_missing_test(self):
+        self.write(check_security.INVARIANTS, self.invariants.replace("SomeTest.Refuses", "SomeTest.Refused", 1))
+        self.refused(self.check, "I1 names SomeTest.Refused, which is no test")
+
+    def test_an_invariant_with_a_missing_story(self):
+        self.write(check_security.INVARIANTS, self.invariants + "story `told`\n")
+        self.refused(self.check, "I30 names tests/scenario/stories/told.txt, which does not exist")
+        self.write("tests/scenario/stories/told.txt", "")
+        self.accepted(self.check)
+
+    def test_an_invariant_with_a_missing_source(self):
+        self.write(check_security.INVARIANTS, self.invariants + "`worker/core/gone.cc`\n")
+        self.refused(self.check, "I30 names worker/core/gone.cc, which does not exist")
+
+    def test_a_missing_invariant(self):
+        self.write(check_security.INVARIANTS, self.invariants.replace("## I7", "## 7"))
+        self.refused(self.check, "I7 names no test")
 
     def test_a_program_that_has_gone(self):
         self.write(check_security.PAGE, self.page.replace("`SomeTest.Refuses`", "`integration.gone`", 1))
