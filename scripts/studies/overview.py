@@ -2,12 +2,30 @@
 """Writes docs/results/README.md: one line for each study that has results, and the other pages of the folder."""
 from studies import definition, judging, records, report
 
-OTHERS = {"compute-utilization": "What the planner says of utilization against the paper's table", "long": "The long tests",
-          "crash-points": "The coordinator ended at every point where it writes",
-          "faults": "What goes wrong, how it is made to, and what shows that it does no harm", "soak": "Real processes under seeded faults", "recovery": "What faults cost: goodput, loss, rounds, and how soon death is noticed",
-          "simulation": "Hours of faults in one thread, from a seed",
-          "performance": "How fast, beside what the machine can do", "security": "What an attacker may try, and what shows that it fails", "mutants": "Mistakes made on purpose, and who caught them",
-          "fuzzing": "Parsers of bytes from outside, under the sanitizers"}
+OTHERS = {"compute-utilization": "the planner's utilization against the paper's table", "long": "the long tests",
+          "crash-points": "the coordinator ended at every point where it writes",
+          "faults": "each fault, how it is injected, and the test that shows no harm", "soak": "real processes under seeded faults",
+          "recovery": "the cost of faults: goodput, loss, rounds, time to detect a death", "simulation": "hours of faults in one thread, from a seed",
+          "performance": "speed against the limits of the machine and other systems", "security": "attacks, and the tests that show that they fail",
+          "mutants": "deliberate mistakes, and the tests that caught them", "fuzzing": "parsers of outside bytes, under the sanitizers"}
+HEAD = """<!-- Made by scripts/study, with every report. -->
+# Results
+
+Each page has its command, commit and machine.
+
+## Studies
+
+A study compares arms that start from the same weights and read the same data, over several seeds, at sizes for two CPU cores. Each page lists its
+expected relations with the measured figures and a verdict. The table counts the verdicts and names the relations that do not hold.
+
+- Settings and relations were fixed before the first run: from the papers, else outer rate and momentum by the defaults and the inner rate by a sweep
+  on data parallel ([from scratch](learning-rate.md), [from trained parameters](start-rate.md)). A relation that was added after a result is marked on its page.
+- "Holds" and "does not hold": the 95 % interval by the noise of all arms lies wholly on one side. "Not resolved": it does not. Where the interval of the
+  two arms alone gives another verdict, the page shows both. [noise](noise.md) explains which differences can be seen.
+- deploy/examples/studies/README.md explains how to add seeds or larger sizes to a study.
+
+| page | question | holds | holds within two standard errors | not resolved | does not hold |
+|---|---|---|---|---|---|"""
 
 
 def result_of(study):
@@ -16,14 +34,18 @@ def result_of(study):
 
 
 def line(study, results):
+    row = f"| [{study.label}]({study.label}.md) | {study.question} |"
     if study.report == "bytes":
         found = next(l for l in report.bytes_lines(results) if l.startswith("Largest"))
-        return f"| [{study.label}]({study.label}.md) | {study.question} | {found} |"
+        return f"{row} {found} ||||"
     if len(results.starts) > 1:
-        return f"| [{study.label}]({study.label}.md) | {study.question} | some of its runs began from other parameters than the rest: to be played again |"
-    judged = [judging.judge(results, check) for check in study.checks]
-    told = "<br>".join(f"{words}: {measured}, **{verdict}**" for words, measured, verdict in judged) or "see the page"
-    return f"| [{study.label}]({study.label}.md) | {study.question} | {told} |"
+        return f"{row} to be run again: its runs began from different parameters ||||"
+    judged = [(words, measured.split(";")[0], verdict.split(";")[0]) for words, measured, verdict in (judging.judge(results, check) for check in study.checks)]
+    holds, within, open_, not_run = (sum(verdict == v for _, _, verdict in judged)
+                                     for v in ("holds", "holds within two standard errors", "not resolved at this size", "not run"))
+    unresolved = ", ".join([str(open_)] * (open_ > 0) + [f"{not_run} not run"] * (not_run > 0))
+    failed = "<br>".join(f"{words}: {measured}" for words, measured, verdict in judged if verdict == "does not hold")
+    return row + "".join(f" {cell} |" if cell else "|" for cell in (holds, within, unresolved, failed))
 
 
 def rows():
@@ -40,13 +62,5 @@ def rows():
 
 def write():
     pages = [p for p in OTHERS if (definition.RESULTS / f"{p}.md").exists()]
-    lines = ["<!-- Made by scripts/study, with every report. -->", "# Results", "",
-             "What was measured, each page with the command, commit and machine. A study compares arms that start from the same weights and read "
-             "the same data, over several seeds, at sizes that two CPU cores can do. Settings and relations were fixed before the first run: by the "
-             "papers where they name them, the inner rate by a sweep on data parallel from scratch ([learning-rate](learning-rate.md); from trained parameters: [start-rate](start-rate.md)), outer rate and "
-             "momentum by the defaults. What was asked after a result was seen is a study of its own that says so, or marked. "
-             "\"Holds\" and \"does not hold\" mean that a 95 % interval lies wholly on one side, \"not resolved at this size\" that it does not; "
-             "where the interval by the noise of all arms and the one by the two arms alone disagree, both are told. "
-             "[noise](noise.md) says what can be seen. deploy/examples/studies/README.md tells how a study goes on with more seeds or larger.", "", "| page | question | expected: measured, verdict |", "|---|---|---|", *rows(), "",
-             *[f"- [{page}]({page}.md): {OTHERS[page]}" for page in pages]]
+    lines = [HEAD, *rows(), "", "## Other pages", "", *[f"- [{page}]({page}.md): {OTHERS[page]}" for page in pages]]
     (definition.RESULTS / "README.md").write_text("\n".join(lines).rstrip() + "\n")
