@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/guard/loop.h"
 
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,14 +17,6 @@ namespace {
 
 constexpr uint64_t kWakeId = 0;  // connections have numbers from 1
 constexpr int kLongestWaitMs = 60'000;
-
-// OpenSSL writes with write(), which raises SIGPIPE in the writing thread where the peer has gone.
-void BlockBrokenPipes() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-}
 
 }  // namespace
 
@@ -114,7 +105,6 @@ void Loop::RunPosted() {
 }
 
 void Loop::Run() {
-  BlockBrokenPipes();
   std::array<epoll_event, 64> ready{};
   for (;;) {
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), WaitMs(clock_.Now()));

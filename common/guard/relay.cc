@@ -93,6 +93,7 @@ Connection::Next Relay::MoveBytes(Instant now, std::span<uint8_t> scratch) {
 
 Connection::Next Relay::MoveChunks(Instant now, std::span<uint8_t> scratch) {
   wake_ = kNever;
+  outer_is_dry_ = inner_is_dry_ = false;
   for (int turn = 0; turn < kTurns; ++turn) {
     const bool out = MoveOut(scratch);
     const bool in = !lost_ && !closing_ && MoveIn(now, scratch);
@@ -130,9 +131,12 @@ bool Relay::MoveOut(std::span<uint8_t> scratch) {
     Send(BytesOf(std::exchange(injected_, {})));
     return true;
   }
-  if (!inner_.open()) return before > 0;
+  if (!inner_.open() || inner_is_dry_) return before > 0;
   const ssize_t count = ::recv(inner_.get(), scratch.data(), scratch.size(), 0);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return before > 0;
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+    inner_is_dry_ = true;
+    return before > 0;
+  }
   if (count <= 0) {  // gRPC has ended the connection, and all that it wrote is sent
     socket().SayGoodbye();
     lost_ = true;
@@ -158,7 +162,8 @@ size_t Relay::ReadChunk(std::span<uint8_t> scratch) {
     have += moved.bytes;
     if (moved.end == Moved::End::kClosed) peer_ended_ = true;
     if (moved.end == Moved::End::kFailed) lost_ = true;
-    if (moved.bytes == 0) break;
+    outer_is_dry_ = moved.bytes == 0;
+    if (outer_is_dry_) break;
   }
   return have;
 }
@@ -175,7 +180,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     wake_ = paused_until_;
     return false;
   }
-  if (injected_.size() > kInjectedBytes) return false;
+  if (injected_.size() > kInjectedBytes || outer_is_dry_) return false;
   const size_t have = ReadChunk(scratch);
   if (have == 0) {
     if (peer_ended_) lost_ = true;

@@ -20,7 +20,9 @@
 
 namespace atl::guard {
 
-inline constexpr size_t kChunkBytes = 64 << 10, kSmallChunkBytes = 4 << 10;
+// A chunk with what TLS adds to it fits the largest packet that Linux gives to a device, 64 KiB: what is left over
+// would be a packet of its own.
+inline constexpr size_t kChunkBytes = 60 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
 
 struct RelayParts {
@@ -77,6 +79,7 @@ class Relay final : public Connection {
   Instant now_{}, paused_until_{};
   bool judged_too_fast_ = false;
   bool peer_ended_ = false, lost_ = false;
+  bool outer_is_dry_ = false, inner_is_dry_ = false;  // nothing is left to read, as far as this turn of the loop goes
 };
 
 }  // namespace atl::guard

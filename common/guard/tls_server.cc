@@ -22,7 +22,7 @@ namespace {
 
 constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 16 << 10;
-constexpr size_t kReadAheadBytes = 64 << 10;  // of the socket at once: four records
+constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 
 // gRPC clients offer "h2"; a client that offers nothing (the probes of common/trust/handshake.h do) is taken as well.
 int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, const unsigned char* in,
@@ -35,6 +35,36 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
+// What OpenSSL's own sockets do, but for the write: no SIGPIPE, and the kernel is told whether more records follow.
+int WriteToSocket(BIO* bio, const char* bytes, int count) {
+  const auto* const more = static_cast<const bool*>(BIO_get_app_data(bio));
+  BIO_clear_retry_flags(bio);
+  const ssize_t sent = ::send(static_cast<int>(BIO_get_fd(bio, nullptr)), bytes, static_cast<size_t>(count),
+                              MSG_NOSIGNAL | (*more ? MSG_MORE : 0));
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
+  return static_cast<int>(sent);
+}
+
+// Null where there is no memory. `more` outlives it.
+BIO* NewSocketBio(int socket, bool* more) {
+  static BIO_METHOD* const method = [] {
+    const BIO_METHOD* const sockets = BIO_s_socket();
+    BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "guard");
+    ATOLL_CHECK(made != nullptr && BIO_meth_set_write(made, WriteToSocket) == 1 &&
+                    BIO_meth_set_read(made, BIO_meth_get_read(sockets)) == 1 &&
+                    BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(sockets)) == 1 &&
+                    BIO_meth_set_create(made, BIO_meth_get_create(sockets)) == 1 &&
+                    BIO_meth_set_destroy(made, BIO_meth_get_destroy(sockets)) == 1,
+                "there is memory for a kind of socket");
+    return made;
+  }();
+  BIO* const bio = BIO_new(method);
+  if (bio == nullptr) return nullptr;
+  BIO_set_fd(bio, socket, BIO_NOCLOSE);
+  BIO_set_app_data(bio, more);
+  return bio;
+}
+
 bool Harden(SSL_CTX* context, ClientCertificates clients) {
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -44,7 +74,6 @@ bool Harden(SSL_CTX* context, ClientCertificates clients) {
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_max_cert_list(context, kLongestChainBytes);
   SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   if (clients == ClientCertificates::kDemanded) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     SSL_CTX_set_verify_depth(context, 4);
@@ -114,7 +143,9 @@ std::shared_ptr<SSL_CTX> TlsServer::Current(Instant now) {
 SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) : socket_(socket) {
   if (!context) return;
   ssl_ = SSL_new(context.get());
-  ATOLL_CHECK(ssl_ != nullptr && SSL_set_fd(ssl_, socket) == 1, "there is memory for a TLS connection");
+  BIO* const bio = NewSocketBio(socket, &more_follows_);
+  ATOLL_CHECK(ssl_ != nullptr && bio != nullptr, "there is memory for a TLS connection");
+  SSL_set_bio(ssl_, bio, bio);
   SSL_set_accept_state(ssl_);
 }
 
@@ -156,8 +187,10 @@ Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {};
   if (ssl_ != nullptr) {
     ERR_clear_error();
+    more_follows_ = bytes.size() > kRecordBytes;
     size_t written = 0;
     const int code = SSL_write_ex(ssl_, bytes.data(), bytes.size(), &written);
+    more_follows_ = false;
     return code == 1 ? Moved{.bytes = written} : Result(code);
   }
   const ssize_t written = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -165,8 +198,6 @@ Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   const bool later = errno == EAGAIN || errno == EINTR;
   return {.end = later ? Moved::End::kOpen : Moved::End::kFailed, .wants_write = later};
 }
-
-bool SecureSocket::HoldsBytes() const { return ssl_ != nullptr && SSL_has_pending(ssl_) == 1; }
 
 void SecureSocket::SayGoodbye() {
   if (ssl_ == nullptr) return;

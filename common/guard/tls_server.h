@@ -67,9 +67,9 @@ class SecureSocket {
   // One step of the handshake. kClosed: it is complete.
   Moved Handshake();
   Moved Read(std::span<uint8_t> into);
+  // Takes one record of TLS at most. Where `bytes` are more, the kernel sends them on with those of the next call,
+  // which must follow at once: a packet and a waking of the peer for each record cost more than its encryption.
   Moved Write(std::span<const uint8_t> bytes);
-  // Whether Read may return bytes although the socket has none.
-  bool HoldsBytes() const;
   // Tells the peer that no more comes, as far as the socket takes it.
   void SayGoodbye();
   // Of the peer's verified certificate; nothing where there is none or it names no identity.
@@ -79,6 +79,7 @@ class SecureSocket {
   Moved Result(int code) const;
   const int socket_;
   ssl_st* ssl_ = nullptr;
+  bool more_follows_ = false;  // what is written is no end
 };
 
 }  // namespace atl::guard

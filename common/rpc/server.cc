@@ -19,7 +19,7 @@
 namespace atl {
 namespace {
 
-constexpr int kReadAtOnceBytes = 64 << 10;
+constexpr int kReadAtOnceBytes = 128 << 10;
 constexpr unsigned kMostGuardThreads = 4;
 
 void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
