@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace atl::guard {
+namespace {
+
+// Whose calls are counted together.
+std::string CallerOf(const Peer& peer) {
+  return peer.certificate ? IdentityUri(peer.certificate->identity) : peer.endpoint;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Listen(const GuardOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor, Acceptor::Listen(options.address, options.connections));
@@ -54,13 +62,17 @@ absl::Status Guard::Start(const Loop::Make& make) {
 
 absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
                           std::function<void(Descriptor)> hand_over) {
-  calls_ = calls;
+  calls_ = std::make_unique<CallCounter>(calls);
   check_ = std::move(check);
   relay_.http = http;
   relay_.held = &held_;
   relay_.hand_over = std::move(hand_over);
   relay_.judge = [this](uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
                         Instant now) { return Judge(id, peer, path, refusal, now); };
+  relay_.reset = [this](const Peer& peer, uint32_t count, Instant now) {
+    calls_->Add(CallerOf(peer), count * kCallsPerReset, now);
+  };
+  relay_.paused_until = [this](const Peer& peer, Instant now) { return calls_->PausedUntil(CallerOf(peer), now); };
   return Start([this](Accepted accepted, Instant now) {
     return std::make_unique<class Relay>(std::move(accepted), relay_, now);
   });
@@ -78,25 +90,11 @@ absl::Status Guard::Answer(HttpHandler handler) {
   });
 }
 
-bool Guard::CallCounter::Within(const CallLimits& limits, const std::string& peer, Instant now) {
-  const MutexLock lock(mutex_);
-  if (now - began_ >= Seconds(1)) {
-    began_ = now;
-    all_ = 0;
-    own_.clear();
-  }
-  const uint32_t own = ++own_[peer];
-  if (own <= limits.always) return true;
-  return ++all_ <= limits.all && own <= limits.peer;
-}
-
-RelayParts::Verdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                                 Instant now) {
+CallVerdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
+                         Instant now) {
   if (!acceptor_->Called(id)) return {.status = absl::OkStatus(), .end_connection = true};
-  const std::string who = peer.certificate ? IdentityUri(peer.certificate->identity) : peer.endpoint;
-  RelayParts::Verdict verdict{.status = absl::OkStatus(), .pause = !counter_.Within(calls_, who, now)};
-  if (refusal.ok() && check_) verdict.status = check_(path, peer);
-  return verdict;
+  calls_->Add(CallerOf(peer), 1, now);
+  return {.status = refusal.ok() && check_ ? check_(path, peer) : absl::OkStatus()};
 }
 
 void Guard::EndConnections(const std::function<bool(const Peer&)>& which) {

@@ -17,20 +17,12 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/guard/acceptor.h"
+#include "common/guard/call_counter.h"
 #include "common/guard/https_exchange.h"
 #include "common/guard/loop.h"
 #include "common/guard/relay.h"
 
 namespace atl::guard {
-
-// Calls in a second at one listener. A connection whose peer made more than `peer`, over all its connections, is not
-// read for a second; nor is one while all peers made more than `all` and its own more than `always`. Nothing is
-// refused.
-struct CallLimits {
-  uint32_t peer = 500;  // of an identity; in plaintext of a connection
-  uint32_t all = 4000;
-  uint32_t always = 16;
-};
 
 // Says whether a call may be made, before gRPC hears of it; on the loop's thread, must not wait. An error is the answer
 // to the call.
@@ -64,17 +56,6 @@ class Guard {
 
  private:
   // Calls of a second, of all connections.
-  class CallCounter {
-   public:
-    // Whether one more call of this peer is within the limits.
-    bool Within(const CallLimits& limits, const std::string& peer, Instant now) ATOLL_EXCLUDES(mutex_);
-
-   private:
-    Mutex mutex_;
-    Instant began_ ATOLL_GUARDED_BY(mutex_){};
-    uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;
-    std::map<std::string, uint32_t> own_ ATOLL_GUARDED_BY(mutex_);
-  };
   // Late answers of a handler find out whether there still is a guard.
   struct Life {
     Mutex mutex;
@@ -82,17 +63,15 @@ class Guard {
   };
   Guard(const GuardOptions& options, std::unique_ptr<Acceptor> acceptor);
   absl::Status Start(const Loop::Make& make);
-  RelayParts::Verdict Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                            Instant now);
+  CallVerdict Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal, Instant now);
   Loop& LoopOf(uint64_t id) { return *loops_[id % loops_.size()]; }
 
   const unsigned threads_;
   const std::unique_ptr<Acceptor> acceptor_;
   RelayParts relay_;
   ExchangeParts exchange_;
-  CallLimits calls_;
   CallCheck check_;
-  CallCounter counter_;
+  std::unique_ptr<CallCounter> calls_;
   std::atomic<size_t> held_ = 0;
   const std::shared_ptr<Life> life_ = std::make_shared<Life>();
   std::vector<std::unique_ptr<Loop>> loops_;  // last: they end before what they use

@@ -194,7 +194,7 @@ absl::Status InboundFilter::BeginStreamFrame(Instant now) {
     case FrameType::kResetStream:
       if (!known || frame_.length != 4) return Broken("RST_STREAM of no call, or of another length");
       if (!resets_.Take(now, limits_.resets_per_second)) return TooMany("resets");
-      open_.erase(frame_.stream);
+      if (open_.erase(frame_.stream) > 0) ++reset_;
       payload_ = admitted_ ? Payload::kPass : Payload::kDrop;
       return absl::OkStatus();
     default: return Broken("PUSH_PROMISE from a client");

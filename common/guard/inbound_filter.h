@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/base/time.h"
@@ -63,6 +64,8 @@ class InboundFilter {
   // The server has ended this stream.
   void StreamEnded(uint32_t stream) { open_.erase(stream); }
   size_t open_streams() const { return open_.size(); }
+  // Calls that the peer has reset before the server ended them, since the last time.
+  uint32_t TakeResets() { return std::exchange(reset_, 0); }
 
  private:
   enum class State { kInPreface, kInHeader, kInPayload };
@@ -104,6 +107,7 @@ class InboundFilter {
   bool block_ends_stream_ = false;
   bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
   uint32_t last_stream_ = 0;
+  uint32_t reset_ = 0;
   std::map<uint32_t, bool> open_;  // streams; whether the peer has ended its side
   Rate pings_, settings_, empty_, resets_, window_updates_;
 };

@@ -71,10 +71,9 @@ Wait Relay::inner() const {
 void Relay::Opened(Instant) { out_ = filter_.Greeting(); }
 
 CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
-  RelayParts::Verdict verdict = parts_.judge(id(), peer(), path, refusal, now_);
-  if (verdict.pause) paused_until_ = now_ + Seconds(1);
+  CallVerdict verdict = parts_.judge(id(), peer(), path, refusal, now_);
   judged_too_fast_ = judged_too_fast_ || verdict.end_connection;
-  return {.status = std::move(verdict.status), .end_connection = verdict.end_connection};
+  return verdict;
 }
 
 void Relay::CountHeld() {
@@ -176,8 +175,8 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     lost_ = true;
     return false;
   }
-  if (now < paused_until_) {
-    wake_ = paused_until_;
+  if (const std::optional<Instant> until = parts_.paused_until(peer(), now)) {
+    wake_ = paused_until_ = *until;
     return false;
   }
   if (injected_.size() > kInjectedBytes || outer_is_dry_) return false;
@@ -189,6 +188,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
   const bool was_lost = std::exchange(lost_, false);  // what came before the loss still counts
   pieces_.Clear();
   const absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
+  if (const uint32_t resets = filter_.TakeResets(); resets > 0) parts_.reset(peer(), resets, now);
   if (status.ok() || filter_.admitted()) Forward(pieces_);
   lost_ = lost_ || was_lost;
   if (!status.ok() && !lost_) Refuse(status, now);

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -29,14 +30,13 @@ struct RelayParts {
   ConnectionParts connection;
   HttpLimits http;
   // A call begins; `refusal` where its headers are refused already. On the loop's thread, must not wait.
-  struct Verdict {
-    absl::Status status;
-    bool end_connection = false;
-    bool pause = false;  // read no more in this second: all connections together call too fast
-  };
-  std::function<Verdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                        Instant now)>
+  std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
+                            Instant now)>
       judge;
+  // The peer has reset so many calls before their answers.
+  std::function<void(const Peer& peer, uint32_t calls, Instant now)> reset;
+  // Until when nothing of the peer is read, since its calls come too fast over all its connections.
+  std::function<std::optional<Instant>(const Peer& peer, Instant now)> paused_until;
   // Bytes that the relays of the listener hold.
   std::atomic<size_t>* held = nullptr;
   // Takes the server's end of the inner pair.

@@ -226,6 +226,15 @@ TEST_F(InboundFilterTest, OpenCallsAreLimitedAndEndedOnesMakeRoom) {
   EXPECT_EQ(filter_.open_streams(), 64u);
 }
 
+TEST_F(InboundFilterTest, ResetsOfOpenCallsAreCounted) {
+  ASSERT_TRUE(Feed(Hello() + Call(1) + Call(3)).ok());
+  filter_.StreamEnded(1);
+  for (const uint32_t stream : {1U, 3U, 3U})
+    ASSERT_TRUE(Feed(Frame(FrameType::kResetStream, 0, stream, std::string(4, '\0'))).ok());
+  EXPECT_EQ(filter_.TakeResets(), 1u);
+  EXPECT_EQ(filter_.TakeResets(), 0u);
+}
+
 TEST_F(InboundFilterTest, CallsThatComeTooFastEndTheConnection) {
   ASSERT_TRUE(Feed(Hello() + Call(1)).ok());
   verdict_.end_connection = true;

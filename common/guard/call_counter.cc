@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/guard/call_counter.h"
+
+#include <algorithm>
+
+namespace atl::guard {
+
+void CallCounter::Begin(Instant now) {
+  if (now - began_ < Seconds(1)) return;
+  began_ = now;
+  all_ = 0;
+  own_.clear();
+}
+
+void CallCounter::Add(const std::string& peer, uint32_t calls, Instant now) {
+  const MutexLock lock(mutex_);
+  Begin(now);
+  uint32_t& own = own_[peer];
+  const uint32_t free = limits_.always - std::min(own, limits_.always);
+  own += calls;
+  all_ += calls - std::min(calls, free);
+}
+
+std::optional<Instant> CallCounter::PausedUntil(const std::string& peer, Instant now) {
+  const MutexLock lock(mutex_);
+  Begin(now);
+  const auto own = own_.find(peer);
+  if (own == own_.end() || own->second <= limits_.always) return std::nullopt;
+  if (own->second <= limits_.peer && all_ <= limits_.all) return std::nullopt;
+  return began_ + Seconds(1);
+}
+
+}  // namespace atl::guard
