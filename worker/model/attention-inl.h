@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "common/vecmath/row_vectors-inl.h"
@@ -48,8 +49,11 @@ class Work {
     const size_t wide = g.length * width, turned = g.head_dim * columns, few = kBlock * width;
     const size_t parts = backward ? 4 * wide + 2 * turned + 3 * few + 2 * kBlock * columns
                                   : 2 * wide + turned + 2 * few + kBlock * columns;
-    memory_ = hwy::AllocateAligned<float>(parts);
-    float* next = memory_.get();
+    // By new, which throws where there is no memory: the trainer then halves the micro-batch.
+    memory_ = std::make_unique_for_overwrite<float[]>(parts + HWY_ALIGNMENT / sizeof(float));
+    void* aligned = memory_.get();
+    size_t room = (parts + HWY_ALIGNMENT / sizeof(float)) * sizeof(float);
+    auto* next = static_cast<float*>(std::align(HWY_ALIGNMENT, parts * sizeof(float), aligned, room));
     const auto take = [&next](size_t size) { return std::exchange(next, next + size); };
     keys = take(wide), values = take(wide), keys_turned = take(turned);
     queries = take(few), out = take(few), scores = take(kBlock * columns);
@@ -116,7 +120,7 @@ class Work {
   float *dkeys = nullptr, *dvalues = nullptr, *values_turned = nullptr, *dout = nullptr, *dscores = nullptr;
 
  private:
-  hwy::AlignedFreeUniquePtr<float[]> memory_;
+  std::unique_ptr<float[]> memory_;
 };
 
 struct Soft {
