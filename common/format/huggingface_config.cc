@@ -76,6 +76,9 @@ double RopeTheta(const json::Value& root, json::Reader& reader) {
       if (Present(inner, kind) && rope.String(kind) != "default")
         rope.Fail(kind, "must be default: scaled rotary embeddings are not supported");
     }
+    for (const auto& member : inner.items()) {  // as models with two kinds of layers have them
+      if (member.value().is_object()) rope.Fail(member.key(), "must be absent: one setting holds for all layers");
+    }
     const bool has_type = Present(inner, "rope_type") || Present(inner, "type");
     if (Present(inner, "factor") && !has_type) rope.Fail("rope_type", "is missing");
     if (Present(inner, "partial_rotary_factor") && rope.Number("partial_rotary_factor") != 1)
