@@ -88,7 +88,9 @@ absl::StatusOr<CheckpointFiles> ReadDirectory(const Files& files, const std::str
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   std::vector<std::string> weights;
   for (const std::string& name : names) {
-    if (name.size() > sizeof(kEnding) - 1 && name.ends_with(kEnding)) weights.push_back(name);
+    const bool is_hidden =
+        name.starts_with('.');  // "._model.safetensors", which macOS puts beside a file that it copies
+    if (!is_hidden && name.size() > sizeof(kEnding) - 1 && name.ends_with(kEnding)) weights.push_back(name);
   }
   CheckpointFiles found;
   if (std::find(names.begin(), names.end(), kIndexName) != names.end()) {

@@ -147,6 +147,15 @@ TEST_F(Weights, AdviceToCopyAgainIsForCutFilesOnly) {
   EXPECT_THAT(Value(), HasSubstr("model.safetensors is a Git LFS pointer, not the file itself; run `git lfs pull`"));
 }
 
+TEST_F(Weights, FilesThatACopyFromMacOsLeavesAreNoWeights) {
+  Write({.file = "model-00001-of-00002.safetensors", .count = 4});
+  Write({.file = "model-00002-of-00002.safetensors", .first = 4});
+  dir_.Write("._model-00001-of-00002.safetensors", "metadata");
+  const auto found = FindCheckpointFiles(*files_, dir_.path());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->paths.size(), 2u);
+}
+
 TEST_F(Weights, AbsentFilesAreNamed) {
   EXPECT_THAT(Value(), HasSubstr("holds no .safetensors file"));
   EXPECT_EQ(FindCheckpointFiles(*files_, dir_ / "none").status().code(), absl::StatusCode::kNotFound);
