@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/store/opening_checks.h"
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -38,6 +41,12 @@ absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {
   ATOLL_RETURN_IF_ERROR(files.Remove(link));  // of a start that was killed here
   const absl::Status linked = files.HardLink(directory.LockPath(), link);
   if (linked.ok()) return files.Remove(link);
+  for (const int refusal : {EACCES, EROFS}) {
+    if (!absl::EndsWith(linked.message(), std::strerror(refusal))) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot write in ", directory.root(), " (", linked.message(),
+                     "); start as the user who owns it, change its mode, or name another --state-dir"));
+  }
   return absl::FailedPreconditionError(
       absl::StrCat("the file system of ", directory.root(), " makes no hard links, of which checkpoints consist (",
                    linked.message(), "); name a --state-dir on another, as ext4, XFS or Btrfs"));

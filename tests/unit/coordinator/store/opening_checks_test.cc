@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 
 #include "common/base/forwarded_files.h"
+#include "common/base/input_stream.h"
 
 namespace atl {
 namespace {
@@ -71,6 +73,23 @@ TEST_F(OpeningChecks, AFileSystemWithoutHardLinksIsRefused) {
   const absl::Status refused = CheckHardLinks(without, DataDirectory(root_.string()));
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_NE(refused.message().find("makes no hard links"), std::string::npos) << refused;
+}
+
+class Unwritable final : public ForwardedFiles {
+ public:
+  using ForwardedFiles::ForwardedFiles;
+  absl::Status HardLink(const std::string& from, const std::string&) override {
+    return FileError("link", from, EACCES);
+  }
+};
+
+TEST_F(OpeningChecks, ADirectoryThatMayNotBeWrittenIsNotBlamedForItsLinks) {
+  Put("LOCK");
+  Unwritable unwritable{std::shared_ptr<Files>(MakePosixFiles())};
+  const absl::Status refused = CheckHardLinks(unwritable, DataDirectory(root_.string()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("cannot write in"), std::string::npos) << refused;
+  EXPECT_EQ(refused.message().find("hard links"), std::string::npos) << refused;
 }
 
 TEST_F(OpeningChecks, TheLookAtHardLinksLeavesNothing) {
