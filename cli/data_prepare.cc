@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "absl/strings/str_format.h"
 #include "cli/data_commands.h"
@@ -168,12 +169,17 @@ std::string LastPart(std::string path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The last part of the output path, with every other character than those of a name turned into '-'.
+// The last part of the output path, with every other character than those of a name turned into '-'. A part with bytes
+// beyond ASCII gets a hash, so that two of them have two names.
 std::string NameOf(const DataPrepareOptions& options) {
   if (!options.name.empty()) return options.name;
-  std::string name = LastPart(options.output).substr(0, limits::kNameBytes);
+  const std::string part = LastPart(options.output);
+  std::string name = part.substr(0, limits::kNameBytes);
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
+  }
+  if (std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) > 127; })) {
+    name = absl::StrFormat("corpus-%08x", Crc32c(0, std::as_bytes(std::span(part))));
   }
   if (name.empty() || name[0] == '.') name = "corpus";
   return name;

@@ -16,6 +16,12 @@
 namespace atl::cli {
 
 absl::StatusOr<std::string> Passphrases::Of(const std::string& path) {
+  // Read here and again for each connection, which a pipe does not survive.
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " is no regular file, and an identity is read more than once; copy it to a file of mode 600"));
+  }
   const absl::StatusOr<IdentityFile> identity = ReadLockedIdentityFile(path);
   if (!identity.ok() || !IsProtected(identity->key_pem)) return std::string();
   if (const auto known = known_.find(path); known != known_.end()) return known->second;

@@ -205,6 +205,9 @@ TEST_F(Ca, APassphraseIsAskedForOnceAndOnlyWhereThereIsOne) {
   EXPECT_EQ(*passphrases.Of(admin), "");
   EXPECT_EQ(*passphrases.Of(directory_ + "/none.pem"), "");
   EXPECT_TRUE(asked.empty());
+  const absl::Status device = passphrases.Of("/dev/null").status();  // as a pipe, nothing that is read twice
+  EXPECT_EQ(ExitCodeOf(device), kExitUsage);
+  EXPECT_THAT(device.message(), HasSubstr("/dev/null is no regular file"));
   ASSERT_TRUE(WriteIdentityFile(admin, *ReadIdentityFile(admin), "correct horse").ok());
   const absl::Status wrong = passphrases.Of(admin).status();
   EXPECT_EQ(ExitCodeOf(wrong), kExitAuth);

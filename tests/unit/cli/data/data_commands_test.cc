@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "cli/progress_line.h"
@@ -295,6 +296,19 @@ TEST_F(DataCommands, PrepareSaysWhereTheCorpusIsLookedFor) {
   ASSERT_TRUE(Run(options).ok());
   EXPECT_THAT(talk_.str(),
               HasSubstr("look for this corpus as wiki below their --data-root; this folder is called corpus\n"));
+}
+
+TEST_F(DataCommands, FoldersBeyondAsciiGiveNamesThatDiffer) {
+  std::set<std::string> names;
+  for (const char* folder : {"дата", "тест"}) {
+    auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(50))});
+    options.output = dir_ / folder;
+    ASSERT_TRUE(Run(options).ok());
+    const auto manifest = nlohmann::json::parse(dir_.Read(std::string(folder) + "/manifest.json"));
+    names.insert(manifest["name"].get<std::string>());
+    EXPECT_THAT(*names.rbegin(), StartsWith("corpus-"));
+  }
+  EXPECT_EQ(names.size(), 2u);
 }
 
 TEST_F(DataCommands, TooLittleTextForATokenizerIsNoWrongUse) {
