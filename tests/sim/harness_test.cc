@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sim/share.h"
+
 namespace atl {
 namespace {
 
@@ -221,7 +223,7 @@ TEST(Harness, WorkerComesBackUnderItsName) {
 TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
   Duration worst{};
   for (const uint32_t overlap : {1u, 2u}) {
-    for (int64_t moment = 0; moment < 24; ++moment) {
+    for (int64_t moment = 0; moment < 24; moment += Every(4)) {
       SCOPED_TRACE(testing::Message() << "overlap " << overlap << ", moment " << moment);
       Harness h;
       JobSpec spec = SmallJob(kJob);
@@ -258,7 +260,7 @@ TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
 TEST(Harness, TheEndComesAtOnceWithWorkersAtDifferentSteps) {
   for (const uint32_t minimum : {1u, 2u}) {
     for (const uint32_t overlap : {0u, 1u, 3u, 6u, 9u}) {
-      for (int64_t moment = 0; moment < 12; ++moment) {
+      for (int64_t moment = 0; moment < 12; moment += Every(5)) {
         SCOPED_TRACE(testing::Message() << "min " << minimum << ", overlap " << overlap << ", moment " << moment);
         Harness h;
         JobSpec spec = SmallJob(kJob);

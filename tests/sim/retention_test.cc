@@ -13,6 +13,7 @@
 #include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/intake.h"
 #include "tests/sim/harness.h"
+#include "tests/sim/share.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -187,7 +188,7 @@ TEST(Retention, ARollbackLeavesNothingOfTheEpochThatItGivesUp) {
 // At every call that changes the disk, from the request on.
 TEST(Retention, ARollbackThatIsBrokenOffLeavesNothingAfterTheNextStart) {
   bool met = true;
-  for (uint64_t call = 0; met; ++call) {
+  for (uint64_t call = 0; met; call += static_cast<uint64_t>(Every(5))) {
     SCOPED_TRACE(call);
     Harness h;
     ASSERT_NO_FATAL_FAILURE(PlayToTheRollback(h));
@@ -377,7 +378,7 @@ TEST(Retention, APurgedJobKeepsItsLineAndNothingElse) {
 
 // The files go behind the commit that says so, also where the end of the job is committed in the same turn.
 TEST(Retention, APurgeBesideTheEndOfItsJobIsDurableBeforeTheFilesGo) {
-  for (uint64_t call = 0; call < 60; ++call) {
+  for (uint64_t call = 0; call < 60; call += static_cast<uint64_t>(Every(3))) {
     SCOPED_TRACE(call);
     Harness h;
     h.StartCoordinator();
@@ -414,7 +415,7 @@ TEST(Retention, AJobCancelledBeforeItHadParametersLeavesNothing) {
 TEST(Retention, APurgeThatIsBrokenOffIsEndedByTheNextStart) {
   bool met = true;
   bool before = false, after = false;  // the decision was durable
-  for (uint64_t call = 0; met; ++call) {
+  for (uint64_t call = 0; met; call += static_cast<uint64_t>(Every(5))) {
     SCOPED_TRACE(call);
     Harness h;
     ASSERT_NO_FATAL_FAILURE(PlayToAnEndThatKeepsMuch(h));
