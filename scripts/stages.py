@@ -17,6 +17,7 @@ import xml.etree.ElementTree as ET
 from provenance import provenance
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIMES = ROOT / "build" / "stages.json"  # of a whole tier 1, for scripts/house
 REPORT, REPORT_DATA = ROOT / "docs" / "results" / "long.md", ROOT / "docs" / "results" / "data" / "long.json"
 
 
@@ -79,7 +80,7 @@ def build(preset):
 
 
 def without_address_randomisation():
-    """GCC 12's thread sanitizer cannot start where the kernel randomises addresses over more bits than it expects."""
+    """The thread sanitizer cannot start where the kernel randomises addresses over more bits than it expects."""
     probe = subprocess.run(["setarch", "-R", "true"], capture_output=True)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 
@@ -200,28 +201,6 @@ def in_parallel(commands):
         return [(c, out) for c, status, out in pool.map(one, commands) if status != 0]
 
 
-def locks_something(source, seen=None):
-    """Does this file, or a header of the project that it includes, hold a lock annotation?"""
-    seen = set() if seen is None else seen
-    if source in seen or source == "common/base/mutex.h" or not (ROOT / source).is_file():
-        return False
-    seen.add(source)
-    text = (ROOT / source).read_text()
-    if re.search(r"\bMutexLock\b|\bATOLL_(GUARDED_BY|REQUIRES|EXCLUDES)\b", text):
-        return True
-    return any(locks_something(i, seen) for i in re.findall(r'#include "([^"]+)"', text))
-
-
-def check_thread_safety():
-    """clang's lock analysis of the units that take one of our locks and that the build of asan, by clang as well, leaves out."""
-    analysed = compile_commands("asan")
-    units = {f: a for f, a in compile_commands("dev").items() if f not in analysed and locks_something(f)}
-    commands = [["clang++-14", "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror=thread-safety", *arguments, f]
-                for f, arguments in sorted(units.items())]
-    report_failures(in_parallel(commands), "clang++ -Wthread-safety")
-    return Counts(passed=len(commands))
-
-
 def report_failures(failures, what):
     for command, output in failures:
         print("+", " ".join(command))
@@ -231,24 +210,15 @@ def report_failures(failures, what):
         raise StageFailed(f"{what} refused {len(failures)} files: {', '.join(files)}")
 
 
-# Tier 1 looks at these, at what the working tree changes and at the units that commits changed last; --long at everything.
-TIDY_ALWAYS = ("common/base/", "worker/core/")
-TIDY_CHANGED_LIMIT = 16
-
-
-def clang_tidy(everything):
+def clang_tidy():
     units = {f: a for f, a in compile_commands("dev").items() if not f.startswith("tests/")}
-    if not everything:
-        changed = git("diff", "--name-only", "HEAD") + "\n" + git("ls-files", "-o", "--exclude-standard") + "\n" + git("log", "--format=", "--name-only", "-n", "200")
-        recent = list(dict.fromkeys(f for f in changed.split("\n") if f in units and not f.startswith(TIDY_ALWAYS)))[:TIDY_CHANGED_LIMIT]
-        units = {f: a for f, a in units.items() if f.startswith(TIDY_ALWAYS) or f in recent}
     commands = [["clang-tidy-14", "--quiet", "--warnings-as-errors=*", "--extra-arg=-w", f, "--", *a]
                 for f, a in sorted(units.items())]
     report_failures(in_parallel(commands), "clang-tidy")
     return Counts(passed=len(commands))
 
 
-def check_release():
+def build_release():
     """The hardened build, and what the programs' own headers say about it."""
     build("release")
     programs = sorted(p for p in (ROOT / "build/release/bin").glob("atoll*") if p.is_file() and os.access(p, os.X_OK))
@@ -264,20 +234,18 @@ TIER1 = [
     ("format", check_format),
     ("scripts", check_scripts),
     ("promtool", check_promtool),
-    ("build-dev", lambda: build("dev")),
-    ("test-dev", lambda: ctest("dev")),
+    ("build-release", build_release),
+    ("test-release", lambda: ctest("release")),
     ("build-asan", lambda: build("asan")),
     ("test-asan", lambda: ctest("asan")),
     ("build-tsan", lambda: build("tsan")),
     ("test-tsan", lambda: ctest("tsan", without_address_randomisation())),
-    ("thread-safety", check_thread_safety),
-    ("clang-tidy", lambda: clang_tidy(everything=False)),
-    ("release", check_release),
 ]
 LONG = [
     ("build-dev", lambda: build("dev")),
+    ("test-dev", lambda: ctest("dev")),
     ("test-long", lambda: ctest("long")),
-    ("clang-tidy-all", lambda: clang_tidy(everything=True)),
+    ("clang-tidy-all", clang_tidy),
 ]
 
 
@@ -357,6 +325,8 @@ def finish(rows, counts, failure, options):
         print("skipped:\n" + "\n".join(f"  {name}" for name in sorted(set(counts.skipped))))
     if options.long:
         write_report(rows)
+    elif not options.stage and not failure:
+        TIMES.write_text(json.dumps({name: round(took, 1) for name, took, _, _ in rows}, indent=1) + "\n")
     if failure:
         print(f"test: stage '{failure[0]}' failed: {failure[1]}\ntest: to see it again: scripts/test --stage {failure[0]}")
     print(counts.line(), flush=True)

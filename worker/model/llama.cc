@@ -49,7 +49,7 @@ class Mapper {
     return *found->second;
   }
   at::Tensor View(uint64_t offset, at::IntArrayRef shape, LlamaWeights& out) {
-    auto* base = static_cast<std::byte*>(arena_.data_ptr()) + offset * arena_.element_size();
+    auto* base = static_cast<std::byte*>(arena_.data_ptr()) + offset * static_cast<uint64_t>(arena_.element_size());
     at::Tensor view = at::from_blob(base, shape, arena_.options());
     view.set_requires_grad(trainable_);
     out.leaves.push_back(view);
