@@ -116,8 +116,8 @@ def test(scene):
     disk = Disk(scene)
     coordinator = scene.coordinator("--data-root", scene.path("data"), **disk.environment)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    submit(scene, "other", 1)  # first: each job gets one worker, however early both workers are there
     submit(scene, "hurt", 2)
-    submit(scene, "other", 1)
     for name in ("hurt", "other"):
         scene.wait_round(name, 3, alive=[coordinator, *workers])
     pause_for_what_is_not_read(scene, disk, coordinator, workers)
