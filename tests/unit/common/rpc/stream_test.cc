@@ -247,6 +247,7 @@ TEST(GrpcStreamTest, AStreamThatTakesNoBytesIsBrokenOffOnceItsEndIsDecided) {
   coordinator->Close(absl::OkStatus());
   EXPECT_TRUE(at_coordinator.closed.Take().has_value());
   link.worker->ResumeReading();
+  EXPECT_TRUE(at_worker.closed.Take().has_value());  // until then messages come to the ear
 }
 
 TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
