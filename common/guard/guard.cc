@@ -4,15 +4,6 @@
 #include <utility>
 
 namespace atl::guard {
-namespace {
-
-// Whose calls are counted together.
-std::string CallerOf(const Peer& peer) {
-  return peer.certificate ? IdentityUri(peer.certificate->identity) : peer.endpoint;
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Listen(const GuardOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor, Acceptor::Listen(options.address, options.connections));
   return std::unique_ptr<Guard>(new Guard(options, std::move(acceptor)));
@@ -69,10 +60,10 @@ absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
   relay_.hand_over = std::move(hand_over);
   relay_.judge = [this](uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
                         Instant now) { return Judge(id, peer, path, refusal, now); };
-  relay_.reset = [this](const Peer& peer, uint32_t count, Instant now) {
-    calls_->Add(CallerOf(peer), count * kCallsPerReset, now);
+  relay_.reset = [this](const std::string& caller, uint32_t count, Instant now) {
+    calls_->Add(caller, count * kCallsPerReset, now);
   };
-  relay_.paused_until = [this](const Peer& peer, Instant now) { return calls_->PausedUntil(CallerOf(peer), now); };
+  relay_.paused_until = [this](const std::string& caller, Instant now) { return calls_->PausedUntil(caller, now); };
   return Start([this](Accepted accepted, Instant now) {
     return std::make_unique<class Relay>(std::move(accepted), relay_, now);
   });

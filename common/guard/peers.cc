@@ -6,6 +6,10 @@
 
 namespace atl::guard {
 
+std::string CallerOf(const Peer& peer) {
+  return peer.certificate ? IdentityUri(peer.certificate->identity) : peer.endpoint;
+}
+
 void Peers::Add(const std::string& name, Peer peer) {
   const MutexLock lock(mutex_);
   peers_[name] = std::move(peer);

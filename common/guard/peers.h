@@ -20,6 +20,9 @@ struct Peer {
   std::optional<CertificateFacts> certificate;  // nothing: plaintext
 };
 
+// The name by which the calls of one peer are counted together: its identity; in plaintext its connection.
+std::string CallerOf(const Peer& peer);
+
 // Thread-safe.
 class Peers {
  public:

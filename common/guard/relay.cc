@@ -175,7 +175,8 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     lost_ = true;
     return false;
   }
-  if (const std::optional<Instant> until = parts_.paused_until(peer(), now)) {
+  if (caller_.empty()) caller_ = CallerOf(peer());
+  if (const std::optional<Instant> until = parts_.paused_until(caller_, now)) {
     wake_ = paused_until_ = *until;
     return false;
   }
@@ -188,7 +189,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
   const bool was_lost = std::exchange(lost_, false);  // what came before the loss still counts
   pieces_.Clear();
   const absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
-  if (const uint32_t resets = filter_.TakeResets(); resets > 0) parts_.reset(peer(), resets, now);
+  if (const uint32_t resets = filter_.TakeResets(); resets > 0) parts_.reset(caller_, resets, now);
   if (status.ok() || filter_.admitted()) Forward(pieces_);
   lost_ = lost_ || was_lost;
   if (!status.ok() && !lost_) Refuse(status, now);

@@ -33,10 +33,10 @@ struct RelayParts {
   std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
                             Instant now)>
       judge;
-  // The peer has reset so many calls before their answers.
-  std::function<void(const Peer& peer, uint32_t calls, Instant now)> reset;
-  // Until when nothing of the peer is read, since its calls come too fast over all its connections.
-  std::function<std::optional<Instant>(const Peer& peer, Instant now)> paused_until;
+  // A caller (CallerOf) has reset so many calls before their answers.
+  std::function<void(const std::string& caller, uint32_t calls, Instant now)> reset;
+  // Until when nothing of a caller is read, since its calls come too fast over all its connections.
+  std::function<std::optional<Instant>(const std::string& caller, Instant now)> paused_until;
   // Bytes that the relays of the listener hold.
   std::atomic<size_t>* held = nullptr;
   // Takes the server's end of the inner pair.
@@ -72,6 +72,7 @@ class Relay final : public Connection {
   Pieces pieces_;
   Descriptor inner_;
   std::string name_;      // of the inner socket
+  std::string caller_;    // once the handshake is done
   std::string prelude_;   // for gRPC, before there is an inner pair
   std::string in_;        // for gRPC, that the inner socket did not take yet
   std::string injected_;  // for the peer, between two frames of gRPC's
