@@ -8,9 +8,9 @@
 #include "cli/job_commands.h"
 #include "cli/output.h"
 #include "cli/stage_files.h"
+#include "common/base/utf8.h"
 #include "common/plan/limits.h"
 #include "common/rpc/rpc_status.h"
-#include "common/text/utf8.h"
 
 namespace atl::cli {
 namespace {

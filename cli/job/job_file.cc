@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/job/override.h"
+#include "common/base/utf8.h"
 #include "common/config/nearest_word.h"
 #include "common/plan/limits.h"
 #include "common/wire/job_spec_proto.h"
@@ -282,10 +283,7 @@ std::string WithWholeCharacters(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
     const uint32_t high = EscapedUnit(text, at), low = EscapedUnit(text, at + 6);
     if (high >> 10 == 0xD800 >> 10 && low >> 10 == 0xDC00 >> 10) {
-      const uint32_t point = 0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF));
-      for (const uint32_t byte :
-           {0xF0 | point >> 18, 0x80 | (point >> 12 & 0x3F), 0x80 | (point >> 6 & 0x3F), 0x80 | (point & 0x3F)})
-        out.push_back(static_cast<char>(byte));
+      AppendUtf8(0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF)), out);
       at += 12;
     } else {
       const size_t taken = text[at] == '\\' ? 2 : 1;  // an escaped backslash begins no escape

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/mutex.h"
 #include "common/base/queued_writer.h"
+#include "common/base/utf8.h"
 
 namespace atl {
 namespace {
@@ -31,25 +32,11 @@ std::string Stamp(int64_t wall_nanos) {
                          utc.tm_hour, utc.tm_min, utc.tm_sec, wall_nanos / 1'000'000 % 1000);
 }
 
-// Bytes of the UTF-8 character at `at` (RFC 3629); 0 where there is none.
-size_t CharacterAt(const std::string& text, size_t at) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned lead = byte(at), next = byte(at + 1);
-  if (lead < 0x80) return 1;
-  const size_t size = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if ((lead == 0xE0 && next < 0xA0) || (lead == 0xED && next > 0x9F)) return 0;  // overlong, surrogates
-  if ((lead == 0xF0 && next < 0x90) || (lead == 0xF4 && next > 0x8F)) return 0;  // overlong, beyond U+10FFFF
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  return size;
-}
-
 // The control character at `at`, of C1 too, which some terminals obey; -1 where there is none.
 int ControlAt(const std::string& text, size_t at) {
   const unsigned lead = static_cast<unsigned char>(text[at]);
   if (lead < 0x20 || lead == 0x7f) return static_cast<int>(lead);
-  if (lead != 0xC2 || CharacterAt(text, at) != 2) return -1;
+  if (lead != 0xC2 || ValidUtf8Length(text, at) != 2) return -1;
   const unsigned point = static_cast<unsigned char>(text[at + 1]);
   return point < 0xA0 ? static_cast<int>(point) : -1;
 }
@@ -59,7 +46,7 @@ int ControlAt(const std::string& text, size_t at) {
 std::string Escape(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const size_t size = CharacterAt(text, at);
+    const size_t size = ValidUtf8Length(text, at);
     const int control = ControlAt(text, at);
     if (size == 0) {
       out += "\\ufffd";
@@ -82,7 +69,7 @@ bool IsPlain(const std::string& text) {
     if (c == ' ' || c == '"' || c == '=' || ControlAt(text, at) >= 0) return false;
   }
   for (size_t at = 0, size = 0; at < text.size(); at += size) {
-    if ((size = CharacterAt(text, at)) == 0) return false;
+    if ((size = ValidUtf8Length(text, at)) == 0) return false;
   }
   return !text.empty();
 }

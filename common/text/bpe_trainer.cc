@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/text/utf8.h"
+#include "common/base/utf8.h"
 
 namespace atl {
 namespace {

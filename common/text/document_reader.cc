@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "common/base/utf8.h"
 #include "common/text/byte_source.h"
 #include "common/text/json_field.h"
-#include "common/text/utf8.h"
 
 namespace atl {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/base/utf8.h"
 #include "common/text/sentencepiece_model.h"
-#include "common/text/utf8.h"
 
 namespace atl {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "common/text/utf8.h"
+#include "common/base/utf8.h"
 
 namespace atl {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "common/base/utf8.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"
-#include "common/text/utf8.h"
 
 namespace atl {
 namespace {

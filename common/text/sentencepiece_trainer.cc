@@ -5,10 +5,10 @@
 #include <unordered_map>
 
 #include "absl/strings/str_format.h"
+#include "common/base/utf8.h"
 #include "common/text/bpe_trainer.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"
-#include "common/text/utf8.h"
 
 namespace atl {
 namespace {

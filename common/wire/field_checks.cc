@@ -3,33 +3,11 @@
 
 #include <algorithm>
 
+#include "common/base/utf8.h"
 #include "common/plan/limits.h"
 #include "common/wire/resource_names.h"
 
 namespace atl {
-namespace {
-
-// Length of the valid UTF-8 sequence at `at`, 0 when there is none (overlong forms, surrogates and cut ends included).
-size_t SequenceLength(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  if (lead < 0x80) return 1;
-  const size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
-                        : (lead & 0xF0) == 0xE0        ? 3
-                        : lead >= 0xF0 && lead <= 0xF4 ? 4
-                                                       : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(at + 1);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
-  if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
-  return length;
-}
-
-}  // namespace
-
 absl::Status FieldError(const std::string& path, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
@@ -104,7 +82,7 @@ std::string Sendable(std::string_view text, size_t most) {
   std::string out;
   out.reserve(std::min(text.size(), most));
   for (size_t at = 0; at < text.size();) {
-    const size_t length = SequenceLength(text, at);
+    const size_t length = ValidUtf8Length(text, at);
     if (out.size() + std::max<size_t>(length, 1) > most) break;
     if (length == 0) {
       out += '?';

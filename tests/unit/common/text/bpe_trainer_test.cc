@@ -8,7 +8,7 @@
 #include <set>
 
 #include "common/base/random.h"
-#include "common/text/utf8.h"
+#include "common/base/utf8.h"
 
 namespace atl {
 namespace {

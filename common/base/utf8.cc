@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/text/utf8.h"
+#include "common/base/utf8.h"
 
 #include <cstdint>
 
 namespace atl {
 namespace {
 
-uint8_t At(const std::string& text, size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0; }
+uint8_t At(std::string_view text, size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0; }
 
 bool Continues(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
-// Length of the valid character at `at`, 0 when there is none (Unicode 15, table 3-7).
-size_t ValidLength(const std::string& text, size_t at) {
+}  // namespace
+
+// Unicode 15, table 3-7.
+size_t ValidUtf8Length(std::string_view text, size_t at) {
   const uint8_t a = At(text, at), b = At(text, at + 1), c = At(text, at + 2), d = At(text, at + 3);
   if (a < 0x80) return 1;
   if (a >= 0xc2 && a <= 0xdf) return Continues(b) ? 2 : 0;
@@ -26,11 +28,9 @@ size_t ValidLength(const std::string& text, size_t at) {
   return 0;
 }
 
-}  // namespace
-
 size_t FirstInvalidUtf8(const std::string& text) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = ValidLength(text, at);
+    const size_t length = ValidUtf8Length(text, at);
     if (length == 0) return at;
     at += length;
   }

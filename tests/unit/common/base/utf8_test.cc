@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/text/utf8.h"
+#include "common/base/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8: validity and character lengths.
-#ifndef ATOLL_COMMON_TEXT_UTF8_H_
-#define ATOLL_COMMON_TEXT_UTF8_H_
+#ifndef ATOLL_COMMON_BASE_UTF8_H_
+#define ATOLL_COMMON_BASE_UTF8_H_
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 namespace atl {
 
-// The offset of the first byte that is not part of valid UTF-8 (RFC 3629: surrogates, overlong forms and anything
-// beyond U+10FFFF are invalid), or text.size() when all is valid.
+// Bytes of the valid character at `at`, 0 where there is none (RFC 3629: surrogates, overlong forms, cut ends and
+// anything beyond U+10FFFF are invalid).
+size_t ValidUtf8Length(std::string_view text, size_t at);
+
+// The offset of the first byte that is not part of valid UTF-8, or text.size() when all is valid.
 size_t FirstInvalidUtf8(const std::string& text);
 
 // Bytes of the character that begins with `lead` in valid UTF-8: 1 to 4.
@@ -23,4 +27,4 @@ void AppendUtf8(char32_t code, std::string& text);
 
 }  // namespace atl
 
-#endif  // ATOLL_COMMON_TEXT_UTF8_H_
+#endif  // ATOLL_COMMON_BASE_UTF8_H_
