@@ -58,12 +58,10 @@ absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
   relay_.http = http;
   relay_.held = &held_;
   relay_.hand_over = std::move(hand_over);
-  relay_.judge = [this](uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                        Instant now) { return Judge(id, peer, path, refusal, now); };
-  relay_.reset = [this](const std::string& caller, uint32_t count, Instant now) {
-    calls_->Add(caller, count * kCallsPerReset, now);
+  relay_.calls = calls_.get();
+  relay_.judge = [this](uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal) {
+    return Judge(id, peer, path, refusal);
   };
-  relay_.paused_until = [this](const std::string& caller, Instant now) { return calls_->PausedUntil(caller, now); };
   return Start([this](Accepted accepted, Instant now) {
     return std::make_unique<class Relay>(std::move(accepted), relay_, now);
   });
@@ -81,10 +79,8 @@ absl::Status Guard::Answer(HttpHandler handler) {
   });
 }
 
-CallVerdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                         Instant now) {
+CallVerdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal) {
   if (!acceptor_->Called(id)) return {.status = absl::OkStatus(), .end_connection = true};
-  calls_->Add(CallerOf(peer), 1, now);
   return {.status = refusal.ok() && check_ ? check_(path, peer) : absl::OkStatus()};
 }
 

@@ -63,7 +63,7 @@ class Guard {
   };
   Guard(const GuardOptions& options, std::unique_ptr<Acceptor> acceptor);
   absl::Status Start(const Loop::Make& make);
-  CallVerdict Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal, Instant now);
+  CallVerdict Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal);
   Loop& LoopOf(uint64_t id) { return *loops_[id % loops_.size()]; }
 
   const unsigned threads_;

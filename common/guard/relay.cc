@@ -68,10 +68,14 @@ Wait Relay::inner() const {
           .events = (out_.empty() ? uint32_t{EPOLLIN} : 0U) | (in_.empty() ? 0U : uint32_t{EPOLLOUT})};
 }
 
-void Relay::Opened(Instant) { out_ = filter_.Greeting(); }
+void Relay::Opened(Instant) {
+  caller_ = CallerOf(peer());
+  out_ = filter_.Greeting();
+}
 
 CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
-  CallVerdict verdict = parts_.judge(id(), peer(), path, refusal, now_);
+  CallVerdict verdict = parts_.judge(id(), peer(), path, refusal);
+  if (!verdict.end_connection) parts_.calls->Add(caller_, 1, now_);
   judged_too_fast_ = judged_too_fast_ || verdict.end_connection;
   return verdict;
 }
@@ -175,8 +179,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     lost_ = true;
     return false;
   }
-  if (caller_.empty()) caller_ = CallerOf(peer());
-  if (const std::optional<Instant> until = parts_.paused_until(caller_, now)) {
+  if (const std::optional<Instant> until = parts_.calls->PausedUntil(caller_, now)) {
     wake_ = paused_until_ = *until;
     return false;
   }
@@ -189,7 +192,8 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
   const bool was_lost = std::exchange(lost_, false);  // what came before the loss still counts
   pieces_.Clear();
   const absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
-  if (const uint32_t resets = filter_.TakeResets(); resets > 0) parts_.reset(caller_, resets, now);
+  if (const uint32_t resets = filter_.TakeResets(); resets > 0)
+    parts_.calls->Add(caller_, resets * kCallsPerReset, now);
   if (status.ok() || filter_.admitted()) Forward(pieces_);
   lost_ = lost_ || was_lost;
   if (!status.ok() && !lost_) Refuse(status, now);

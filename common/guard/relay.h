@@ -10,10 +10,10 @@
 
 #include <atomic>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 
+#include "common/guard/call_counter.h"
 #include "common/guard/connection.h"
 #include "common/guard/inbound_filter.h"
 #include "common/guard/outbound_tracker.h"
@@ -30,13 +30,8 @@ struct RelayParts {
   ConnectionParts connection;
   HttpLimits http;
   // A call begins; `refusal` where its headers are refused already. On the loop's thread, must not wait.
-  std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal,
-                            Instant now)>
-      judge;
-  // A caller (CallerOf) has reset so many calls before their answers.
-  std::function<void(const std::string& caller, uint32_t calls, Instant now)> reset;
-  // Until when nothing of a caller is read, since its calls come too fast over all its connections.
-  std::function<std::optional<Instant>(const std::string& caller, Instant now)> paused_until;
+  std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal)> judge;
+  CallCounter* calls = nullptr;  // of the listener
   // Bytes that the relays of the listener hold.
   std::atomic<size_t>* held = nullptr;
   // Takes the server's end of the inner pair.
@@ -72,7 +67,7 @@ class Relay final : public Connection {
   Pieces pieces_;
   Descriptor inner_;
   std::string name_;      // of the inner socket
-  std::string caller_;    // once the handshake is done
+  std::string caller_;    // CallerOf its peer, once the handshake is done
   std::string prelude_;   // for gRPC, before there is an inner pair
   std::string in_;        // for gRPC, that the inner socket did not take yet
   std::string injected_;  // for the peer, between two frames of gRPC's
