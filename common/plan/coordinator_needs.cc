@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/saturating.h"
 #include "common/plan/job_validation.h"
 
 namespace atl {
@@ -15,9 +16,6 @@ constexpr uint64_t kFragmentBytes = 4;                      // a parameter, of a
 constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // a fragment's, at most: of the outer step before
 constexpr uint64_t kRoundsForStragglers = 2;                // kept whatever snapshot there is
 constexpr uint64_t kReservePercent = 10;                    // of the disk: below it no upload is granted
-
-uint64_t Add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-uint64_t Times(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 
 uint64_t PlannedRounds(const JobSpec& spec) {
   return PlannedInnerSteps(spec) / std::max(1u, spec.sync.inner_steps) + 1;
@@ -35,45 +33,45 @@ uint64_t PlannedCheckpoints(const JobSpec& spec) {
 }  // namespace
 
 CoordinatorNeeds& CoordinatorNeeds::operator+=(const CoordinatorNeeds& other) {
-  memory_bytes = Add(memory_bytes, other.memory_bytes);
-  disk_bytes = Add(disk_bytes, other.disk_bytes);
-  open_files = Add(open_files, other.open_files);
+  memory_bytes = AddSat(memory_bytes, other.memory_bytes);
+  disk_bytes = AddSat(disk_bytes, other.disk_bytes);
+  open_files = AddSat(open_files, other.open_files);
   return *this;
 }
 
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   const uint64_t workers = spec.workers.max;
-  const uint64_t state = Times(kStateBytes, sizes.parameters);
+  const uint64_t state = MulSat(kStateBytes, sizes.parameters);
   CoordinatorNeeds needs;
-  needs.memory_bytes = Add(Times(2, state), Times(2, sizes.update_bytes));
-  needs.memory_bytes = Add(needs.memory_bytes, Times(workers, sizes.largest_contribution_bytes));
-  needs.memory_bytes = Add(needs.memory_bytes, Times(workers, kTransportBytesPerWorker));
+  needs.memory_bytes = AddSat(MulSat(2, state), MulSat(2, sizes.update_bytes));
+  needs.memory_bytes = AddSat(needs.memory_bytes, MulSat(workers, sizes.largest_contribution_bytes));
+  needs.memory_bytes = AddSat(needs.memory_bytes, MulSat(workers, kTransportBytesPerWorker));
   needs.memory_bytes =
-      Add(needs.memory_bytes, std::min(Times(4, sizes.parameters), Times(sizes.fragments, kComparedStepBytes)));
-  const uint64_t round = Add(Times(workers, sizes.contribution_bytes), sizes.update_bytes);
-  const uint64_t two_rounds = Times(kRoundsForStragglers, round);
+      AddSat(needs.memory_bytes, std::min(MulSat(4, sizes.parameters), MulSat(sizes.fragments, kComparedStepBytes)));
+  const uint64_t round = AddSat(MulSat(workers, sizes.contribution_bytes), sizes.update_bytes);
+  const uint64_t two_rounds = MulSat(kRoundsForStragglers, round);
   // The log outgrows the state by a round at most before there is a snapshot, and has the open round on top.
-  needs.disk_bytes = Add(Times(2, state), Add(std::max(state, two_rounds), two_rounds));
-  uint64_t for_joiners = Add(state, Times(kFragmentBytes, sizes.parameters));
+  needs.disk_bytes = AddSat(MulSat(2, state), AddSat(std::max(state, two_rounds), two_rounds));
+  uint64_t for_joiners = AddSat(state, MulSat(kFragmentBytes, sizes.parameters));
   if (spec.checkpoint.keep_contributions) {
-    const uint64_t rounds = Times(1 + std::max(PlannedRounds(spec), kRoundsForStragglers), round);
-    needs.disk_bytes = Add(Times(3, state), rounds);  // one more, where the rounds begin
-    for_joiners = state;                              // the log has all updates
+    const uint64_t rounds = MulSat(1 + std::max(PlannedRounds(spec), kRoundsForStragglers), round);
+    needs.disk_bytes = AddSat(MulSat(3, state), rounds);  // one more, where the rounds begin
+    for_joiners = state;                                  // the log has all updates
   }
-  needs.disk_bytes = Add(needs.disk_bytes, for_joiners);
-  needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
+  needs.disk_bytes = AddSat(needs.disk_bytes, for_joiners);
+  needs.disk_bytes = AddSat(needs.disk_bytes, MulSat(PlannedCheckpoints(spec), state));
   needs.open_files = sizes.fragments;
   return needs;
 }
 
 uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds) {
-  const uint64_t state = Times(kStateBytes, sizes.parameters);
+  const uint64_t state = MulSat(kStateBytes, sizes.parameters);
   // The newest checkpoint may share its files with the newest snapshot.
-  uint64_t taken = Times(std::max<uint64_t>(1, checkpoints), state);
+  uint64_t taken = MulSat(std::max<uint64_t>(1, checkpoints), state);
   // Nothing closes with fewer workers than the minimum.
   if (spec.checkpoint.keep_contributions) {
     const uint64_t whole_rounds = rounds / std::max(1u, sizes.fragments);
-    taken = Add(taken, Times(whole_rounds, Times(spec.workers.min, sizes.contribution_bytes)));
+    taken = AddSat(taken, MulSat(whole_rounds, MulSat(spec.workers.min, sizes.contribution_bytes)));
   }
   return std::min(taken, NeedsOf(spec, sizes).disk_bytes);
 }
@@ -91,7 +89,7 @@ uint64_t PortQuotaBytes(uint64_t memory_bytes) {
 
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
                            const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out) {
-  const uint64_t memory_taken = Add(Add(kCoordinatorBaseBytes, capacity.transport_bytes), others.memory_bytes);
+  const uint64_t memory_taken = AddSat(AddSat(kCoordinatorBaseBytes, capacity.transport_bytes), others.memory_bytes);
   const uint64_t memory_left = capacity.memory_bytes - std::min(capacity.memory_bytes, memory_taken);
   if (capacity.memory_bytes > 0 && wanted.memory_bytes > memory_left) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -107,7 +105,7 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
   }
   const uint64_t reserve = capacity.disk_total_bytes / 100 * kReservePercent;
   const uint64_t disk_left =
-      capacity.disk_free_bytes - std::min(capacity.disk_free_bytes, Add(reserve, others.disk_bytes));
+      capacity.disk_free_bytes - std::min(capacity.disk_free_bytes, AddSat(reserve, others.disk_bytes));
   if (capacity.disk_total_bytes > 0 && wanted.disk_bytes > disk_left) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job may need ", BinarySize(wanted.disk_bytes), " of the coordinator's disk with ", workers_max,
@@ -119,7 +117,7 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         "disk of the state directory, or raise --disk-budget where it is given"));
   }
   const uint64_t files_left =
-      capacity.open_files - std::min(capacity.open_files, Add(kCoordinatorOpenFiles, others.open_files));
+      capacity.open_files - std::min(capacity.open_files, AddSat(kCoordinatorOpenFiles, others.open_files));
   if (capacity.open_files > 0 && wanted.open_files > files_left) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job has ", wanted.open_files, " fragments, each with an open file at the coordinator, which may open ",

@@ -36,7 +36,7 @@ class LedgerFold {
     uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
     int64_t round_wall_nanos = 0;
     std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch
-    std::map<std::pair<WorkerId, FragmentIndex>, ClaimTotal> claims;             // likewise
+    std::map<std::pair<WorkerId, FragmentIndex>, ClaimTotal> claims;             // by worker and fragment
     std::map<std::pair<FragmentIndex, WorkerId>, ScreenedRecord> screened;       // of the open rounds
     std::vector<EvaluationRecord> evaluations;
     std::map<uint64_t, CheckpointRecord> checkpoints;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which workers the rounds wait for, by what their links carry: one whose measured rates cannot move a period's
 // contributions up and updates down within that period is not expected in any round (docs/design.md section 6). It goes
-// on training and applying updates, and what it contributes in time is taken; only nobody waits for it. Pure integers.
+// on training and applying updates, and what it contributes in time is taken; but no round waits for it. Pure integers.
 //
 // The rates are the best of several recent transfers, so that one slow transfer judges nobody. A verdict does not flap:
 // an admitted worker is refused when its transfers take more than 5/4 of a period, a refused one is admitted again when

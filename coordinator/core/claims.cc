@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/saturating.h"
 
 namespace atl {
 namespace {
@@ -11,16 +12,6 @@ namespace {
 // So many tokens are claimed for each that is covered and not claimed: a worker whose steps are not finite, or that
 // fetches fragments again and again, loses no larger part.
 constexpr uint64_t kPerUnclaimed = 2;
-
-uint64_t Times(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
-uint64_t Plus(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
 
 }  // namespace
 
@@ -38,13 +29,13 @@ void ClaimsBook::Recover(const std::vector<ClaimTotal>& totals, uint64_t slack) 
   }
   for (auto& [worker, account] : accounts_) {
     account.covered = account.MostClaimed();
-    account.slack = Times(slack, sequence_length_);
+    account.slack = MulSat(slack, sequence_length_);
   }
 }
 
 uint64_t ClaimsBook::Account::Unclaimed() const {
   const uint64_t claims = MostClaimed();
-  return Plus(unclaimed, covered - std::min(covered, claims));
+  return AddSat(unclaimed, covered - std::min(covered, claims));
 }
 
 ClaimsBook::Account ClaimsBook::AccountOf(const WorkerId& worker, Incarnation incarnation) const {
@@ -68,8 +59,8 @@ absl::Status ClaimsBook::Check(const ContributionHeader& header, const Coverage&
   const Account account = AccountOf(header.worker, header.incarnation);
   const auto it = account.claimed.find(header.target.fragment);
   const uint64_t before = it == account.claimed.end() ? 0 : it->second;
-  const uint64_t covered = Plus(account.covered, Times(coverage.after, sequence_length_));
-  const uint64_t left = Plus(covered, account.slack) - std::min(Plus(covered, account.slack), before);
+  const uint64_t covered = AddSat(account.covered, MulSat(coverage.after, sequence_length_));
+  const uint64_t left = AddSat(covered, account.slack) - std::min(AddSat(covered, account.slack), before);
   if (header.tokens > left || header.steps > left / std::max<uint64_t>(1, sequence_length_)) {
     return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.tokens, " tokens of ", header.steps,
                                                    " inner steps, but its ", "cursors cover samples of ", left,
@@ -77,9 +68,9 @@ absl::Status ClaimsBook::Check(const ContributionHeader& header, const Coverage&
                                                    "yet; name every lease held, with its cursor"));
   }
   if (coverage.after <= coverage.before) return absl::OkStatus();
-  const uint64_t claimed = std::max({Plus(before, header.tokens), coverage.claimed, account.MostClaimed()});
-  const uint64_t unclaimed = Plus(account.unclaimed, covered - std::min(covered, claimed));
-  const uint64_t most = Plus(Times(coverage.allowance, sequence_length_), claimed / kPerUnclaimed);
+  const uint64_t claimed = std::max({AddSat(before, header.tokens), coverage.claimed, account.MostClaimed()});
+  const uint64_t unclaimed = AddSat(account.unclaimed, covered - std::min(covered, claimed));
+  const uint64_t most = AddSat(MulSat(coverage.allowance, sequence_length_), claimed / kPerUnclaimed);
   if (unclaimed <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the cursors of a contribution cover samples of ", unclaimed,
                                                  " tokens that this worker claims for ", "no fragment; at most ", most,
@@ -91,9 +82,9 @@ void ClaimsBook::Commit(const ContributionHeader& header, uint64_t samples) {
   // Of an incarnation before: its samples are those of that one.
   if (it != accounts_.end() && header.incarnation < it->second.incarnation) return;
   Account account = AccountOf(header.worker, header.incarnation);
-  account.covered = Plus(account.covered, Times(samples, sequence_length_));
+  account.covered = AddSat(account.covered, MulSat(samples, sequence_length_));
   uint64_t& claimed = account.claimed[header.target.fragment];
-  claimed = Plus(claimed, header.tokens);
+  claimed = AddSat(claimed, header.tokens);
   accounts_.insert_or_assign(header.worker, std::move(account));
 }
 

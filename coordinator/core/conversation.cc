@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/saturating.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
@@ -11,11 +12,6 @@ namespace atl {
 namespace {
 
 constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // a larger claim is cut: it would stretch every deadline
-
-uint64_t Times(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
 
 // JobFailure carries words only; these two are what the worker writes when a range may be poisoned.
 bool SpeaksOfNonFinite(const std::string& reason) {
@@ -89,7 +85,7 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
   uint64_t samples = wish.samples;
   if (run.record.state == JobState::kClosing) {
     const uint64_t left = run.record.stop_step > member.step ? run.record.stop_step - member.step : 0;
-    samples = std::min(samples, run.ending == Ending::kRounds ? Times(left, per_step) : 0);
+    samples = std::min(samples, run.ending == Ending::kRounds ? MulSat(left, per_step) : 0);
     if (samples == 0) *why_not = "the job is ending";
   } else if (run.record.state != JobState::kRunning) {
     samples = 0;
@@ -141,8 +137,8 @@ void Machine::Hear(Member& member, const Ready& message) {
   // It may not have heard of the end when it said so: the step is where it stood, and it holds what it held.
   const bool answers = member.unanswered > 0;
   if (answers) --member.unanswered;
-  // It was told of newer versions when it was not there, or took a snapshot for the newest version: whatever it
-  // contributes to those left behind would be late.
+  // Newer versions were published while the worker was away, or it took an older snapshot for the newest version: its
+  // contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
     if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version)
       SendTo(member, run->NewestUpdate(at.fragment));

@@ -229,7 +229,7 @@ class Machine {
   std::string WaitingForRound(const Run& run, Instant now) const;
   std::string WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const;
   std::string WhoMayCome(const Run& run, FragmentIndex fragment) const;  // not expected in it, and may contribute
-  bool WaitsAsItShould(const Run& run, const Round& round) const;        // told: who is missing evaluates or fetches
+  bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: who is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;

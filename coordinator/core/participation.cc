@@ -22,11 +22,11 @@ uint64_t FrontOf(const VersionVector& versions) {
   return front;
 }
 
-void FragmentProgress::Recover(const VersionVector& versions, const std::vector<uint64_t>& behind) {
+void FragmentProgress::Recover(const VersionVector& versions, const std::vector<uint64_t>& lags) {
   const uint64_t front = FrontOf(versions);
-  // Versions cannot be claimed, as steps are: where those are level nothing is behind.
+  // Versions cannot be claimed, as steps are: where those are equal no fragment lags.
   for (size_t p = 0; p < front_at_.size(); ++p) {
-    front_at_[p] = std::max(versions[p].value, front - std::min(front, behind[p]));
+    front_at_[p] = std::max(versions[p].value, front - std::min(front, lags[p]));
   }
 }
 

@@ -34,16 +34,16 @@ class MissBook {
 // The version of the fragment with the most.
 uint64_t FrontOf(const VersionVector& versions);
 
-// How far the rounds of each fragment are behind the front (FrontOf).
+// By how many rounds each fragment lags the front (FrontOf).
 class FragmentProgress {
  public:
   explicit FragmentProgress(size_t fragments) : front_at_(fragments, 0) {}
-  // After a start: `behind` periods, at most, have passed since the newest round of each fragment.
-  void Recover(const VersionVector& versions, const std::vector<uint64_t>& behind);
+  // After a start: at most `lags` periods have passed since the newest round of each fragment.
+  void Recover(const VersionVector& versions, const std::vector<uint64_t>& lags);
   // A round of the fragment was committed with enough workers; `front`: after it.
   void Committed(FragmentIndex fragment, uint64_t front) { front_at_[fragment.value] = front; }
   // Rounds that the fragment at the front had since the newest of this one.
-  uint64_t Behind(FragmentIndex fragment, uint64_t front) const {
+  uint64_t Lag(FragmentIndex fragment, uint64_t front) const {
     return front - std::min(front, front_at_[fragment.value]);
   }
 

@@ -2,7 +2,7 @@
 // Which job gets which workers (docs/design.md section 6): priority, then age. Every running job keeps its minimum;
 // spare workers go to the highest priority below its maximum. A job that waits starts only when its whole minimum can
 // be had, so that no worker stands idle in a job that cannot run. Jobs that lack their minimum, each with workers that
-// another of them needs, would wait for each other: the first that can go on, or start, with those of jobs behind it
+// another of them needs, would wait for each other: the first that can go on, or start, with those of later jobs
 // gets them. Jobs that keep theirs, since they end, come first there. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_QUEUE_H_
 #define ATOLL_COORDINATOR_CORE_QUEUE_H_

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/saturating.h"
 #include "common/plan/experiment.h"
 #include "common/plan/model_layout.h"
 #include "common/plan/sync_schedule.h"
@@ -15,11 +16,6 @@ constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is 
 
 std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
   return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
-}
-
-uint64_t Times(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 // Every cursor of contributions that are accepted or being flushed.
@@ -123,6 +119,13 @@ std::map<LeaseId, uint64_t> Run::AcceptedCursors() const {
   return newest;
 }
 
+bool Run::IsUploading(const WorkerId& worker, FragmentIndex fragment) const {
+  return std::any_of(uploads.begin(), uploads.end(), [&](const auto& entry) {
+    const ContributionHeader& header = entry.second.header;
+    return header.worker == worker && header.target.fragment == fragment;
+  });
+}
+
 UpdatePublished Run::NewestUpdate(FragmentIndex fragment) const {
   const Round& round = rounds[fragment.value];
   const UpdatePublished& newest = published[fragment.value];
@@ -149,7 +152,7 @@ std::vector<uint64_t> Run::PeriodsSinceRounds() const {
 }
 
 uint64_t Run::PeriodSamples(uint64_t periods) const {
-  return Times(periods, Times(inner_steps(), spec->batch.sequences_per_step));
+  return MulSat(periods, MulSat(inner_steps(), spec->batch.sequences_per_step));
 }
 
 Coverage Run::CoverageOf(const ContributionHeader& header) const {

@@ -93,8 +93,8 @@ struct Run {
   std::vector<Duration> spreads;         // of the last rounds, at most kSpreads
   std::map<WorkerId, GivenUp> failures;  // workers that could not go on
   StrikeBook strikes;                    // forgotten at a restart
-  MissBook misses;                       // likewise
-  RemarkBook remarks;                    // likewise
+  MissBook misses;                       // forgotten at a restart
+  RemarkBook remarks;                    // forgotten at a restart
   FragmentProgress progress;
   ReplicaReports replicas;                                 // likewise
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
@@ -152,6 +152,8 @@ struct Run {
   uint64_t AcceptedCursor(LeaseId lease) const;
   // Likewise of every lease that is in one, where what was accepted can be read.
   std::map<LeaseId, uint64_t> AcceptedCursors() const;
+  // Whether an upload of a contribution to the fragment is open.
+  bool IsUploading(const WorkerId& worker, FragmentIndex fragment) const;
   // What is said of the fragment's newest version, which is not 0: without size and clock where that was committed
   // before the start.
   UpdatePublished NewestUpdate(FragmentIndex fragment) const;
@@ -171,7 +173,7 @@ struct Run {
   }
   // Others have had more rounds since its newest than a worker may miss.
   bool IsStarved(FragmentIndex fragment, uint64_t front) const {
-    return progress.Behind(fragment, front) > spec->sync.max_missed;
+    return progress.Lag(fragment, front) > spec->sync.max_missed;
   }
   // So many of its contributions to a fragment are merged in rounds past_finished: what it may hold, twice over.
   uint64_t TailLimit(const WorkerId& worker) const {

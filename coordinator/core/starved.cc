@@ -10,17 +10,6 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
-namespace {
-
-bool SendsTo(const Run& run, const WorkerId& worker, FragmentIndex fragment) {
-  return std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& entry) {
-    const ContributionHeader& header = entry.second.header;
-    return header.worker == worker && header.target.fragment == fragment;
-  });
-}
-
-}  // namespace
-
 uint32_t Machine::LeastExpected(const Run& run) const {
   return std::max({1u, LeastWorkers(run), std::min(run.spec->sync.quorum, MostWorkers(run))});
 }
@@ -50,7 +39,7 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
     // A member that contributes to one fragment alone leaves the rounds of the others without a majority for ever.
     Round& lacking = run.rounds[p];
     for (const WorkerId& id : lacking.closing ? std::vector<WorkerId>{} : MissingOf(lacking)) {
-      const bool sends = SendsTo(run, id, other);
+      const bool sends = run.IsUploading(id, other);
       if (sends || !round.accepted.contains(id) || lacking.expected.size() <= LeastExpected(run)) continue;
       while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
       lacking.expected.erase(id);

@@ -13,13 +13,6 @@ bool Waits(const Run& run, const Member& member) {
          member.heartbeat.activity == WorkerActivity::kWaiting;
 }
 
-bool Sends(const Run& run, const WorkerId& worker, uint32_t fragment) {
-  return std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& entry) {
-    const ContributionHeader& header = entry.second.header;
-    return header.worker == worker && header.target.fragment.value == fragment;
-  });
-}
-
 }  // namespace
 
 void MarkUsedUp(Run& run, const Fleet& fleet) {
@@ -33,7 +26,7 @@ void MarkUsedUp(Run& run, const Fleet& fleet) {
   for (const WorkerId& id : run.used_up) {
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       Round& round = run.rounds[p];
-      if (round.closing || Sends(run, id, p) || round.expected.erase(id) == 0) continue;
+      if (round.closing || run.IsUploading(id, FragmentIndex{p}) || round.expected.erase(id) == 0) continue;
       round.past_finished = round.past_finished || (!round.accepted.contains(id) && !round.dropped.contains(id));
     }
   }

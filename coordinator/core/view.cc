@@ -209,12 +209,8 @@ std::string Machine::WhoMayCome(const Run& run, FragmentIndex fragment) const {
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
     const uint32_t missed = run.misses.Running(fragment, id);
     const bool passed_over = run.PassesOver(fragment, id);
-    const bool sends = std::any_of(run.uploads.begin(), run.uploads.end(), [&, worker = id](const auto& upload) {
-      const ContributionHeader& header = upload.second.header;
-      return header.worker == worker && header.target.fragment == fragment;
-    });
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
-                    sends                              ? " is sending its contribution"
+                    run.IsUploading(id, fragment)      ? " is sending its contribution"
                     : evaluates                        ? " makes an evaluation first"
                     : passed_over                      ? absl::StrCat(" has missed ", missed, " rounds running")
                     : member.stage == Stage::kTraining ? " takes part from its next send step"

@@ -79,7 +79,7 @@ TEST(Claims, ANewIncarnationDoesNotForgetWhatWasConsumed) {
     book.Commit(Claim(0, 1, incarnation), 16);
   }
   EXPECT_FALSE(Check(book, Claim(0, 1, 3), 16).ok());
-  EXPECT_TRUE(Check(book, Claim(0, 16, 3), 16).ok()) << "whoever trains what it covers is not refused";
+  EXPECT_TRUE(Check(book, Claim(0, 16, 3), 16).ok()) << "a worker that trains what it covers is not refused";
 }
 
 TEST(Claims, AnOlderIncarnationCountsForNothing) {

@@ -25,19 +25,19 @@ TEST(Misses, CountRoundsRunningByFragment) {
 TEST(Progress, AFragmentFallsBehindTheOneWithTheMostRounds) {
   FragmentProgress progress(2);
   for (uint64_t v = 1; v <= 3; ++v) progress.Committed(kFirst, v);
-  EXPECT_EQ(progress.Behind(kFirst, 3), 0u);
-  EXPECT_EQ(progress.Behind(kSecond, 3), 3u);
+  EXPECT_EQ(progress.Lag(kFirst, 3), 0u);
+  EXPECT_EQ(progress.Lag(kSecond, 3), 3u);
   progress.Committed(kSecond, 3);
-  EXPECT_EQ(progress.Behind(kSecond, 3), 0u) << "fewer rounds, but one now";
-  EXPECT_EQ(progress.Behind(kSecond, 5), 2u);
+  EXPECT_EQ(progress.Lag(kSecond, 3), 0u) << "fewer rounds, but one now";
+  EXPECT_EQ(progress.Lag(kSecond, 5), 2u);
 }
 
 TEST(Progress, AStartNeitherForgetsNorInventsALag) {
   FragmentProgress progress(3);
   const VersionVector versions = {Version{26}, Version{2}, Version{26}};
   progress.Recover(versions, {0, 24, 1'000'000});
-  EXPECT_EQ(progress.Behind(kSecond, FrontOf(versions)), 24u);
-  EXPECT_EQ(progress.Behind(FragmentIndex{2}, FrontOf(versions)), 0u) << "steps are claimed, versions are not";
+  EXPECT_EQ(progress.Lag(kSecond, FrontOf(versions)), 24u);
+  EXPECT_EQ(progress.Lag(FragmentIndex{2}, FrontOf(versions)), 0u) << "steps are claimed, versions are not";
 }
 
 TEST(Remarks, TheWorkerWithTheMostIsTheSuspect) {
