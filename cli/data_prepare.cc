@@ -174,12 +174,12 @@ std::string LastPart(std::string path) {
 std::string NameOf(const DataPrepareOptions& options) {
   if (!options.name.empty()) return options.name;
   const std::string part = LastPart(options.output);
+  if (std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) > 127; })) {
+    return absl::StrFormat("corpus-%08x", Crc32c(0, std::as_bytes(std::span(part))));
+  }
   std::string name = part.substr(0, limits::kNameBytes);
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
-  }
-  if (std::any_of(part.begin(), part.end(), [](char c) { return static_cast<unsigned char>(c) > 127; })) {
-    name = absl::StrFormat("corpus-%08x", Crc32c(0, std::as_bytes(std::span(part))));
   }
   if (name.empty() || name[0] == '.') name = "corpus";
   return name;
