@@ -76,7 +76,8 @@ void OnCrash(int signal) {
           "report it, or ")
       .Add(kLookAt)
       .Write();
-  ::raise(signal);  // comes when this returns, and then ends the process, whoever has sent the first one
+  ::raise(
+      signal);  // arrives when this function returns, and ends the process, also where the first one came from outside
 }
 
 // A sanitizer that has taken the signal keeps it: it says more.

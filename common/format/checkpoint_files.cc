@@ -88,8 +88,7 @@ absl::StatusOr<CheckpointFiles> ReadDirectory(const Files& files, const std::str
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   std::vector<std::string> weights;
   for (const std::string& name : names) {
-    const bool is_hidden =
-        name.starts_with('.');  // "._model.safetensors", which macOS puts beside a file that it copies
+    const bool is_hidden = name.starts_with('.');  // macOS copies "model.safetensors" with a "._model.safetensors"
     if (!is_hidden && name.size() > sizeof(kEnding) - 1 && name.ends_with(kEnding)) weights.push_back(name);
   }
   CheckpointFiles found;

@@ -35,7 +35,7 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// What OpenSSL's own sockets do, but for the write: no SIGPIPE, and the kernel is told whether more records follow.
+// What OpenSSL's own sockets do, but for the write: no SIGPIPE, and MSG_MORE where more records follow.
 int WriteToSocket(BIO* bio, const char* bytes, int count) {
   const auto* const more = static_cast<const bool*>(BIO_get_app_data(bio));
   BIO_clear_retry_flags(bio);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channels and call contexts. A worker has two channels to one address, control and bulk, each with a subchannel pool
-// of its own, hence two sockets: a heartbeat never queues behind a fragment (docs/design.md section 5).
+// of its own, hence two sockets: a heartbeat never waits for a fragment (docs/design.md section 5).
 #ifndef ATOLL_COMMON_RPC_CHANNEL_H_
 #define ATOLL_COMMON_RPC_CHANNEL_H_
 

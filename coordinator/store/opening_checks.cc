@@ -32,7 +32,7 @@ absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directo
                                                     " there. Without its ledger this state cannot be read, and a new "
                                                     "one would take its files for those of no job. Put "
                                                     "the ledger back, or restore a backup into another directory "
-                                                    "('atoll-coordinator restore'); to begin anew name an "
+                                                    "('atoll-coordinator restore'); to begin again name an "
                                                     "empty --state-dir"));
 }
 

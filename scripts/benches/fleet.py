@@ -30,7 +30,7 @@ CODEC_BITS = {"fp32": 32, "mxfp4": 4.25}  # a parameter
 # peak_mb: of the coordinator and of the largest worker, in memory at once; bound_mb: what is published of the coordinator for this job;
 # leg_bytes: of one contribution, and of the update.
 Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb bound_mb leg_bytes")
-BASE_MB = 64  # of a coordinator beside its jobs (docs/capacity.md)
+BASE_MB = 64  # of a coordinator without its jobs (docs/capacity.md)
 
 # What lies between workers and coordinator: `cap`, a rate as 125MB/s that every worker's uploads and downloads are each held to, or
 # `shared_bits`, bits a second of one line that all of them share, each way for itself (tests/bench/link_shaper.h).

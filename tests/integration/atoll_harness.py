@@ -30,7 +30,7 @@ import urllib.request
 SKIPPED = 77
 LOG_TAIL_LINES = 60
 LOOK_INTERVAL_SECONDS = 0.1
-COORDINATOR_BASE_MB = 64  # set aside for a coordinator beside its jobs (docs/capacity.md, "Memory")
+COORDINATOR_BASE_MB = 64  # set aside for a coordinator without its jobs (docs/capacity.md, "Memory")
 ALLOWANCE = 1.15          # over a published bound: what an allocator and gRPC keep
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
 TEST_DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")

@@ -13,7 +13,7 @@ NO_RESOURCES = 71
 NOT_LOADED = 127       # by the system's loader, before there is a program
 LEAST_OPEN_FILES = 64
 MIB = 1 << 20
-# Exit codes that docs/monitor.md and docs/cli.md give to a start that fails. 5: nobody is at the endpoint of the command line.
+# Exit codes that docs/monitor.md and docs/cli.md give to a start that fails. 5: the endpoint of the command line does not answer.
 REFUSED = {"atoll-coordinator": {1, NO_RESOURCES}, "atoll-worker": {2, 3, NO_RESOURCES}, "atoll": {3, NO_RESOURCES}}
 
 
@@ -99,7 +99,7 @@ def test(scene):
     os.chmod(scene.directory, 0o755)
     for name in REFUSED:
         open_files(scene, name)
-    if os.geteuid() == 0:  # nobody else can become a user without processes
+    if os.geteuid() == 0:  # no other user can become one without processes
         for name in REFUSED:
             processes(scene, name)
     memory(scene, "atoll", 24, 96, 8)

@@ -16,7 +16,7 @@ from preload import refuse_without
 BACKUPS = 5
 STEPS = 100_000  # more than there is time for
 LARGEST_FILE = 32 << 10  # what a backup may write: less than a snapshot
-KILLED_AT = 12           # the call on a file of the backup behind which it is killed; there are more than twice as many
+KILLED_AT = 12           # the call on a file of the backup after which it is killed; there are more than twice as many
 SMALL_DISK = 64 << 10
 
 

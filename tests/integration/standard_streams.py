@@ -17,7 +17,7 @@ PIPE_BYTES = 8192
 
 
 class StuckPipe:
-    """A small named pipe whose reader stands still until it is told to read."""
+    """A small named pipe whose reader stalls until the test lets it read."""
 
     def __init__(self, path):
         os.mkfifo(path)
@@ -87,12 +87,12 @@ def stuck(scene):
     equal(coordinator.page("/healthz"), "ok\n", "/healthz")
     second = scene.worker("b", coordinator, *scene.data, through=into(2, workers_pipe.path))
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2, "a second worker", alive=[worker, second])
-    equal(second.terminate(), 0, "the end of a worker that nobody hears")
+    equal(second.terminate(), 0, "the end of a worker without a reader")
     said = pipe.read_to("worker left")  # it is written when somebody reads, in order
     check(all(line[:2] == "20" or not line for line in said.splitlines()[:-1]), f"torn lines: {said!r}")
     pipe.fill()
     equal(worker.terminate(), 0, "the end of the other")
-    equal(coordinator.terminate(), 0, "the end of a coordinator that nobody hears")
+    equal(coordinator.terminate(), 0, "the end of a coordinator without a reader")
     for one in (pipe, workers_pipe):
         one.close()
 
@@ -107,7 +107,7 @@ def full(scene):
 
 
 def lost_results(scene):
-    """Commands whose results nobody gets."""
+    """Commands whose results have no reader."""
     for name, arguments, refused in (("atoll", ("job", "schema"), 3), ("atoll", ("--help",), 3), ("atoll-coordinator", ("--help",), 74),
                                      ("atoll-coordinator", ("verify", "--state", scene.path("state")), 74), ("atoll-worker", ("--help",), 3)):
         said = [program(name), *map(str, arguments)]
@@ -120,14 +120,14 @@ def lost_results(scene):
         ran = subprocess.run([*through(), *said], env=scene.environment(), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
         os.close(writer)
         equal((ran.returncode, ran.stderr), (-signal.SIGPIPE, ""), f"the end of {said} whose reader has gone")
-        # A result that is written is a success, whoever hears what is said beside it.
+        # A result that is written is a success, even if the messages have no reader.
         for prefix in (through(closed=(0, 2)), into(2, "/dev/full")):
             ran = subprocess.run([*prefix, *said], env=scene.environment(), stdout=subprocess.PIPE, timeout=60)
             equal(ran.returncode, 0, f"the end of {said} without standard error")
 
 
 def interrupted(scene):
-    """The command line waits for its reader, and a signal ends it: in a command that calls nobody, in a call, and when what is stuck is
+    """The command line waits for its reader, and a signal ends it: in a command without a call, in a call, and when what is stuck is
     standard error."""
     scene.coordinator(*scene.data, state="calm")
     scene.submit("waits", scene.manifest)
@@ -160,7 +160,7 @@ def test(scene):
     stuck(scene)
     full(scene)
     lost_results(scene)
-    if os.geteuid() == 0:  # the command line lets nobody else look below its /proc
+    if os.geteuid() == 0:  # the command line lets no other user look below its /proc
         interrupted(scene)
 
 

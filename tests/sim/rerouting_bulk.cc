@@ -92,10 +92,10 @@ class ReroutingBulk::Upload final : public UploadHandler {
   void OnBegin(UploadHeader header, UploadReply reply) override {
     if (Dead()) return reply(NoCoordinator());
     if (const auto* contribution = std::get_if<ContributionUpload>(&header)) header_ = contribution->header;
-    UploadReply noted = [&acknowledged = wire_->acknowledged, impossible = wire_->impossible, told = header_,
+    UploadReply noted = [&acknowledged = wire_->acknowledged, impossible = wire_->impossible, sent = header_,
                          reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
-      if (impossible && absl::IsInvalidArgument(status.status())) impossible(told, status.status());
-      if (status.ok() && status->accepted) acknowledged.push_back(told);
+      if (impossible && absl::IsInvalidArgument(status.status())) impossible(sent, status.status());
+      if (status.ok() && status->accepted) acknowledged.push_back(sent);
       reply(std::move(status));
     };
     far_end_->OnBegin(std::move(header), Answered(wire_, std::move(noted)));
@@ -107,9 +107,9 @@ class ReroutingBulk::Upload final : public UploadHandler {
   }
   void OnEnd(StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
-    StatusReply noted = [&acknowledged = wire_->acknowledged, told = header_,
+    StatusReply noted = [&acknowledged = wire_->acknowledged, sent = header_,
                          reply = std::move(reply)](const absl::Status& status) {
-      if (status.ok()) acknowledged.push_back(told);
+      if (status.ok()) acknowledged.push_back(sent);
       reply(status);
     };
     far_end_->OnEnd(Answered<absl::Status>(wire_, std::move(noted)));
@@ -155,7 +155,7 @@ void ReroutingBulk::OnDownload(DownloadRequest request, DownloadReply reply) {
   DownloadReply guarded = [wire = wire_, spoilt, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
     if (content.ok()) {
       const auto source = std::make_shared<Source>(wire, content->source, spoilt);
-      if (spoilt) content->header.digest = {};  // none is told, so none is checked
+      if (spoilt) content->header.digest = {};  // none is sent, so none is checked
       content->source = source;
       if (content->finished)
         content->finished = [source, finished = std::move(content->finished)](const BulkResult& result) {

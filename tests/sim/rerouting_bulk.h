@@ -16,8 +16,8 @@ namespace atl {
 class ReroutingBulk final : public BulkHandler {
  public:
   using Refusal = std::function<void(const ContributionHeader& header, const absl::Status& why)>;
-  // Contributions that the worker is told to be accepted are added to `acknowledged`, which outlives this. `impossible`
-  // is told of those that the coordinator calls INVALID_ARGUMENT.
+  // Contributions that are reported to the worker as accepted are added to `acknowledged`, which outlives this.
+  // `impossible` gets those that the coordinator calls INVALID_ARGUMENT.
   explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged, Refusal impossible = nullptr);
   ~ReroutingBulk() override;
 

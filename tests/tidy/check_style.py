@@ -55,7 +55,7 @@ TEXT_RULES = {
                 "say plainly what it does, with a number if it is fast (use, not its longer cousins)"),
 }
 
-# A path of a document: a page's, or one below docs/. A placeholder (docs/results/NAME.md) names no file.
+# A path of a document: a page's, or one below docs/. One with a word in capitals (docs/results/NAME.md) names no file.
 _DOCUMENT = re.compile(r"(?<![\w.$})/<-])/?(?:(?:\.{1,2}/)*(?:[\w-]+/)*[\w.-]+\.md\b|docs/(?:[\w-]+/)*[\w.-]*\w)")
 
 _CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|try|case|default)\b")

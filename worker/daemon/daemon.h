@@ -28,8 +28,8 @@ struct WorkerOutcome {
 };
 
 // Runs until the worker has left; the stop signals are blocked (common/base/process.h). A sentence on stderr unless the
-// exit code is 0. `manager` is told when it begins to look for work and when a signal makes it leave, and never that it
-// is alive: a step may take as long as it does.
+// exit code is 0. `manager` gets a report when it begins to look for work and when a signal makes it leave, never that
+// it is alive: a step may take as long as it does.
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                         const ServiceManager& manager, const Clock& clock, Log& log);
 

@@ -21,7 +21,7 @@ namespace atl {
 class IslandCrew {
  public:
   // Blocks until all ranks have met, and their GPUs where they have some; `device` is this rank's. Followers that it
-  // starts are this program with the same arguments, told their place by the environment. Cancelled when one of
+  // starts are this program with the same arguments; the environment gives their place. Cancelled when one of
   // StopSignals comes meanwhile; otherwise a sentence that names the ranks that did not come or have ended. `device`,
   // `clock` and `log` outlive it.
   static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
