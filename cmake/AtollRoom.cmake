@@ -15,6 +15,7 @@ if(ATOLL_PCH)
     target_compile_options(atoll_test_pch PRIVATE ${ATOLL_TEST_OPTIONS})
     target_include_directories(atoll_test_pch PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(atoll_test_pch PRIVATE absl::statusor absl::strings GTest::gtest GTest::gmock)
+    set_target_properties(atoll_test_pch PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cmake) # no program of ours
   endif()
   if(NOT ATOLL_SANITIZE STREQUAL "")
     add_library(atoll_room_pch STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
