@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a job clock goes, for the time that is left: over the last minutes in which the job ran. Pure.
+// The speed of a job clock over the last minutes in which the job ran, used to estimate the time
+// left. Pure.
 #ifndef ATOLL_COORDINATOR_ENGINE_CLOCK_RATE_H_
 #define ATOLL_COORDINATOR_ENGINE_CLOCK_RATE_H_
 
@@ -13,10 +14,10 @@ namespace atl {
 
 class ClockRate {
  public:
-  // Told about once a second. Not running, or set back by a rollback: what was is forgotten. Time before the clock
-  // first moves does not count, waits later on do.
+  // Called about once a second. Forgets earlier marks when the job does not run or a rollback sets
+  // its clock back. Time before the clock first moves does not count; later waits do.
   void Note(uint64_t step, bool running, Instant now);
-  // Steps a second up to `step` now; 0: not known.
+  // Steps per second up to `step`; 0 if unknown.
   double PerSecond(uint64_t step, Instant now) const;
 
  private:

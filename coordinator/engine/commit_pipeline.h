@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commit, then publish. Effects of the core's steps leave in the order of the steps, and only after the ledger holds
-// their records. While one transaction is being flushed the records of later steps gather for the next one, so that a
-// busy coordinator pays one flush for many steps. A failed commit ends the process (I24).
+// Commit, then publish. The effects of the core's steps are released in the order of the steps,
+// each only after the ledger holds its records. While a transaction is flushed, the records of
+// later steps gather for the next one: a busy coordinator pays one flush for many steps. A failed
+// commit ends the process (I24).
 #ifndef ATOLL_COORDINATOR_ENGINE_COMMIT_PIPELINE_H_
 #define ATOLL_COORDINATOR_ENGINE_COMMIT_PIPELINE_H_
 
@@ -16,16 +17,16 @@
 
 namespace atl {
 
-// Lives on the engine thread. Memory: the effects of the steps that wait for a flush.
+// Lives on the engine thread. Memory: the effects of steps that wait for a flush.
 class CommitPipeline {
  public:
   struct Parts {
     Executor& executor;  // where `commit` runs
     // Makes records durable as one transaction.
     std::function<absl::Status(const std::vector<LedgerRecord>&)> commit;
-    // Brings its argument back to the engine thread and runs it there.
+    // Runs its argument on the engine thread.
     std::function<void(std::function<void()>)> completed;
-    // Publishes the effects of one step, whose records are durable.
+    // Publishes the effects of one step after its records are durable.
     std::function<void(Effects)> release;
     // The ledger could not be written: ends the process. If it returns, as in tests, nothing more is released.
     std::function<void(const absl::Status&)> fatal;

@@ -60,7 +60,7 @@ absl::StatusOr<BlobStore::Begun> DataPlane::BeginBlob(const Sha256& sha256, uint
   ATOLL_ASSIGN_OR_RETURN(const BlobStore::Begun begun, parts_.blobs.Begin(sha256, bytes));
   const uint64_t taken = space.total_bytes / 10 + promised;
   const uint64_t left = space.free_bytes - std::min(space.free_bytes, taken);
-  const uint64_t wanted = bytes - begun.length;  // what is there already has its room
+  const uint64_t wanted = bytes - begun.length;  // stored bytes already use their space
   if (wanted <= left) return begun;
   parts_.blobs.Suspend(sha256, begun.turn);
   return absl::ResourceExhaustedError(

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each
-// task runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates,
-// snapshots, blobs, shards); of live state only a snapshot is written, which has a copy before that changes.
+// Executes the engine's tasks that move bytes or floats. The engine calls from its thread and never
+// waits; each task runs on the executors below and ends with an event. Downloads read only
+// immutable sources: encoded updates, snapshots, blobs, shards. Only the writing of a snapshot
+// reads live state, which is copied before it changes.
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
-//   io executor (serial)       round log, blobs, and which snapshots there are: what is dropped for a newer one
+//   io executor (serial)       round log, blobs, and the set of snapshots: removal of superseded ones
 //   snapshot executor (serial) writes of snapshots and checkpoints, so that no round waits for them on io
 //   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
@@ -40,7 +41,7 @@ namespace atl {
 struct JobView;        // core.h
 struct LastSnapshots;  // last_snapshots.h
 
-// Everything it stands on; all outlive it.
+// The dependencies of DataPlane. All outlive it.
 struct DataPlaneParts {
   Files& files;
   Clock& clock;
@@ -54,12 +55,13 @@ struct DataPlaneParts {
   BlobStore& blobs;
   DataDirectory directory;
   Log& log;
-  std::string data_root;  // of corpora served to workers; empty: none
-  // Of the reading of a round's contributions, of one aggregate pass, and of the making of initial parameters.
+  std::string data_root;  // of the corpora served to workers; empty: none
+  // Threads for reading a round's contributions, for one aggregate pass, and for making initial
+  // parameters.
   unsigned threads = 1;
-  // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
+  // The files can no longer be trusted or written: must end the process with this status (I24).
   std::function<void(const absl::Status&)> fatal;
-  uint64_t download_files = 4096;  // that downloads may hold open at a time, a quarter of them for one worker
+  uint64_t download_files = 4096;  // limit of files open for downloads; a quarter of it for one worker
 };
 
 class DataPlane {
@@ -69,22 +71,24 @@ class DataPlane {
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
 
-  // Where completions go; called on executor threads. Set before any task.
+  // The receiver of completions, called on executor threads. Set before any task.
   void SetEventSink(std::function<void(Event)> sink) ATOLL_EXCLUDES(mutex_);
 
   // ---- tasks of the core; engine thread ----
 
-  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again. Returns its
-  // number: the preparation before it ends without a word.
+  // Announces a Prepare or RestoreCheckpoint: until it has ended, requests for the job get
+  // Unavailable. Returns the number of the preparation. A preparation announced earlier ends
+  // without an event.
   uint64_t Expect(const JobId& job) { return jobs_.Expect(job); }
-  // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
-  // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
+  // Brings a job's parameters into memory: makes and writes version 0, or loads the newest
+  // snapshots and recomputes the later rounds from the log. Every hash must agree. ->
+  // ParametersReady, PreparationDelayed or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
-  // -> RoundAggregated, ContributionsScreened or TaskFailed.
-  // `job` as it is now: its spec's rates, and whether it is ending.
+  // -> RoundAggregated, ContributionsScreened or TaskFailed. `job` is the current record: it gives
+  // the rates, and whether the job is ending.
   void CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // The ledger holds this round: its update may be served, goes to the log, and a snapshot is taken when the log
-  // outweighs it and some rounds have passed.
+  // The ledger holds this round. Serves its update from now on and appends the update to the log.
+  // Takes a snapshot when the log is larger than the snapshot and enough rounds have passed.
   void Committed(const RoundRecord& record);
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
   void WriteCheckpoint(const struct WriteCheckpoint& task);
@@ -93,22 +97,26 @@ class DataPlane {
   void CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec);
   // `job` is its record at the task's epoch. -> ParametersReady, PreparationDelayed or TaskFailed.
   void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
-  // Also of a preparation that goes on: it ends without a word.
+  // Also cancels a preparation in progress, which then ends without an event.
   void Release(const JobId& job);
-  // Of a job that has ended, what nothing starts from any more, unless contributions are kept: its round log where
-  // every fragment has a snapshot of its last version, else what is older than the newest one. Of a purged one all.
+  // Removes the files of an ended job from which nothing can start again, unless the job keeps its
+  // contributions: the round log if every fragment has a snapshot of its last version, otherwise
+  // everything older than the newest snapshot. For a purged job, removes all files.
   void DropEnded(const JobView& view, bool purged);
-  // At the start, of each job, what a process that died has left: checkpoints that the ledger has dropped, and of an
-  // ended one those that it never had whole, and what DropEnded drops.
+  // Called at the start for each job. Removes leftovers of a process that died: checkpoints that
+  // the ledger has dropped, unfinished checkpoints of an ended job, and the files that DropEnded
+  // removes.
   void DropLeftOvers(const JobView& view);
-  // Whether a round is still to be merged whose closing was asked for, and none is from now on. Thread-safe.
+  // Merges: whether a requested closing of a round is still to be merged. MergeNoMore: no round is
+  // merged from now on. Thread-safe.
   bool Merges() const { return passes_ > 0; }
   void MergeNoMore() { merge_no_more_ = true; }
-  // Behind the engine's last turn: writes what the next start would recompute. `done` runs on the compute executor.
+  // Called after the engine's last turn: writes the snapshots that the next start would otherwise
+  // recompute. `done` runs on the compute executor.
   void SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done);
-  // How many have their parameters in memory. Thread-safe.
+  // The number of jobs with their parameters in memory. Thread-safe.
   size_t JobsInMemory() const { return jobs_.size(); }
-  // Of the newest closed round of the fragment.
+  // Measures of the fragment's newest closed round.
   RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
 
   // ---- uploads ----
@@ -117,12 +125,13 @@ class DataPlane {
 
   // ---- downloads and blobs; thread-safe ----
 
-  // Also the refusals of rights(). Unavailable while downloads hold as many files open as they may.
+  // Errors also include those of rights(). Unavailable while downloads hold the maximum of open
+  // files.
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   DownloadRights& rights() { return rights_; }
   BlobStore& blobs() { return parts_.blobs; }
-  // Io executor. BlobStore::Begin; ResourceExhausted, and nothing is begun, where what is to come of it, beside what is
-  // to come of others under way, would leave less than a tenth of the disk free.
+  // Io executor. As BlobStore::Begin. ResourceExhausted, with nothing begun, if the remaining bytes
+  // of this blob and of all other blobs in progress would leave less than a tenth of the disk free.
   absl::StatusOr<BlobStore::Begun> BeginBlob(const Sha256& sha256, uint64_t bytes);
   Executor& io() { return parts_.io; }
 
@@ -132,19 +141,19 @@ class DataPlane {
   void Emit(Event event) ATOLL_EXCLUDES(mutex_);
   void Fail(const JobId& job, const absl::Status& status);
 
-  // prepare.cc. Runs `work` on the compute executor behind every snapshot that was asked for before: it is written, and
-  // what it makes superfluous is gone.
+  // prepare.cc. Runs `work` on the compute executor after every snapshot requested before: each is
+  // written, and the files that it makes superfluous are removed.
   void BehindSnapshots(std::function<void()> work);
   // Each step ends by posting the next.
   void LoadSnapshots(std::shared_ptr<Preparation> p);
   void MakeVersionZero(std::shared_ptr<Preparation> p);
   void ReadRounds(std::shared_ptr<Preparation> p);
   void ReplayNext(std::shared_ptr<Preparation> p);
-  // `owed`: the log does not have its update.
+  // `owed`: the log lacks the round's update.
   void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs,
                  bool owed);
   void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
-  // False: released or begun anew since it began.
+  // False: the job was released, or another preparation of it began.
   bool IsExpected(const Preparation& p) const;
   void AnnounceReady(const Preparation& p);
 
@@ -153,33 +162,35 @@ class DataPlane {
                         BootNumber boot);
   absl::Status ReadInputs(const RoundKey& key, const std::vector<ContributionHeader>& contributions);  // into inputs_
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // io executor. Appends, and flushes, the committed updates up to there that the log lacks. An error ends the process.
+  // io executor. Appends and flushes the committed updates up to `up_to` that the log lacks. An
+  // error ends the process.
   absl::Status LogUpdates(JobData& data, FragmentVersion up_to);
-  // io executor. Unlinks rounds that neither a restart nor a worker a little behind needs.
+  // io executor. Unlinks rounds that neither a restart nor a slightly outdated worker needs.
   void DropLog(JobData& data, FragmentVersion head);
-  // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
-  // What is being written of the same version already is not taken a second time.
+  // Stores the first failure in `outcome`, if given; a later job of the snapshot executor reads it.
+  // Takes no second snapshot of a version that is already being written.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
   absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);  // snapshot executor
-  // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
+  // io executor. `written` is on disk: drops the rounds and snapshots that it makes superfluous.
   void SnapshotWritten(JobData& data, FragmentVersion written);
   void SnapshotNext(std::shared_ptr<LastSnapshots> last);  // compute executor
   void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);
 
   // retention.cc
-  void DropForgotten(const JobView& view);  // of DropLeftOvers, the checkpoints
-  // Io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on disk.
+  void DropForgotten(const JobView& view);  // the checkpoint part of DropLeftOvers
+  // Io executor. Drops epochs below `epoch`. The snapshots of `epoch`, or the checkpoint it
+  // returned to, are on disk.
   void DropGivenUp(const JobId& job, uint64_t epoch);
   absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);
 
-  // downloads.cc. An update that is in memory: the newest committed one of a fragment, and those that are not in the
-  // log yet; nothing for any other. Thread-safe.
+  // downloads.cc. An update held in memory: a fragment's newest committed one, or one that is not
+  // in the log yet. Nothing for any other. Thread-safe.
   std::optional<DownloadContent> FindInMemory(const DownloadKey& key) const;
   // io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
   absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key, const WorkerId& worker);
-  // Thread-safe. A worker that asks for an update has what it fetched whole, and catches up.
+  // Thread-safe. A worker that asks for an update has finished its full fetch, and is catching up.
   void NoteCatchUp(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
 
@@ -190,12 +201,12 @@ class DataPlane {
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   LoadedJobs jobs_;
   Uploads uploads_;
-  // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
-  // the rounds after it, until a job is released.
+  // Compute executor: the contributions of the closing round, in worker-name order. Later rounds
+  // reuse the memory, until a job is released.
   std::vector<std::vector<std::byte>> inputs_;
-  std::atomic<uint64_t> passes_ = 0;  // asked for and not over
+  std::atomic<uint64_t> passes_ = 0;  // requested and not finished
   std::atomic<bool> merge_no_more_ = false;
-  // Of those that are under way; a download may outlive this.
+  // The number of files open for downloads. Shared, because a download may outlive this object.
   const std::shared_ptr<std::atomic<uint64_t>> files_of_downloads_ = std::make_shared<std::atomic<uint64_t>>(0);
   std::map<WorkerId, std::shared_ptr<std::atomic<uint64_t>>> files_of_worker_;  // I/O executor
 };

@@ -120,7 +120,7 @@ void Diagnostics::SetMetrics(const RoundRecord& record, const RoundMeasures& mea
   if (measures.momentum_alignment)
     metrics_.Set(Metric::kMomentumAlignment, *measures.momentum_alignment, {job, fragment});
   for (const ContributionMeasures& c : measures.contributions) {
-    if (!job_of_.contains(c.worker)) continue;  // its series would stay for good
+    if (!job_of_.contains(c.worker)) continue;  // no series for a worker that left: nothing would remove it
     metrics_.Set(Metric::kContributionNorm, c.norm, {job, c.worker.value, fragment});
     metrics_.Set(Metric::kContributionCosine, c.cosine_to_merged, {job, c.worker.value, fragment});
   }
@@ -140,7 +140,8 @@ void Diagnostics::ShowDirections(const RoundRecord& record) {
   });
   for (const auto& [worker, mean] : means) {
     const auto at = job_of_.find(worker);
-    if (at == job_of_.end() || at->second != record.job) continue;  // its series would stay for good
+    if (at == job_of_.end() || at->second != record.job)
+      continue;  // no series for a worker that left: nothing would remove it
     metrics_.Set(Metric::kOthersCosine, mean, labels(worker));
     shown.insert(worker);
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each round measured, for people: metrics, fields of its "round committed" line, the newest of each fragment for
-// `job describe`, and the warnings of the direction screen and when the momentum does not fit. Never read by a
-// decision. Lives on the engine thread.
+// The measures of each round, for people: metrics, fields of the "round committed" line, each
+// fragment's newest measures for `job describe`, and warnings from the direction screen and about
+// momentum that does not fit. Decisions never read them. Lives on the engine thread.
 //
-// The warning's rule is the restart criterion of accelerated gradient methods (O'Donoghue and Candes, 1204.3982): where
-// the pseudo-gradient points against the momentum, the outer copy has been carried past where the workers pull it. One
-// such round is noise; a mean over kMisfitRounds below kMisfitCosine is not: the mean of ten cosines of unrelated
-// directions with 160 effective dimensions has a standard error of half of it.
+// The momentum warning follows the restart criterion of accelerated gradient methods (O'Donoghue
+// and Candes, 1204.3982): a pseudo-gradient that points against the momentum means that the outer
+// copy overshot the workers' direction. One such round is noise. A mean over kMisfitRounds below
+// kMisfitCosine is not: the mean of ten cosines of unrelated directions with 160 effective
+// dimensions has a standard error of half of kMisfitCosine.
 #ifndef ATOLL_COORDINATOR_ENGINE_DIAGNOSTICS_H_
 #define ATOLL_COORDINATOR_ENGINE_DIAGNOSTICS_H_
 
@@ -30,9 +31,9 @@ namespace atl {
 
 constexpr size_t kMisfitRounds = 10;
 constexpr double kMisfitCosine = -0.05;
-// A warning is given again only after the mean was this high.
+// A warning is repeated only after the mean has reached this value.
 constexpr double kFitCosine = 0;
-// What a round before the newest counts of the next in a worker's participation.
+// The weight of a round in a worker's participation, relative to the next newer round.
 constexpr double kParticipationFading = 31.0 / 32;
 
 constexpr char kMomentumMisfit[] = "momentum does not fit";  // JobNote::kind
@@ -42,21 +43,21 @@ class Diagnostics {
   explicit Diagnostics(Metrics& metrics) : metrics_(metrics) {}
 
   void Heard(const WorkerId& worker, const Heartbeat& heartbeat);
-  // Its connection ended.
+  // The worker's connection ended.
   void Gone(const WorkerId& worker);
 
   struct Outcome {
     std::map<std::string, std::string> fields;
     std::vector<JobNote> warnings;
   };
-  // A round is durable. Fills the staleness and momentum_mean of `measures`, what workers said of themselves, and what
-  // the direction screen sees.
+  // A round is durable. Fills the staleness and momentum_mean of `measures`, the workers' own
+  // measures, and the results of the direction screen.
   Outcome OnRound(const RoundRecord& record, RoundMeasures& measures);
 
-  // It has ended, some time ago.
+  // The job ended some time ago.
   void ForgetJob(const JobId& job);
 
-  // Share of the newest rounds with each worker, from its first one on, while it is connected.
+  // The share of the newest rounds that each connected worker was in, counted from its first round.
   std::map<WorkerId, double> Participation(const JobId& job) const;
 
  private:
@@ -68,7 +69,7 @@ class Diagnostics {
   void FollowParticipation(const RoundRecord& record);
   std::optional<JobNote> FollowMomentum(const RoundRecord& record, RoundMeasures& measures);
   void SetMetrics(const RoundRecord& record, const RoundMeasures& measures);
-  // The gauges of what the direction screen says.
+  // The gauges of the direction screen.
   void ShowDirections(const RoundRecord& record);
   void HideDirections(const WorkerId& worker);
   std::map<std::string, std::string> FieldsOf(const JobId& job, const RoundMeasures& measures) const;

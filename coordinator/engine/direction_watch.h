@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The direction screen: whose contributions point against those of the others. It reports and decides nothing: an
-// event, a metric and a line of `job describe`, by name. Lives on the engine thread, forgets at a restart.
+// The direction screen finds workers whose contributions point against those of the others. It
+// decides nothing: it reports them by name in an event, a metric and a line of `job describe`.
+// Lives on the engine thread; a restart clears its state.
 //
-// Judged is the mean of a worker's newest kDirectionRounds cosines to what the others of the same round merge to
-// without it. Two workers alone cannot be told apart, so rounds of fewer than kDirectionWorkers contributions do not
-// count; where the fragment's newest kDirectionRounds rounds are of that kind, or without the worker, nothing is said
-// of it. The mean of eight cosines of unrelated directions with 160 effective dimensions has a standard error of 0.03.
+// The screen takes the mean of a worker's newest kDirectionRounds cosines. Each cosine is between
+// the worker's contribution and the merge of the round's other contributions. With two workers,
+// neither can be singled out, so rounds of fewer than kDirectionWorkers contributions do not count.
+// A worker has no result while the fragment's newest kDirectionRounds rounds are all such rounds,
+// or lack the worker. The mean of eight cosines of unrelated directions with 160 effective
+// dimensions has a standard error of 0.03.
 #ifndef ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 #define ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 
@@ -26,10 +29,11 @@ namespace atl {
 constexpr size_t kDirectionRounds = 8;
 constexpr size_t kDirectionWorkers = 3;
 constexpr double kAgainstCosine = -0.1;
-// A worker is reported again only after its mean was this high.
+// A worker is reported again only after its mean has reached this value.
 constexpr double kAlongCosine = 0;
 
-// A worker that was in none of so many versions is judged anew. A broken connection alone forgets nothing.
+// The screen starts over for a worker that was in none of the last kDirectionMemory versions. A
+// broken connection alone clears nothing.
 constexpr uint64_t kDirectionMemory = 64;
 
 constexpr char kAgainstTheOthers[] = "worker against the others";  // JobNote::kind
@@ -39,18 +43,18 @@ std::string AgainstClause(FragmentIndex fragment, double mean);
 
 class DirectionWatch {
  public:
-  // A round is durable. Fills others_mean and against_others of `measures`; a note for each worker that is to be
-  // reported, once until it has pointed along with the others again.
+  // A round is durable. Fills others_mean and against_others of `measures`. Returns a note for each
+  // worker to report: one note until the worker has pointed along with the others again.
   std::vector<JobNote> OnRound(const RoundRecord& record, RoundMeasures& measures);
   void ForgetJob(const JobId& job);
-  // By its newest round, of those of whom something is said.
+  // The mean as of each worker's newest round, for the workers that have one.
   std::map<WorkerId, double> Means(const JobId& job, FragmentIndex fragment) const;
 
  private:
   struct Window {
     std::deque<double> cosines;  // newest kDirectionRounds
     bool reported = false;
-    Version last, judged;  // that it was part of; the newest of those with a cosine
+    Version last, judged;  // the newest version it was part of, and the newest with a cosine
   };
   struct OfFragment {
     uint64_t epoch = 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which workers may download what: parameters, updates and blocks are for the members of their job. Follows the records
-// of the core, so a member is let in before its assignment leaves, and after a restart before it has said anything.
-// Whoever asks in no worker's name is no worker, and others decide about it (common/trust/access.h). Thread-safe.
+// Which workers may download which content: parameters, updates and blocks are for the members of
+// their job. Follows the core's records: a member gets its rights before its assignment is sent,
+// and after a restart before its first message. Requests without a worker's name are checked
+// elsewhere (common/trust/access.h). Thread-safe.
 #ifndef ATOLL_COORDINATOR_ENGINE_DOWNLOAD_RIGHTS_H_
 #define ATOLL_COORDINATOR_ENGINE_DOWNLOAD_RIGHTS_H_
 
@@ -18,14 +19,15 @@ namespace atl {
 
 class DownloadRights {
  public:
-  // What the ledger says at start.
+  // Takes the ledger's state at the start.
   void Recover(const RecoveredState& recovered) ATOLL_EXCLUDES(mutex_);
-  // Of one step, in their order; before anything of that step is told to anybody.
+  // Takes the records of one step, in step order, before any message of that step is sent.
   void Apply(const std::vector<LedgerRecord>& records) ATOLL_EXCLUDES(mutex_);
-  // Unavailable for what is of a job that the worker has no part in now, there being such a job or not: it may be about
-  // to get it, or not know yet that it was taken off it, and asks again until its control stream says which.
-  // PermissionDenied for what no worker ever needs: blocks of a corpus that is none of its job's, and the files that a
-  // job's parameters were made of.
+  // Unavailable for content of a job that the worker is not a member of, whether the job exists or
+  // not. The worker may be about to join the job, or may not know yet that it was removed; it
+  // retries until its control stream reports which. PermissionDenied for content that no worker
+  // needs: blocks of a corpus that is not the job's, and the files from which a job's parameters
+  // were made.
   absl::Status Check(const DownloadRequest& request) const ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -36,9 +38,9 @@ class DownloadRights {
   absl::Status CheckFile(const Sha256& file) const ATOLL_EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
-  std::map<WorkerId, JobId> job_of_ ATOLL_GUARDED_BY(mutex_);  // of those that have one
+  std::map<WorkerId, JobId> job_of_ ATOLL_GUARDED_BY(mutex_);  // workers without a job are absent
   std::map<JobId, std::set<Sha256>> manifests_ ATOLL_GUARDED_BY(mutex_);
-  std::set<Sha256> initial_ ATOLL_GUARDED_BY(mutex_);  // files of parameters, of all jobs
+  std::set<Sha256> initial_ ATOLL_GUARDED_BY(mutex_);  // parameter files of all jobs
 };
 
 }  // namespace atl

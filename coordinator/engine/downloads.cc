@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be downloaded, each from something that never changes: encoded updates, snapshots, checkpoints, blobs,
+// Opens downloads, each from an immutable source: encoded updates, snapshots, checkpoints, blobs,
 // shards.
 #include <algorithm>
 #include <atomic>
@@ -42,8 +42,8 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
           {}};
 }
 
-// Ends the transfer once none of the files exists any more: an open one would keep its room on the disk for as long as
-// its receiver likes, and no budget would count it.
+// Ends the transfer once none of the files exists any more. An open file keeps its disk space for
+// as long as its receiver likes, and no budget would count it.
 class WhileKept final : public BulkSource {
  public:
   WhileKept(std::shared_ptr<BulkSource> source, const Files& files, std::vector<std::string> paths, std::string name)
@@ -67,7 +67,7 @@ std::string NameOf(const FragmentVersion& at) {
   return absl::StrCat("version ", at.version.value, " of fragment ", at.fragment.value);
 }
 
-// The same, which counts as one more until nobody holds it.
+// The same source, counted in `count` while it is referenced.
 std::shared_ptr<BulkSource> CountedWhileHeld(std::shared_ptr<BulkSource> source,
                                              std::shared_ptr<std::atomic<uint64_t>> count) {
   struct Held {
@@ -88,7 +88,7 @@ std::shared_ptr<BulkSource> CountedWhileHeld(std::shared_ptr<BulkSource> source,
   return {held, held->source.get()};
 }
 
-// A snapshot that is on its way to a worker: what that needs stays within the bounds of VersionPins.
+// A snapshot in transfer to a worker. VersionPins bounds the snapshots and updates kept for it.
 class PinnedReader {
  public:
   PinnedReader(std::shared_ptr<SnapshotReader> reader, const std::shared_ptr<JobData>& data, FragmentVersion at,
@@ -109,14 +109,14 @@ class PinnedReader {
 
  private:
   const std::shared_ptr<SnapshotReader> reader_;
-  const std::weak_ptr<JobData> data_;  // a job that is released does not stay in memory for it
+  const std::weak_ptr<JobData> data_;  // weak: does not keep a released job in memory
   const FragmentIndex fragment_;
   const WorkerId worker_;
   Clock& clock_;
   uint64_t download_ = 0;
 };
 
-// A block of a shard, where it lies.
+// A block of a shard, read in place.
 class BlockReader {
  public:
   BlockReader(std::unique_ptr<TokenShard> shard, uint64_t begin) : shard_(std::move(shard)), begin_(begin) {}
@@ -134,7 +134,8 @@ class BlockReader {
 void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply) {
   if (absl::Status may = rights_.Check(request); !may.ok()) return reply(std::move(may));
   NoteCatchUp(request);
-  // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
+  // Every worker asks for an update as soon as it is published: it is served from memory while the
+  // log is written.
   if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
   if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // holds no file
   parts_.io.Post([this, request, reply = std::move(reply)] {
@@ -145,7 +146,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
     std::erase_if(files_of_worker_, [](const auto& of) { return *of.second == 0; });
     std::shared_ptr<std::atomic<uint64_t>>& of_worker = files_of_worker_[request.worker];
     if (of_worker == nullptr) of_worker = std::make_shared<std::atomic<uint64_t>>(0);
-    // Of workers alone: people have no name here.
+    // Only for workers: requests of people carry no name.
     if (const uint64_t most = std::max<uint64_t>(1, parts_.download_files / 4);
         !request.worker.value.empty() && *of_worker >= most) {
       return reply(absl::UnavailableError(absl::StrCat("the downloads of worker '", request.worker.value, "' hold ",
@@ -247,7 +248,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, 
   if (!newest.has_value())
     return absl::NotFoundError(absl::StrCat("fragment ", fragment.value, " has no snapshot yet"));
   const FragmentVersion at{fragment, key.newest ? *newest : key.at.version};
-  // Of no use without the updates since.
+  // A snapshot is useless without the updates since.
   const bool caught_up_from =
       at.version == *newest || (may_go_on && parts_.rounds.HasUpdate({key.job, data->epoch, at}));
   absl::StatusOr<std::shared_ptr<SnapshotReader>> reader =
@@ -316,7 +317,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
         absl::StrCat("block ", key.block, " of ", path,
                      " does not have the hash that the manifest names; 'atoll data verify' checks the whole corpus"));
   }
-  // Read again as it is sent: whoever takes it slowly leaves nothing in memory.
+  // Read again as it is sent: a slow receiver holds no memory.
   auto reader = std::make_shared<const BlockReader>(*std::move(shard), begin);
   return DownloadContent{
       {.total_bytes = bytes.size()}, std::make_shared<ReadAtSource<BlockReader>>(std::move(reader), bytes.size()), {}};

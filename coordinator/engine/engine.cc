@@ -15,7 +15,8 @@
 namespace atl {
 namespace {
 
-// What a message holds of what its sender may make long; the rest of any is a few kilobytes.
+// The size of a message, counting the parts with a length that the sender chooses; the rest is a few
+// kilobytes.
 size_t BytesIn(const WorkerMessage& message) {
   size_t bytes = sizeof(message);
   if (const auto* lines = std::get_if<LogLines>(&message)) {
@@ -30,10 +31,10 @@ size_t BytesIn(const WorkerMessage& message) {
   return bytes;
 }
 
-constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
+constexpr int64_t kStallsPerMembership = 4;  // a turn late by this part of the membership timeout is a stall
 constexpr size_t kRecentLosses = 120;
-// For rounds that are being merged when the engine is asked to stop. What is not done by then is merged anew from the
-// log by the next start.
+// The time that rounds being merged get when the engine is asked to stop. The next start merges the
+// others from the log.
 constexpr Duration kLastCommits = Seconds(5);
 
 struct OpenUpload {
@@ -72,21 +73,21 @@ struct Engine::State {
 
   EngineOptions options;
   EngineParts parts;
-  EngineMailbox mailbox, beside;  // what comes from outside, and what does not wait while it is held
+  EngineMailbox mailbox, beside;  // input from outside; work that a hold does not delay
   History history;
   Observer observer;
   std::unique_ptr<Core> core;
   CommitPipeline pipeline;
-  std::atomic<uint64_t> next_id{1};  // of connections, uploads, requests and watchers
+  std::atomic<uint64_t> next_id{1};  // for connections, uploads, requests and watchers
   std::map<ConnectionId, std::shared_ptr<ControlSink>> controls;
   std::map<UploadId, OpenUpload> uploads;
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
   Watchers watchers;
-  std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
-  Instant looks_since{};                    // the oldest
+  std::deque<std::function<void()>> looks;  // queries that wait until the core's state is durable
+  Instant looks_since{};                    // when the oldest began to wait
   Hold hold;
   LogsWishes logs_wishes{[this](const WorkerId& worker, const LogsWanted& wanted) { return SendTo(worker, wanted); }};
-  Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
+  Instant looked{}, awaited = kNever;  // the last read of the clock; the latest time of the next one
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
   void PostBeside(std::function<void()> work) {
@@ -100,8 +101,8 @@ struct Engine::State {
   }
   void Step(const Event& event) { Push(TakeStep(event)); }
 
-  // Acceptances are flushed beside the commit, and what is to be loaded and who may fetch is known from here on;
-  // everything else waits for it.
+  // Acceptances are flushed in parallel with the commit; pending loads and download rights take
+  // effect now. All other effects wait for the commit.
   void Push(Effects effects) {
     parts.data.rights().Apply(effects.records);
     for (const Task& task : effects.tasks) {
@@ -141,7 +142,8 @@ struct Engine::State {
     }
   }
 
-  // Whether a round is on its way into the ledger. What a pass says is in the mailbox before it is over.
+  // Whether a round is being merged or committed. A pass posts its result to the mailbox before it
+  // ends.
   bool Merges() { return parts.data.Merges() || !mailbox.empty() || !beside.empty() || !pipeline.idle(); }
 
   void Note(const JobNote& note) {
@@ -212,7 +214,7 @@ struct Engine::State {
   }
 
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const { return observer.ConnectionOf(worker); }
-  // False: it is not connected.
+  // False: the worker is not connected.
   bool SendTo(const WorkerId& worker, const CoordinatorMessage& message) const {
     const std::optional<ConnectionId> connection = ConnectionOf(worker);
     const auto control = connection ? controls.find(*connection) : controls.end();
@@ -242,7 +244,7 @@ void Engine::Start(const RoundsAtStart& rounds) {
   for (const DamagedRound& round : rounds.cut) state_->Note({round.job, "round log cut", round.what, {}});
   for (const DamagedRound& round : rounds.damaged) state_->Note({round.job, "round log damaged", round.what, {}});
   state_->Push(state_->core->Start(state_->parts.clock.Now(), rounds.unusable));
-  // Behind the loads that the start asks for, which wait for its commit.
+  // Runs after the loads that the start requests, which wait for its commit.
   Query([this](const Core& core, const History&, Instant now) {
     for (const JobId& job : core.Jobs()) state_->parts.data.DropLeftOvers(*core.ViewJob(job, now));
   });
@@ -316,7 +318,7 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
   state_->Post([this, id, header = std::move(header), boot, sink = std::move(sink)]() mutable {
     const absl::Status known = state_->parts.data.uploads().Begin(id, header);
     if (!known.ok()) {
-      // What is kept by a job's name is kept of jobs that there are: anybody may make names up.
+      // Refusals are counted only under existing jobs, because a sender can invent names.
       state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, header.worker, known);
       return sink->Refused(known);
     }
@@ -434,7 +436,7 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
   return glance;
 }
 
-// What people see is committed: the core's state is shown only when the ledger has caught up with it.
+// People see committed state only: shows the core's state once the ledger has flushed it.
 void Engine::State::Show() {
   if (!pipeline.idle()) return;
   hold.Served();
@@ -444,15 +446,16 @@ void Engine::State::Show() {
                  [this, now](const JobId& job, uint64_t after_revision) { return Glance(job, after_revision, now); });
 }
 
-// Of new steps.
+// Whether new steps are on hold.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
   const Instant oldest = std::min(looks.empty() ? kNever : looks_since, watchers.NextDue());
   return hold.Holds(now, oldest, Hold::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
 
-// The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called
-// lost for it: told before anything else is decided, since by this clock everybody was silent.
+// Detects that the clock was read so late, between turns or inside one, that a quiet worker could
+// count as lost. The core gets the stall before it decides anything else, because no worker was
+// heard during it.
 Instant Engine::State::NoticeStall() {
   const Instant now = parts.clock.Now();
   const Duration late = options.core.membership_timeout / kStallsPerMembership;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read back of a job's event log: names in its lines.
+// Names in the lines of a job's event log that the coordinator reads back.
 #ifndef ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_
 #define ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_
 
@@ -12,13 +12,13 @@
 namespace atl {
 
 constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
-constexpr char kStateReached[] = "state";      // likewise, with a field of that name
+constexpr char kStateReached[] = "state";      // JobNote::kind, and a field of that name
 constexpr const char* kLossCurve = "loss";
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
 constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 
-// 0 where there is none.
+// 0 if the field is missing or not a number.
 inline uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* key) {
   uint64_t value = 0;
   const auto it = fields.find(key);

@@ -96,13 +96,13 @@ void History::Adopt(const JobId& job, History read) {
 
 void History::AddPoint(const JobId& job, const std::string& curve, CurvePoint point) {
   jobs_[job].curves[curve].Add(point);
-  if (++points_added_ < limits::kCurvePoints) return;  // counting looks at every curve
+  if (++points_added_ < limits::kCurvePoints) return;  // counting visits every curve
   points_added_ = 0;
   BoundPoints();
 }
 
 void History::BoundPoints() {
-  std::vector<std::pair<size_t, JobHistory*>> jobs;  // by points, the most last
+  std::vector<std::pair<size_t, JobHistory*>> jobs;  // by points, largest last
   size_t all = 0;
   for (auto& [id, history] : jobs_) {
     size_t points = 0;

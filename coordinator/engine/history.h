@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person wants to see of a job's past: its newest events, its curves, its byte accounts. Rebuildable from the
-// event log, bounded in memory, never read by a decision. Lives on the engine thread.
+// The past of jobs, for people: newest events, curves, byte accounts. Can be rebuilt from the event
+// log, is bounded in memory, and is never read by a decision. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 #define ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 
@@ -35,7 +35,7 @@ class Curve {
  public:
   void Add(CurvePoint point);
   void DropAfter(uint64_t step);
-  // Drops every second point; the newest stays.
+  // Drops every second point but keeps the newest.
   void Thin();
   const std::vector<CurvePoint>& points() const { return points_; }
 
@@ -60,29 +60,30 @@ struct JobHistory {
 class History {
  public:
   static constexpr size_t kEventsKept = 1000;  // per job; older ones are in the event log file only
-  // Of all jobs, ended ones included: beyond it the job that has the most gives up its older half, of its curves every
-  // second point. An event of a round takes some 2.5 kB, so that all are some 35 MB at most.
+  // For all jobs together, ended ones included. Above the limit, the job with the most loses its
+  // older half of events, or every second point of its curves. The event of a round takes about 2.5
+  // kB: at most about 35 MB in all.
   static constexpr size_t kEventsKeptInAll = 10'000;
   static constexpr size_t kPointsKeptInAll = 400'000;
 
   JobHistory& Of(const JobId& job) { return jobs_[job]; }
   const JobHistory* Find(const JobId& job) const;
-  // Adds a line, giving it the job's next revision, which is returned.
+  // Adds a line with the job's next revision. Returns the revision.
   uint64_t AddEvent(const JobId& job, EventLine line);
   void AddPoint(const JobId& job, const std::string& curve, CurvePoint point);
-  // Points beyond the step were of versions that a rollback gave up.
+  // Drops the points of versions that a rollback discarded.
   void DropPointsAfter(const JobId& job, uint64_t step);
-  // In the place of what is known of the job, all that was read of its past, with `read` the history of it alone; its
-  // newer events and its totals stay. Whoever has adopted enough calls Bound.
+  // Replaces the history of the job with the one read from its log; `read` holds that job alone.
+  // Newer events and the totals stay. The caller calls Bound after adopting a batch.
   void Adopt(const JobId& job, History read);
-  // Holds all jobs together to what is kept; it looks at each of them.
+  // Enforces the limits over all jobs; visits each job.
   void Bound();
-  // Events after `revision`, oldest first, at most `count` of the newest.
+  // Events after `revision`, oldest first: the newest `count` of them.
   std::vector<EventLine> EventsAfter(const JobId& job, uint64_t revision, size_t count) const;
-  // A transfer of payload bytes of a worker; an empty worker counts for the job alone.
+  // Counts payload bytes of a worker; with an empty worker, for the job alone.
   void CountUpload(const JobId& job, const WorkerId& worker, uint64_t bytes);
   void CountDownload(const JobId& job, const WorkerId& worker, uint64_t bytes);
-  // Its bytes stay in the totals of the jobs.
+  // The worker's bytes stay in the totals of the jobs.
   void Forget(const WorkerId& worker);
 
  private:
@@ -91,7 +92,7 @@ class History {
 
   std::map<JobId, JobHistory> jobs_;
   size_t events_ = 0;        // of all jobs
-  size_t points_added_ = 0;  // since they were counted
+  size_t points_added_ = 0;  // since the last count
 };
 
 }  // namespace atl

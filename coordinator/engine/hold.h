@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
-// is always being flushed that would never be. That takes two flushes at most, the one under way and one of what has
-// gathered behind it; where they take longer than the hold, a longer one follows. Pure; lives on the engine thread.
+// Pauses new core steps so that queued queries are not starved. A query is answered only when the
+// ledger is fully flushed, which never happens under a constant stream of commits. A pause needs
+// two flushes at most: the running one and one for the records gathered meanwhile. If they take
+// longer than the hold, a longer hold follows. Pure; lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_HOLD_H_
 #define ATOLL_COORDINATOR_ENGINE_HOLD_H_
 
@@ -13,17 +14,17 @@ namespace atl {
 
 class Hold {
  public:
-  static constexpr Duration kPatience = Milliseconds(250);  // of who asks, before steps wait for it
+  static constexpr Duration kPatience = Milliseconds(250);  // a query waits this long before steps are paused
   static constexpr Duration kFirst = Milliseconds(500);
 
-  // What a hold may take: heartbeats wait as well, and for no hold may a worker look silent, or count as lost, which
-  // is heard no more than a heartbeat interval before it begins.
+  // The longest hold allowed. Heartbeats wait during a hold, and a hold must not make a worker look
+  // silent or lost that was heard within a heartbeat interval before it.
   static Duration Longest(Duration heartbeat_interval, Duration membership_timeout) {
     return std::min(std::max(kFirst, heartbeat_interval), membership_timeout / 8);
   }
 
-  // While the ledger is behind: whether steps wait. `oldest`: since when somebody waits to be shown something, kNever
-  // where nobody does. No hold is longer than `most`.
+  // Whether steps wait; called while a flush is pending. `oldest`: when the oldest query began to
+  // wait, kNever if there is none. No hold is longer than `most`.
   bool Holds(Instant now, Instant oldest, Duration most) {
     if (oldest == kNever) return false;
     const Instant from = std::max(oldest, until_) + kPatience;
@@ -33,12 +34,12 @@ class Hold {
     longest_ = std::min(longest_ + longest_, most);
     return false;
   }
-  // The ledger has caught up.
+  // The ledger is flushed.
   void Served() { *this = Hold(); }
 
  private:
-  Instant until_{};            // the newest hold, which served nobody, ended there
-  Duration longest_ = kFirst;  // of the next
+  Instant until_{};            // end of the newest hold that answered no query
+  Duration longest_ = kFirst;  // of the next hold
 };
 
 }  // namespace atl

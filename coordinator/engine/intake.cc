@@ -34,7 +34,8 @@ absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeR
   return absl::OkStatus();
 }
 
-// The files that evaluations score: all of their faults become violations, `examples` becomes their number.
+// Reads the files that evaluations score: every fault becomes a violation, and `examples` becomes
+// their number.
 absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < spec.evaluation.tasks.size(); ++i) {
@@ -64,7 +65,7 @@ absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& res
   return absl::OkStatus();
 }
 
-// Task files are text, so whoever scores them needs the tokenizer.
+// Task files are text, so scoring them needs the tokenizer.
 void CheckTaskTokenizer(const JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
   if (spec.evaluation.tasks.empty() || result.plan.manifests.empty()) return;
   const CorpusTokenizer& tokenizer = result.plan.manifests[0].tokenizer;
@@ -116,7 +117,7 @@ absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs) {
   ATOLL_RETURN_IF_ERROR(ReadTasks(spec, blobs, result));
   if (!result.violations.empty()) return result;
   result.plan.notes = ResolveDefaults(spec, result.plan.manifests[0].tokenizer.vocab_size);
-  // What was resolved must still hold: a default can be unstable together with a given value.
+  // Checked again: a default can be unstable together with a given value.
   result.violations = ValidateJobSpec(spec, /*before_submit=*/false);
   if (!result.violations.empty()) return result;
   result.plan.layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a submitted spec to a job that can run: reads the stored manifests, fixes the defaults, lays out the model,
-// counts the samples, and says everything that is wrong at once. Blocking (reads blobs); runs on an executor, never in
-// the engine.
+// Turns a submitted spec into a job that can run: reads the stored manifests, fixes the defaults,
+// lays out the model, counts the samples, and reports all faults at once. Blocking (reads blobs);
+// runs on an executor, never in the engine.
 #ifndef ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 #define ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 
@@ -19,7 +19,7 @@
 
 namespace atl {
 
-// A stored file's content. NotFound when it was never uploaded.
+// The content of a stored file. NotFound if it was never uploaded.
 using BlobReader = std::function<absl::StatusOr<std::string>(const Sha256&)>;
 
 struct JobPlan {
@@ -28,16 +28,17 @@ struct JobPlan {
   std::vector<CorpusManifest> manifests;  // in corpus order
   uint64_t stop_step = 0;
   uint64_t dataset_samples = 0;    // UINT64_MAX without end
-  uint64_t held_out_samples = 0;   // that one evaluation reads
-  std::vector<std::string> notes;  // values chosen, for the user
+  uint64_t held_out_samples = 0;   // read by one evaluation
+  std::vector<std::string> notes;  // chosen values, shown to the user
 };
 
 struct IntakeResult {
-  std::vector<Violation> violations;  // not empty: `plan` means nothing
+  std::vector<Violation> violations;  // if not empty, `plan` is meaningless
   JobPlan plan;
 };
 
-// Checks and completes a spec. Errors other than violations (a disk that cannot be read) come as a status.
+// Checks and completes a spec. Errors other than violations (an unreadable disk) are returned as a
+// status.
 absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs);
 
 // The encoded sizes of a resolved job's contributions and updates.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the coordinator holds in memory of one running job.
+// The state of one running job in the coordinator's memory.
 #ifndef ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
 #define ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
 
@@ -27,7 +27,8 @@
 
 namespace atl {
 
-// Segments of this many versions stay for workers that are a little behind, whatever snapshot there is.
+// Segments of this many versions are kept for workers that lag, whether or not a newer snapshot
+// exists.
 constexpr uint64_t kVersionsForStragglers = 2;
 
 // An encoded update in memory, shared by all receivers and by the round log.
@@ -50,38 +51,41 @@ struct JobData {
   }
 
   const JobId job;
-  const uint64_t epoch;  // a rollback makes another JobData
-  const JobSpec spec;    // at preparation; sizes never change, rates come with each task
+  const uint64_t epoch;  // a rollback creates a new JobData
+  const JobSpec spec;    // as of preparation; sizes never change, rates come with each task
   const ModelLayout layout;
   Aggregator aggregator;           // compute executor only
   std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; compute executor only
-  // Of `aggregator`, while they are written, by fragment: detached before their state changes; compute executor only.
+  // Snapshots of `aggregator` being written, by fragment. Each is detached before its state
+  // changes. Compute executor only.
   std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
-  // What they are copied into, by fragment: kept from one to the next for as long as rounds close while they are
-  // written; compute executor only.
+  // The buffers that detached snapshots are copied into, by fragment. Reused as long as rounds
+  // close during the writing of snapshots. Compute executor only.
   std::map<FragmentIndex, std::shared_ptr<ShotCopies>> shot_copies;
 
   Mutex mutex;
-  // By fragment: the newest committed update and the one whose commit is still to come.
+  // By fragment: the newest committed update, and the update that waits for its commit.
   std::map<FragmentIndex, PublishedUpdate> published ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, PublishedUpdate> uncommitted ATOLL_GUARDED_BY(mutex);
-  // Committed, and not yet in the round log, in the order of their commits. What is here when a process ends is
-  // recomputed from the contributions by the next one, so no snapshot of a version is written before its update.
+  // Updates that are committed but not in the round log yet, in commit order. After a crash the
+  // next process recomputes them from the contributions, so no snapshot of a version is written
+  // before its update.
   std::vector<PublishedUpdate> unlogged ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);       // newest committed version
   std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
-  // What arrived contributions said by themselves, by version and worker, until their round commits; with their digest,
-  // since a worker may send another one.
+  // The screening results of arrived contributions, by version and worker, until their round
+  // commits. The digest is kept with each, because a worker may send another contribution.
   std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
   std::vector<VersionPins> pins ATOLL_GUARDED_BY(mutex);               // by fragment
-  // Taken and not yet on disk, with those who are told how that ended; and what is to run on the io executor when one
-  // of them is.
+  // Snapshots taken and not yet on disk, with the statuses that receive the outcome; and the work
+  // to run on the io executor when one of them is written.
   std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
   std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
-  // Of the fragments of which one failed and no later one was written since, the version that it was of.
+  // The version of the failed snapshot, for fragments with no later snapshot written since.
   std::map<FragmentIndex, Version> owed_snapshots ATOLL_GUARDED_BY(mutex);
-  // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
+  // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot,
+  // by fragment.
   struct Logged {
     uint64_t rounds = 0;
     uint64_t bytes = 0;
@@ -90,7 +94,8 @@ struct JobData {
   std::vector<Logged> since_snapshot;
 
  private:
-  // For a worker that is behind farther the fragment whole is fewer bytes than the updates that only it needs.
+  // For a worker that lags more, the whole fragment is fewer bytes than the updates that only that
+  // worker needs.
   uint64_t MostVersionsBehind(const FragmentInfo& fragment) const {
     const uint64_t update = EncodedSize(spec.sync.download_codec, fragment.elements);
     return kVersionsForStragglers + fragment.elements * sizeof(float) / update;
@@ -103,10 +108,10 @@ inline void JobData::Logged::Add(const RoundRecord& round) {
   for (const CommittedContribution& contribution : round.contributions) bytes += contribution.header.encoded_bytes;
 }
 
-// The update of a round as it is sent and logged. rounds.cc
+// The update of a round in the form sent and logged. rounds.cc
 PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, RawBytes update);
 
-// Puts the norms of a committed round into the history of its fragment. rounds.cc
+// Adds the norms of a committed round to its fragment's history. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);
 
 }  // namespace atl

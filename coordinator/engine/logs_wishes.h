@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits for log lines of workers. Each answer takes of a worker's uplink, and of the time of its training, so a
-// worker is asked one question at a time and one a second, however many wish. Lives on the engine thread.
+// The pending requests for log lines of workers. Each answer costs uplink and training time of the
+// worker. So a worker gets one request at a time and at most one a second, however many clients
+// wait. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_LOGS_WISHES_H_
 #define ATOLL_COORDINATOR_ENGINE_LOGS_WISHES_H_
 
@@ -22,11 +23,11 @@ namespace atl {
 
 class LogsWishes {
  public:
-  // A worker is called silent after that.
+  // A worker counts as silent after this time.
   static constexpr Duration kDeadline = Seconds(10);
-  // Between two questions to one worker.
+  // Between two requests to one worker.
   static constexpr Duration kPause = Seconds(1);
-  // Of calls that want the newest lines of one worker.
+  // Limit of waiting calls for the newest lines of one worker.
   static constexpr size_t kWaiting = 16;
 
   using Answer = std::function<void(absl::StatusOr<std::vector<std::string>>)>;
@@ -35,17 +36,18 @@ class LogsWishes {
 
   explicit LogsWishes(Send send) : send_(std::move(send)) {}
 
-  // Asks at once or when the worker may be asked; wishes that wait for lines since the same time share a question. No
-  // lines where the worker is not connected, or silent. ResourceExhausted for a call (`since_wall_nanos` is 0) while
-  // kWaiting wait; those who follow are as few as may watch, and always wait.
+  // Asks at once, or as soon as the worker may be asked. Wishes for lines since the same time share
+  // a request. `answer` gets no lines if the worker is not connected or silent. ResourceExhausted
+  // for a call (`since_wall_nanos` is 0) while kWaiting calls wait. Followers always wait; the
+  // limit of watchers bounds them.
   void Want(const WorkerId& worker, uint32_t lines, int64_t since_wall_nanos, Instant now, Answer answer);
-  // Whom the question that waits for its answer went to; null: there is none such.
+  // The worker that got this open request; null if the request is not open.
   const WorkerId* Asked(uint64_t request) const;
-  // Its answer. No effect where there is none such.
+  // An answer. Ignored if its request is not open.
   void Answered(const LogLines& lines);
-  // Asks what is due, and gives up what is not answered.
+  // Sends due requests and abandons unanswered ones.
   void Serve(Instant now);
-  // When Serve has to be called.
+  // When Serve must be called.
   Instant NextDue() const;
 
  private:
@@ -60,11 +62,11 @@ class LogsWishes {
   struct OfWorker {
     std::optional<Question> asked;
     std::deque<Question> waiting;
-    Instant next{};  // not asked again before
+    Instant next{};  // earliest time of the next request
     Instant deadline{};
   };
   void AskNext(const WorkerId& worker, OfWorker& of, Instant now);
-  // No lines for anybody who waits for this worker.
+  // Answers all wishes for this worker without lines.
   static void GiveUp(OfWorker& of);
 
   const Send send_;

@@ -15,14 +15,14 @@ namespace atl {
 namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
-constexpr Duration kEndedShown = Seconds(3600);  // series of a job that has ended
-constexpr Duration kLostShown = Seconds(3600);   // with its age; many a worker is not meant to come back
+constexpr Duration kEndedShown = Seconds(3600);  // series of an ended job
+constexpr Duration kLostShown = Seconds(3600);   // with its age; many lost workers never return
 constexpr double kMicro = 1e-6;
 constexpr char kEvaluated[] = "evaluation";   // JobNote::kind
-constexpr size_t kMergesRewritten = 100'000;  // of a fragment and epoch, at one start
+constexpr size_t kMergesRewritten = 100'000;  // per fragment and epoch, at one start
 constexpr size_t kTransfersInLine = 256;      // a line stays readable in one piece
 
-// What a line of the screens counts as; nothing for other lines.
+// The screening outcome that a line counts as; null for other lines.
 const char* ScreenOutcome(const std::string& kind) {
   if (kind == "contribution stands out") return "reported";
   if (kind == "contribution clipped") return "clipped";
@@ -39,7 +39,7 @@ double MeanLoss(const RoundRecord& record) {
   return tokens > 0 ? sum / tokens : 0;
 }
 
-// Everything that was merged, so that with MeasuredFields each figure on a dashboard can be rebuilt from the event log.
+// All values of a merge. With MeasuredFields, each dashboard figure can be rebuilt from the event log.
 std::map<std::string, std::string> MergeFields(const RoundRecord& record, double loss) {
   std::vector<std::string> members;
   for (const CommittedContribution& contribution : record.contributions) {
@@ -54,7 +54,7 @@ std::map<std::string, std::string> MergeFields(const RoundRecord& record, double
           {"momentum", absl::StrCat(record.momentum)},           {"loss", absl::StrFormat("%.6f", loss)}};
 }
 
-// What only the process that merged it knows.
+// Values known only to the process that merged the round.
 std::map<std::string, std::string> MeasuredFields(const RoundMeasures& measures) {
   return {{"merged_norm", absl::StrFormat("%.6g", measures.merged_norm)},
           {"outer_step_norm", absl::StrFormat("%.6g", measures.outer_step_norm)},
@@ -86,7 +86,7 @@ void Observer::RecoverTimes(const RecoveredJob& job) {
   for (const CheckpointRecord& done : job.checkpoints) {
     if (done.complete) checkpoint = std::max(checkpoint, done.wall_nanos);
   }
-  // The ledger does not say when an update has first asked for some.
+  // The ledger does not hold the time at which a spec update first enabled checkpoints.
   if (checkpoint == 0) checkpoint = record.spec_revision > 1 ? clock_.WallNanos() : record.start_wall_nanos;
   BeginTimes(record.job, round, record.spec.checkpoint.every_rounds > 0 ? checkpoint : 0);
 }
@@ -107,7 +107,7 @@ void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logge
     for (uint32_t i = 0; i < job.heads.size(); ++i) {
       const auto found = logged.find({epoch, FragmentIndex{i}});
       const std::set<uint64_t> there = found == logged.end() ? std::set<uint64_t>{} : found->second;
-      uint64_t whole = there.empty() ? 0 : *there.begin();  // nothing is lacking up to here
+      uint64_t whole = there.empty() ? 0 : *there.begin();  // no version is missing up to here
       while (there.contains(whole + 1)) ++whole;
       if (epoch == job.job.epoch && whole >= job.heads[i].version.value) continue;
       const auto rounds = ledger.Rounds(job.job.job, epoch, FragmentIndex{i}, Version{whole}, kMergesRewritten);
@@ -116,7 +116,7 @@ void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logge
                   {{"job", job.job.job.value}, {"reason", std::string(rounds.status().message())}});
         return;
       }
-      // The line of the rollback before this epoch is lost as well.
+      // The line of the rollback before this epoch is lost too.
       if (i == 0 && epoch > 0 && there.empty() && !rounds->empty())
         DropPointsAfter(job.job.job, rounds->front().clock_step - 1);
       for (const RoundRecord& round : *rounds) {
@@ -131,7 +131,7 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
   const double loss = MeanLoss(record);
   JobNote note = RoundCommittedNote(record);
   note.fields.merge(MergeFields(record, loss));
-  if (newest && !record.contributions.empty()) {  // a curve goes forward only
+  if (newest && !record.contributions.empty()) {  // a curve only moves forward
     history_.Of(record.job).last_loss = loss;
     history_.AddPoint(record.job, kLossCurve, {record.clock_step, record.wall_nanos, loss});
     pending_points_[record.job].push_back({kLossCurve, record.clock_step, loss});
@@ -197,12 +197,12 @@ void Observer::Committed(const std::vector<LedgerRecord>& records) {
     if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) OnEvaluation(*evaluation);
     if (const auto* job = std::get_if<JobRecord>(&record);
         job != nullptr && job->start_wall_nanos != 0 && !HasEnded(job->state)) {
-      const int64_t now = clock_.WallNanos();  // of its start, or of the update that asks for checkpoints
+      const int64_t now = clock_.WallNanos();  // time of the start, or of the update that enables checkpoints
       BeginTimes(job->job, now, job->spec.checkpoint.every_rounds > 0 ? now : 0);
     }
     if (const auto* gone = std::get_if<WorkerForgotten>(&record)) {
       history_.Forget(gone->worker);
-      metrics_.ForgetWorker(gone->worker);  // a transfer that ended after its connection has begun its series anew
+      metrics_.ForgetWorker(gone->worker);  // a transfer that ended after its connection created the series again
     }
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
         checkpoint != nullptr && checkpoint->complete && checkpoints_timed_.contains(checkpoint->job)) {
@@ -315,7 +315,7 @@ std::vector<LoggedTransfer> Observer::TransfersToLog(const JobId& job) {
   Moved& moved = moved_[job];
   std::vector<LoggedTransfer> transfers;
   while (!moved.workers.empty() && transfers.size() < kTransfersInLine) {
-    auto next = moved.workers.upper_bound(moved.last);  // in turn: nobody is left out for ever
+    auto next = moved.workers.upper_bound(moved.last);  // round robin, so that no worker is left out
     if (next == moved.workers.end()) next = moved.workers.begin();
     moved.last = *next;
     moved.workers.erase(next);
@@ -333,7 +333,7 @@ void Observer::Write(const JobId& job, const EventLine& line) {
                     line.fields,
                     std::exchange(pending_points_[job], {}),
                     TransfersToLog(job)};
-  // A full disk costs lines for people, counted by the log itself; the ledger is what must not be lost.
+  // A full disk loses lines for people, which the log counts; only the ledger must lose nothing.
   const absl::Status written = events_.Append(event);
   if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
 }
@@ -363,7 +363,7 @@ void Observer::Publish(const Core& core, Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     ++by_state[view->record.state];
     const bool ended = HasEnded(view->record.state);
-    if (ended && shown_.erase(job) == 0) continue;  // the last word about a job is that it has no workers
+    if (ended && shown_.erase(job) == 0) continue;  // the final value: an ended job has no workers
     if (ended) ended_[job] = now;
     if (!ended) shown_.insert(job);
     NoteClock(*view, now);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people see of the engine: log lines, the event log, metrics, curves. Fed by the engine at each event and commit;
-// nothing here is read by a decision. Lives on the engine thread.
+// What people see of the engine: log lines, event log, metrics, curves. The engine feeds it at each
+// event and commit. Decisions never read it. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
 #define ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
 
@@ -33,70 +33,71 @@ class Observer {
   Observer(History& history, EventLog& events, Metrics& metrics, Log& log, Clock& clock)
       : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock), diagnostics_(metrics) {}
 
-  // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
-  // and the log lacks: a crash may come between the commit and its line. Of a long log that tells of the job's end,
-  // only that end. Sets the gauges of newest commits and checkpoints. Blocking; before any other call.
-  // `post` brings work to the engine thread, from any other.
+  // Restores curves and accounts from the event logs, and writes merge lines that the ledger has
+  // and a log lacks (a crash can fall between the commit and its line). Of a long log that shows
+  // the job's end, reads only the end. Sets the gauges of newest commits and checkpoints. Blocking;
+  // call before any other method. `post` runs work on the engine thread, from any thread.
   void Recover(const RecoveredState& recovered, const Ledger& ledger, std::function<void(std::function<void()>)> post);
-  // Calls `then` once all that is kept of the job's past is in the history: at once, unless the job has ended before
-  // the start and nobody has asked yet.
+  // Calls `then` once the history holds the job's complete past: at once, except at the first call
+  // for a job that ended before the start.
   void WithPast(const JobId& job, std::function<void()> then);
-  // The core has taken the worker in on this connection.
+  // The core accepted the worker on this connection.
   void Connected(ConnectionId connection, const WorkerId& worker);
   void Disconnected(ConnectionId connection);
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const;
   void Heard(ConnectionId connection, const Heartbeat& heartbeat);
-  // A round is durable now.
+  // A round became durable.
   void OnRound(const RoundRecord& record, RoundMeasures measures);
-  // These records are durable now; rounds among them come through OnRound.
+  // These records became durable. Rounds among them are reported through OnRound.
   void Committed(const std::vector<LedgerRecord>& records);
   void Note(const JobNote& note);
-  // A contribution.
+  // The coordinator refused a contribution.
   void Refused(const JobId& job, const WorkerId& worker, const absl::Status& status);
   void Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes);
-  // Of a job that there is.
+  // The job must exist.
   void Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes);
-  // Sets the gauges; at most once a second.
+  // Updates the gauges, at most once a second.
   void Publish(const Core& core, Instant now);
   Instant NextPublish() const { return next_publish_; }
-  // Of a job that runs; before its first round has closed, how long one takes is not known. Publish tells of all jobs.
+  // Notes the clock of a running job; the time of a round is unknown until its first round has
+  // closed. Publish calls it for every job.
   void NoteClock(const JobView& view, Instant now);
-  // Inner steps a second on the job clock; 0: not known.
+  // Inner steps per second of the job clock; 0 if unknown.
   double StepsPerSecond(const JobView& view, Instant now) const;
 
  private:
-  // Versions whose merge the log holds, by epoch and fragment.
+  // Versions with their merge in the log, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
   void RecoverTimes(const RecoveredJob& job);
-  // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; checkpoint 0: the
-  // job wants none, and has no gauge of them.
+  // Unix nanoseconds for a job's gauges of the newest commit and checkpoint, where they are not set
+  // yet. checkpoint 0: the job makes no checkpoints and gets no such gauge.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
   struct Past;                     // reading_back.cc
-  Past ReadLog(const JobId& job);  // all of it; its history is adopted
-  // The end of it, with a line that says so: the job has reached `state`. False where it does not, and nothing is
-  // taken.
+  Past ReadLog(const JobId& job);  // the whole log; adopts its history
+  // Reads the end of the log, which must hold a line that the job reached `state`. Otherwise
+  // returns false and adopts nothing.
   bool ReadEnd(const JobId& job, const std::string& state);
   void WarnUnread(const JobId& job, const absl::Status& why) const;
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
-  void WriteMissingEnd(const JobRecord& job);  // the line that says it
+  void WriteMissingEnd(const JobRecord& job);  // the line of the job's end
   void OnEvaluation(const EvaluationRecord& record);
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
-  // The accounts that have grown since the job's line before.
+  // The accounts that grew since the job's previous line.
   std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
-  // Into the history and the log, with what the job has moved so far.
+  // Adds to the history and the log, with the bytes transferred so far.
   void Add(const JobId& job, EventLine line);
-  // The same of what the ledger knows and the log lacks.
+  // As Add, for facts that the ledger has and the log lacks.
   void AddFromLedger(JobNote note, int64_t wall_nanos);
   void PublishAge(const WorkerView& worker);
-  // What is kept for the rounds of a job that has no more.
+  // Drops the state kept for the rounds of an ended job.
   void ForgetJob(const JobId& job);
 
   struct Moved {
-    std::set<WorkerId> workers;  // with transfers that no line has told
-    WorkerId last;               // told
+    std::set<WorkerId> workers;  // with transfers that are not in a line yet
+    WorkerId last;               // newest one in a line
   };
 
   History& history_;
@@ -106,25 +107,25 @@ class Observer {
   Clock& clock_;
   std::map<ConnectionId, WorkerId> worker_of_;
   std::map<WorkerId, ConnectionId> connection_of_;
-  std::map<WorkerId, Instant> heartbeat_at_;                  // of those who are connected: when their newest came
+  std::map<WorkerId, Instant> heartbeat_at_;                  // newest heartbeat of each connected worker
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
   std::map<JobId, Moved> moved_;
-  // What was measured of the newest rounds, for their "round committed" lines, oldest first.
+  // Measures of the newest rounds, for their "round committed" lines, oldest first.
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockRate> clock_rates_;
-  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or that ended with it
+  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or ended with it
   std::set<JobId> shown_;                             // jobs with gauges of their workers
-  std::map<JobId, Instant> ended_;                    // jobs whose series go an hour later
-  std::set<WorkerId> lost_shown_;                     // workers with a gauge although they are lost
+  std::map<JobId, Instant> ended_;                    // end of each job whose series are removed an hour later
+  std::set<WorkerId> lost_shown_;                     // lost workers that still have a gauge
   Instant next_publish_;
   Diagnostics diagnostics_;
   RefusalNotes refusals_;
-  // Jobs of whose logs the end alone was read, and who waits for the rest.
+  // Jobs with only the end of their log read, and the callers that wait for the rest.
   std::map<JobId, std::vector<std::function<void()>>> unread_;
   std::function<void(std::function<void()>)> post_;
-  std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job
+  std::map<JobId, std::deque<JobNote>> warnings_;  // written after the job's next "round committed" line
 };
 
 // Fills tokens_per_second and seconds_left.

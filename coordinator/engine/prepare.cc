@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job's parameters into memory: made, loaded, recomputed. Each step posts the next one to the executor that it needs.
+// Brings a job's parameters into memory: makes, loads, recomputes. Each step posts the next one to
+// its executor.
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -15,7 +16,7 @@
 namespace atl {
 
 struct DataPlane::Preparation {
-  uint64_t number = 0;  // given by Expect
+  uint64_t number = 0;  // from Expect
   JobRecord job;
   std::vector<FragmentHead> heads;
   std::shared_ptr<JobData> data;
@@ -41,11 +42,11 @@ PeriodTraffic TrafficOf(const JobData& data) {
   return traffic;
 }
 
-// Fragments that are read at once: each is in memory a second time meanwhile.
+// Fragments loaded in parallel. Each needs its memory twice meanwhile.
 constexpr unsigned kLoadsAtOnce = 4;
 
-// Calls load(fragment) for every fragment, some side by side. The first failure, in the order of fragments; behind one
-// others may be left out.
+// Calls load(fragment) for every fragment, some in parallel. Returns the first failure in fragment
+// order; fragments after a failed one may be skipped.
 template <typename Load>
 absl::Status LoadEach(const JobData& data, unsigned threads, const Load& load) {
   std::vector<absl::Status> outcomes(data.layout.fragments.size());
@@ -76,7 +77,7 @@ absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment,
 }  // namespace
 
 void DataPlane::BehindSnapshots(std::function<void()> work) {
-  // The way of a snapshot: taken, its update logged, written, published.
+  // The executors of a snapshot, in order: take, log the update, write, publish.
   parts_.compute.Post([this, work = std::move(work)]() mutable {
     parts_.io.Post([this, work = std::move(work)]() mutable {
       parts_.snapshot_io.Post([this, work = std::move(work)]() mutable {
@@ -91,8 +92,8 @@ void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
   p->number = Expect(job.job);
   p->job = job;
   p->heads = std::move(heads);
-  // Of the same job and epoch, in memory before: what it still writes would be taken for unfinished, and the rounds
-  // that it drops may be those that are to be recomputed here.
+  // Waits for an earlier load of the same job and epoch. Its running writes would be removed as
+  // unfinished, and it could drop the rounds that this preparation recomputes.
   BehindSnapshots([this, p] {
     for (uint32_t i = 0; i < p->heads.size(); ++i) {
       const absl::Status dropped = parts_.snapshots.DropUnfinished(p->job.job, p->job.epoch, FragmentIndex{i});
@@ -174,7 +175,7 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
 void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
   JobData& data = *p->data;
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
-    if (!IsExpected(*p)) return;  // given up meanwhile, and what was there of it is removed
+    if (!IsExpected(*p)) return;  // cancelled; its files are being removed
     const FragmentStateView state = data.aggregator.StateWithoutZeros(FragmentIndex{i});
     const absl::Status written =
         parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
@@ -190,13 +191,13 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
 
 void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
   for (uint32_t i = 0; i < p->heads.size(); ++i) {
-    // What the norm screen knew goes on over a restart: the same rounds, and so the same decisions.
+    // Restores the norm screen's history, so that a restart does not change its decisions.
     const uint64_t head = p->heads[i].version.value;
     const Version known{head - std::min<uint64_t>(head, kNormRounds)};
     const auto screened = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, known, kNormRounds);
     if (!screened.ok()) return Fail(p->data->job, screened.status());
     for (const RoundRecord& record : *screened) {
-      // The inner learning rate of another revision is not known any more.
+      // The inner learning rate of an older revision is no longer known.
       if (record.spec_revision == p->job.spec_revision) Remember(record, p->data->spec, p->data->norms[i]);
     }
     const Version after = p->snapshot_at[i];
@@ -214,7 +215,8 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   if (p->rounds.empty()) {
     parts_.compute.Post([this, p] {
       for (uint32_t i = 0; i < p->heads.size(); ++i) {
-        // Version 0 is a snapshot, not a round: the ledger holds no hash of it, the snapshot verified its own.
+        // Version 0 is a snapshot, not a round: the ledger holds no hash of it, and the snapshot
+        // verified its own.
         if (p->heads[i].version.value == 0 && p->heads[i].hash.IsZero()) continue;
         if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
         return Fail(p->data->job,
@@ -238,7 +240,7 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   for (const CommittedContribution& contribution : record.contributions) {
     auto bytes = parts_.rounds.ReadContribution(key, contribution.header.worker);
     if (!bytes.ok()) {
-      parts_.rounds.Close(key);  // it is read anew once it is mended
+      parts_.rounds.Close(key);  // a retry reads it again after a repair
       const absl::Status held = CheckHeldRound(parts_.files, parts_.directory, record);
       return Fail(p->data->job, held.ok() ? bytes.status() : held);
     }
@@ -280,7 +282,7 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   if (owed) {
     PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update));
     MutexLock lock(p->data->mutex);
-    p->data->published[record.reached.fragment] = update;  // rounds come in their order: the last is the newest
+    p->data->published[record.reached.fragment] = update;  // rounds come in order: the last is the newest
     p->data->unlogged.push_back(std::move(update));
   }
   parts_.io.Post([this, p] { ReplayNext(p); });
@@ -322,9 +324,9 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
 }
 
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
-  Release(task.job);  // it is of another epoch; whoever still writes it holds it
+  Release(task.job);  // data of another epoch; pending writes keep a reference
   const uint64_t number = Expect(task.job);
-  BehindSnapshots([this, number, task, job] {  // so that both are not in memory
+  BehindSnapshots([this, number, task, job] {  // so that both are never in memory at once
     auto p = std::make_shared<Preparation>();
     p->number = number;
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The past of jobs from their event logs: of unfinished ones at the start, of ended ones the end alone, by which lists
-// tell of them, and the rest when somebody asks for it. There may be thousands of those, of 80 MiB each.
+// Reads the past of jobs from their event logs. At the start: all of unfinished jobs, and only the
+// end of ended jobs, enough to list them. The rest is read on demand: there may be thousands of
+// ended jobs with logs of 80 MiB each.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -13,7 +14,7 @@
 
 namespace atl {
 
-// What lines of one job's log say.
+// The content of one job's log lines.
 struct Observer::Past {
   explicit Past(JobId j) : job(std::move(j)) {}
   void Take(const LoggedEvent& event);
@@ -22,14 +23,15 @@ struct Observer::Past {
   History history;
   LoggedVersions logged;
   std::string state;  // the newest
-  bool whole = true;  // nothing of it was unreadable
+  bool whole = true;  // every line was readable
 };
 
 namespace {
 
 constexpr uint64_t kMostEndBytes = uint64_t{1} << 20;
-constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10, kMostEndBytes};  // the second where the first tells too little
-// So many pasts are held beyond what is kept; each bound looks at all jobs.
+constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10,
+                                   kMostEndBytes};  // tries the second if the first shows too little
+// The number of pasts adopted between two calls of Bound, because each call visits all jobs.
 constexpr size_t kJobsBetweenBounds = 256;
 
 }  // namespace
@@ -58,7 +60,7 @@ void Observer::Past::Take(const LoggedEvent& event) {
 void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
                        std::function<void(std::function<void()>)> post) {
   post_ = std::move(post);
-  (void)ReadEnd(JobId{}, "");  // of the fleet: its revisions go on
+  (void)ReadEnd(JobId{}, "");  // the fleet's log: its revisions continue
   size_t read = 0;
   for (const RecoveredJob& job : recovered.jobs) {
     if (++read % kJobsBetweenBounds == 0) history_.Bound();
@@ -67,26 +69,27 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
     const Past past = ReadLog(job.job.job);
     if (past.whole) WriteMissing(job, past.logged, ledger);
     if (HasEnded(job.job.state) && past.whole && past.state != NameOf(job.job.state)) WriteMissingEnd(job.job);
-    // The line of a rollback may be what a crash took.
+    // The crash may have lost the line of the rollback.
     if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
   }
   history_.Bound();
 }
 
-// By which the next start knows that nothing more is lacking.
+// The line marks the log as complete for the next start.
 void Observer::WriteMissingEnd(const JobRecord& job) {
   AddFromLedger(StateNote(job.job, job.state, job.reason), job.end_wall_nanos);
 }
 
-// A log that tells of the end lacks nothing that came before: lines are written in their order.
+// A log that shows the end lacks nothing before it, because lines are written in order.
 bool Observer::ReadEnd(const JobId& job, const std::string& state) {
   for (const uint64_t bytes : kEndsBytes) {
     Past past(job);
     const auto all = events_.ReadEnd(job, bytes, [&past](const LoggedEvent& event) { past.Take(event); });
     if (!all.ok() && state.empty()) WarnUnread(job, all.status());
-    if (!all.ok() || (*all && !state.empty())) return false;  // read as that of an unfinished one, and completed
+    if (!all.ok() || (*all && !state.empty()))
+      return false;  // incomplete: the caller reads and completes the whole log
     if (past.state != state) continue;
-    // One that has none there may have none at all.
+    // Without a loss so far, the job may have none at all: look at more of the log once.
     if (!state.empty() && past.history.Of(job).last_loss == 0 && bytes < kMostEndBytes) continue;
     history_.Adopt(job, std::move(past.history));
     if (!*all) unread_[job];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which refused contributions get a line of the event log: there may be many, and most repeat one another. A worker's
-// refusal with a status code is told at once, then again after kRefusalsQuiet at the earliest, with the number of those
-// between, of whichever job. What is ordinary gets none: lateness, and that a worker is to ask again. Lives on the
-// engine thread.
+// Selects the refused contributions that get a line in the event log; most refusals repeat one
+// another. The first refusal of a worker with a status code gets a line at once. The next line
+// comes after kRefusalsQuiet at the earliest, with the number of refusals since, over all jobs.
+// Ordinary refusals get no line: lateness, and requests to retry. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_REFUSAL_NOTES_H_
 #define ATOLL_COORDINATOR_ENGINE_REFUSAL_NOTES_H_
 
@@ -20,15 +20,15 @@
 namespace atl {
 
 constexpr Duration kRefusalsQuiet = Seconds(600);
-// Lines in such a time, of all: whoever makes names up fills no log.
+// Limit of lines in kRefusalsQuiet, over all workers: a sender that invents names cannot fill the log.
 constexpr size_t kRefusalsTold = 64;
 
 constexpr char kUploadRefused[] = "upload refused";  // JobNote::kind
 
-// What atoll_contributions_rejected_total counts it as: "late", else the status code.
+// The reason label of atoll_contributions_rejected_total: "late", else the status code.
 std::string RefusalReason(const absl::Status& status);
 
-// Of a conversation that broke: what was sent is to blame, or what was to keep it, and not the way between the two.
+// For a broken conversation: whether the sent data or its storage is at fault, and not the connection.
 bool IsRefusal(const absl::Status& status);
 
 class RefusalNotes {

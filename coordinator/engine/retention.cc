@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes from the disk as a whole: epochs that a rollback has given up, and what nothing starts from any more once a
-// job has ended. All of it goes behind what was asked for before, so that nothing is written where it was.
+// Removes whole epochs that a rollback discarded, and the files of ended jobs from which nothing can start
+// again. A removal runs after all earlier work on the files, so that nothing is written there later.
 #include <set>
 #include <utility>
 
@@ -11,7 +11,8 @@
 namespace atl {
 namespace {
 
-// Of a job that kept all its rounds there may be many and large ones: what others upload goes on in between.
+// Files removed in one turn. A job that kept all rounds can have many large files; uploads of other
+// jobs run in between.
 constexpr size_t kFilesAtATime = 16;
 
 VersionVector HeadsOf(const JobView& view) {
@@ -52,7 +53,7 @@ void DataPlane::DropEnded(const JobView& view, bool purged) {
 absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<uint64_t> there,
                          EpochsOnDisk(parts_.files, parts_.directory.RoundsDirectory(job)));
-  if (there.empty()) return absl::OkStatus();  // so it is at each start but one
+  if (there.empty()) return absl::OkStatus();  // the usual case: removed at an earlier start
   bool superfluous = true;
   for (uint32_t i = 0; i < heads.size(); ++i) {
     const FragmentIndex fragment{i};
@@ -64,7 +65,7 @@ absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const V
     ATOLL_RETURN_IF_ERROR(parts_.snapshots.DropBefore(job, epoch, fragment, *newest));
     ATOLL_RETURN_IF_ERROR(parts_.rounds.DropBefore(job, epoch, fragment, *newest).status());
   }
-  // Whatever is open of it: the round of the head gathers no more.
+  // Includes an open segment: the round of the head gathers no more contributions.
   return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1).status() : absl::OkStatus();
 }
 

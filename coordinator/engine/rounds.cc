@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, and, behind the commit, the
-// update to the log.
+// Closes rounds, writes snapshots and checkpoints: bytes from the log, one aggregate pass and,
+// after the commit, the update to the log.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace atl {
 namespace {
 
-// A snapshot that comes sooner than so many rounds after the one before frees nothing that stragglers do not keep.
+// A snapshot sooner than this after the previous one frees nothing: stragglers need those rounds.
 constexpr uint64_t kRoundsPerSnapshot = kVersionsForStragglers + 1;
 
 uint64_t Before(Version version, uint64_t count) { return version.value > count ? version.value - count : 0; }
@@ -60,7 +60,7 @@ std::vector<ScreenRemark> RemarksOf(const RoundResult& result) {
   return remarks;
 }
 
-// As it was when the bytes arrived; none after a restart, or a break in the transfer.
+// The screening result from the arrival of the bytes; none after a restart or an interrupted transfer.
 std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHeader& header) {
   MutexLock lock(data.mutex);
   const auto known = data.screens.find({header.target, header.worker});
@@ -68,7 +68,7 @@ std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHead
   return known->second.second;
 }
 
-// Whoever still writes the state of this fragment goes on with a copy.
+// Snapshots of this fragment still being written continue with a copy of its state.
 void DetachShots(JobData& data, FragmentIndex fragment) {
   const auto [first, last] = data.shots.equal_range(fragment);
   if (first == last) return;
@@ -89,8 +89,8 @@ std::shared_ptr<ShotCopies> CopiesOf(JobData& data, FragmentIndex fragment) {
   return copies;
 }
 
-// Of its fragment: whoever has sent something before the end sends once more. The state alone does not tell, since a
-// round of before may close when the end has begun.
+// Whether this is the last round of its fragment: a worker that contributed before the end contributes once
+// more. The state alone does not show it, because an earlier round may close after the end has begun.
 bool IsLast(const CloseRound& task, const JobRecord& job) {
   return job.state == JobState::kClosing && !task.contributions.empty() &&
          std::all_of(task.contributions.begin(), task.contributions.end(),
@@ -120,13 +120,13 @@ PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, RawBytes
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
   const std::shared_ptr<JobData> data = jobs_.Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
-  // Read where they are merged, so that the contributions of one round alone are in memory at a time.
+  // Contributions are read only when they are merged, so that only one round's are in memory.
   ++passes_;
   parts_.compute.Post([this, task, job, boot, data] {
     if (jobs_.Find(task.job) == data && !merge_no_more_) {
       ReadAndAggregate(data, task, job, boot);
       parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
-        if (jobs_.Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
+        if (jobs_.Find(data->job) != data) parts_.rounds.Close(key);  // the release did not find it open
       });
     }
     --passes_;
@@ -136,7 +136,7 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, 
 void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task,
                                  const JobRecord& job, BootNumber boot) {
   const RoundKey key{task.job, task.epoch, task.target};
-  // After a restart the segment may hold contributions that were accepted by an earlier process.
+  // After a restart the segment may hold contributions that an earlier process accepted.
   const absl::Status opened = OpenSegment(parts_.rounds, key, data->layout.digest, parts_.fatal);
   if (!opened.ok()) return Fail(task.job, opened);
   if (absl::Status read = ReadInputs(key, task.contributions); !read.ok())
@@ -204,7 +204,8 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
     record.tokens += task.contributions[i].tokens;
   }
   Remember(record, spec, history);
-  // The job has ended, stopped or gone back while this was merged: nobody waits for it, and its segment is closed.
+  // The job ended, stopped or was rolled back during the merge: the result is not needed, and its
+  // segment is closed.
   if (jobs_.Find(record.job) != data) return;
   {
     MutexLock lock(data->mutex);
@@ -212,7 +213,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
         PublishedOf(record, data->spec.sync.download_codec, std::move(result->update));
     data->measures[task.target.fragment] = measures;
   }
-  // The contributions are durable and the pass gives the same bits again: the commit waits for nothing else.
+  // The contributions are durable and a repeated pass gives the same bits: the commit needs nothing else.
   const FragmentVersion reached = record.reached;
   Emit(RoundAggregated{task.job, task.epoch, reached, std::move(record), RemarksOf(*result)});
 }
@@ -293,12 +294,12 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
       MutexLock lock(data->mutex);
       const auto [writing, first] = data->being_written.try_emplace(key.at);
       if (outcome != nullptr) writing->second.push_back(outcome);
-      if (!first) return;  // its outcome is that of both, and comes before `outcome` is looked at
+      if (!first) return;  // one outcome for both, set before `outcome` is read
     }
     const Digest hash = data->aggregator.Hash(fragment);
     const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual},
                                                   CopiesOf(*data, fragment));
-    // A job at rest is written again and again, for as long as its disk has no room.
+    // With a full disk, an idle job retries its snapshot again and again.
     std::erase_if(data->shots, [&](const auto& held) { return held.first == fragment && held.second.expired(); });
     data->shots.emplace(fragment, shot);
     parts_.io.Post([this, data, key, hash, shot] {
@@ -325,7 +326,7 @@ absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, Sta
     if (outcome->ok()) *outcome = done;
   }
   for (std::function<void()>& work : waiting) parts_.io.Post(std::move(work));
-  // The log still holds everything: one with the next round makes up for it, or the log would outgrow its bound.
+  // The log still holds everything. The next round retries, or the log would outgrow its bound.
   if (!done.ok()) Warn("snapshot not written", data, key.at.fragment, done);
   return done;
 }
@@ -364,8 +365,8 @@ void DataPlane::SnapshotNext(std::shared_ptr<LastSnapshots> last) {
     const Version version = data->aggregator.version(fragment);
     {
       MutexLock lock(data->mutex);
-      if (data->committed[fragment] != version) continue;  // merged when it was too late to commit that
-      if (data->snapshots[fragment] == version) {          // one that was on its way
+      if (data->committed[fragment] != version) continue;  // merged too late to be committed
+      if (data->snapshots[fragment] == version) {          // was in progress
         ++last->written;
         continue;
       }
@@ -391,8 +392,8 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   const auto outcome = std::make_shared<absl::Status>();
   for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i}, outcome);
-  // What is posted here takes the way of the snapshots, behind them, so that the files are there when links are made; a
-  // snapshot of a later round, which drops them, comes behind this.
+  // Posted along the executors of the snapshots, after them, so that the files exist when links are
+  // made. A later round's snapshot, which drops these files, comes after this.
   parts_.compute.Post([this, task, data, outcome] {
     CheckpointRecord record{.job = task.job,
                             .step = task.step,
@@ -425,7 +426,8 @@ void DataPlane::DropCheckpoint(const struct DropCheckpoint& task) {
       parts_.log.Warn("checkpoint not removed",
                       {{"job", task.job.value}, {"step", task.step}, {"reason", std::string(dropped.message())}});
   };
-  // The way of one that is written: given up meanwhile, it is there before it is removed.
+  // Posted along the executors of a checkpoint that is written: an abandoned one is written before
+  // it is removed.
   parts_.compute.Post([this, drop] { parts_.io.Post([this, drop] { parts_.snapshot_io.Post(drop); }); });
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manifests of the corpora whose blocks are asked for, read from their blobs and parsed once: a manifest names
-// every block of its corpus, so that reading it anew for each of them takes time with the square of the corpus's size.
-// Thread rule: that of the blob store.
+// Parsed manifests of the corpora whose blocks workers ask for. A manifest names every block of its corpus, so
+// parsing it for each block would cost time quadratic in the corpus size. Thread rule: as the blob store.
 #ifndef ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 #define ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 
@@ -19,20 +18,20 @@ namespace atl {
 
 class ServedManifests {
  public:
-  // Of those that are kept together, 32 bytes each; a corpus with more of them is kept alone.
-  static constexpr size_t kBlocks = size_t{1} << 18;  // of 256 GiB
+  // Limit of blocks over all cached manifests, 32 bytes each. A manifest with more blocks is cached alone.
+  static constexpr size_t kBlocks = size_t{1} << 18;  // 256 GiB of tokens
 
   // `blobs` outlives it.
   explicit ServedManifests(const BlobStore& blobs, size_t blocks = kBlocks) : blobs_(blobs), most_blocks_(blocks) {}
 
-  // Those asked for last stay in memory, where later damage to the blob is not seen. NotFound and DataLoss as
-  // BlobStore::Read, InvalidArgument where it is no manifest.
+  // Caches the manifests used last; damage to a cached blob goes unnoticed. NotFound and DataLoss
+  // as BlobStore::Read, InvalidArgument if the blob is not a manifest.
   absl::StatusOr<std::shared_ptr<const CorpusManifest>> Get(const Sha256& sha256);
 
  private:
   const BlobStore& blobs_;
   const size_t most_blocks_;
-  std::list<std::pair<Sha256, std::shared_ptr<const CorpusManifest>>> kept_;  // the newest first
+  std::list<std::pair<Sha256, std::shared_ptr<const CorpusManifest>>> kept_;  // newest first
 };
 
 }  // namespace atl

@@ -71,7 +71,7 @@ void Uploads::GrantNow(UploadId upload, std::shared_ptr<UploadSink> sink, Digest
   sink->Granted(*offset);
 }
 
-// What cannot be appended has been screened for nothing: its upload ends, and one that goes on has another screener.
+// If the append fails, the screening is wasted: the upload ends, and a resumed upload gets a new screener.
 void Uploads::Append(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) {
   if (const auto known = Find(upload); known.ok()) (*known)->screener->Update(offset_bytes, bytes.pieces);
   Arrived* const place = TakePlace();
@@ -130,7 +130,7 @@ void Uploads::FlushAcceptance(UploadId upload) {
   if (known == uploads_.end()) return;
   const RoundKey& key = known->second->key;
   auto& due = to_accept_[key];
-  due.emplace_back(upload, known->second->header.worker);  // its upload may end before
+  due.emplace_back(upload, known->second->header.worker);  // the upload may end before the flush
   if (due.size() == 1) parts_.io.Post([this, key] { FlushAcceptances(key); });
 }
 

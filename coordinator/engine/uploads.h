@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contributions on their way in, from the beginning of an upload to its acceptance: screened in the threads that
-// receive them, appended to the round log on the io executor, and accepted by one flush for those that come together.
-// Who may upload what is the engine's decision; here are its hands.
+// Incoming contributions, from the start of an upload to its acceptance. They are screened on the receiving
+// threads, appended to the round log on the io executor, and accepted by one flush for all that arrive
+// together. The core decides which uploads are granted; this class only executes the decision.
 #ifndef ATOLL_COORDINATOR_ENGINE_UPLOADS_H_
 #define ATOLL_COORDINATOR_ENGINE_UPLOADS_H_
 
@@ -32,17 +32,17 @@ class UploadSink {
   virtual ~UploadSink() = default;
   // Send the bytes from this offset on.
   virtual void Granted(uint64_t offset_bytes) = 0;
-  // Durable; the conversation ends.
+  // The contribution is durable; the conversation ends.
   virtual void Accepted() = 0;
   // The conversation ends with this status.
   virtual void Refused(const absl::Status& status) = 0;
 };
 
-// RoundLog::Open; where it cannot flush what is there the process ends: `fatal` as in DataPlaneParts.
+// As RoundLog::Open. If existing bytes cannot be flushed, calls `fatal` as in DataPlaneParts.
 absl::Status OpenSegment(RoundLog& rounds, const RoundKey& key, Digest layout,
                          const std::function<void(const absl::Status&)>& fatal);
 
-// Everything it stands on; all outlive it.
+// The dependencies of Uploads. All outlive it.
 struct UploadsParts {
   Clock& clock;
   Executor& io;
@@ -60,21 +60,21 @@ class Uploads {
 
   // ---- engine thread ----
 
-  // Registers an upload. InvalidArgument when its size is not what the fragment takes; Unavailable while the job is
-  // being loaded, FailedPrecondition where it is neither loaded nor expected.
+  // Registers an upload. InvalidArgument if its size does not match the fragment; Unavailable while
+  // the job is being loaded; FailedPrecondition if it is neither loaded nor expected.
   absl::Status Begin(UploadId upload, const ContributionHeader& header) ATOLL_EXCLUDES(mutex_);
-  // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
-  // written for one round beside that at most, or the log would outgrow its bound.
-  // `replaces`: UploadVerdict's.
+  // Opens the segment and sends the sink the offset to start from. Done at once, except while a
+  // snapshot of an earlier version of the fragment is being written: the grant then waits, or the
+  // log would outgrow its bound. `replaces`: as in UploadVerdict.
   void Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
-  // -> ContributionDurable. Those of a round that come while the disk is busy are flushed together.
+  // -> ContributionDurable. Contributions that arrive while the disk is busy are flushed together.
   void FlushAcceptance(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
-  // ---- thread-safe, but for calls of one upload ----
+  // ---- thread-safe, except for calls of one upload ----
 
-  // Screened in the caller's thread, side by side with other uploads; `reply` runs on the io executor.
+  // Screens on the caller's thread, in parallel with other uploads. `reply` runs on the io executor.
   void Append(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
-  // All bytes are there: checks the digest -> UploadFinished; an error goes to `failed`.
+  // All bytes have arrived: checks the digest -> UploadFinished; an error is passed to `failed`.
   void Finish(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
   void End(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
@@ -83,10 +83,10 @@ class Uploads {
     RoundKey key;
     ContributionHeader header;
     Digest layout;
-    std::shared_ptr<ContributionScreener> screener;  // the caller's of Append, then the io executor's
+    std::shared_ptr<ContributionScreener> screener;  // used by Append's caller, then by the io executor
   };
-  // Bytes on their way to the io executor, in a place that the next ones use again: a job of more than two words takes
-  // memory each time.
+  // Bytes in flight to the io executor, in a reusable slot: a closure of more than two words would
+  // allocate each time.
   struct Arrived {
     UploadId upload = 0;
     uint64_t offset_bytes = 0;
@@ -99,14 +99,14 @@ class Uploads {
   void GrantNow(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
   void AppendNow(Arrived* place) ATOLL_EXCLUDES(mutex_);
   void FlushAcceptances(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
-  // What the arrived bytes said by themselves, for the round that will merge them.
+  // Keeps the screening result of the arrived bytes for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
   const UploadsParts parts_;
   mutable Mutex mutex_;
   std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
   std::map<RoundKey, std::vector<std::pair<UploadId, WorkerId>>> to_accept_ ATOLL_GUARDED_BY(mutex_);
-  // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
+  // The largest number ever in flight, at most kUploadCredits per upload; and the free slots.
   std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);
   std::vector<Arrived*> free_places_ ATOLL_GUARDED_BY(mutex_);
 };

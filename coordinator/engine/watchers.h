@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who watches jobs, and when each is shown its job next. Lives on the engine thread.
+// The watchers of jobs, and the time of each watcher's next glance. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_WATCHERS_H_
 #define ATOLL_COORDINATOR_ENGINE_WATCHERS_H_
 
@@ -16,28 +16,28 @@ namespace atl {
 
 struct JobGlance;
 
-// Where looks at a job go.
+// The receiver of glances.
 struct GlanceSink {
   std::function<void(const absl::StatusOr<const JobGlance*>&)> show;
-  // Whether it would take one now. While it would not it is shown nothing, so that it holds one look at most, and the
-  // next one has the events of them all.
+  // Whether the receiver can take a glance now. While it cannot, it gets none: it holds at most one
+  // glance, and the next one has all events since.
   std::function<bool()> takes = [] { return true; };
 };
 
 class Watchers {
  public:
   size_t size() const { return watchers_.size(); }
-  // Is due at no time yet. `after_revision`: of the newest event that it has seen.
+  // Adds a watcher that is not due yet. `after_revision`: of the newest event that it has.
   void Add(uint64_t watcher, JobId job, uint64_t after_revision, GlanceSink sink);
   void Remove(uint64_t watcher) { watchers_.erase(watcher); }
-  // From now on. No effect on one that is not there.
+  // Makes the watcher due at `now`. No effect for an unknown watcher.
   void MakeDue(uint64_t watcher, Instant now);
-  // Likewise all who watch the job.
+  // Makes all watchers of the job due.
   void MakeDue(const JobId& job, Instant now);
-  // When Serve has to be called; kNever while nobody is due at any time.
+  // When Serve must be called; kNever if no watcher is due.
   Instant NextDue() const;
-  // Shows their jobs to those who are due and would take it, and has them due again in half a second. Who has seen its
-  // job's end is removed.
+  // Shows their job to the watchers that are due and ready; each is due again after half a second.
+  // A watcher that was shown its job's end is removed.
   void Serve(Instant now, const std::function<JobGlance(const JobId& job, uint64_t after_revision)>& glance);
 
  private:
