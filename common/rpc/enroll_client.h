@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's side of enrolment (docs/protocol.md): a join token, or the certificate it renews, becomes an identity.
+// The caller's side of enrolment (docs/formats/enrolment.md): a join token, or the certificate it renews, becomes an identity.
 // Keys are made here and never leave the machine. Blocks; each call ends within about 20 s.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 #define ATOLL_COMMON_RPC_ENROLL_CLIENT_H_

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two connections of a worker, and how it gets a certificate. Written from docs/protocol.md, docs/trust.md and
-docs/formats/frames.md, join-token.md and data-order.md; the messages are those of proto/atoll/v1."""
+docs/formats/frames.md, enrolment.md, join-token.md and data-order.md; the messages are those of proto/atoll/v1."""
 import base64
 import hashlib
 import http.client
