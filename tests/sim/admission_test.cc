@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers with slow links in whole runs: rounds do not wait for them where others suffice.
+// Workers with slow links in whole runs: rounds do not wait for them if others suffice.
 #include <gtest/gtest.h>
 
 #include "tests/sim/harness.h"
@@ -9,9 +9,9 @@ namespace {
 
 constexpr char kJob[] = "small";
 constexpr Duration kStep = Milliseconds(100);
-constexpr uint64_t kSlow = 5000, kFast = 10'000'000;  // bytes a second; a contribution has some 75 kB
+constexpr uint64_t kSlow = 5000, kFast = 10'000'000;  // bytes per second; a contribution has about 75 kB
 
-// A period of 6 s.
+// A period takes 6 s.
 JobSpec Job(uint32_t least_workers) {
   JobSpec spec = SmallJob(kJob);
   spec.sync.inner_steps = 60;
@@ -50,9 +50,9 @@ TEST(Admission, RoundsDoNotWaitForALinkThatCannotKeepUp) {
   EXPECT_EQ(LinkOf(h, "near"), "");
   EXPECT_NE(h.View(kJob)->waiting_line.find("not waited for: the link of worker far"), std::string::npos);
   EXPECT_EQ(h.View(kJob)->training, 2u) << "it goes on";
-  h.RunFor(Seconds(3));  // metrics follow within a second or so
+  h.RunFor(Seconds(3));  // metrics follow within about a second
   EXPECT_NE(h.MetricsPage().find("atoll_workers{job=\"small\",state=\"not_waited_for\"} 1"), std::string::npos);
-  // The round that was open may still wait; those after it take a period each.
+  // The open round may still wait; each later round takes a period.
   const uint64_t from = h.VersionOf(kJob).value + 1;
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= from; }));
   const Instant start = h.clock().Now();
@@ -92,7 +92,7 @@ TEST(Admission, AJobThatNeedsASlowWorkerKeepsIt) {
   for (const auto& [version, round] : h.CommittedRounds(kJob)) EXPECT_TRUE(Contributed(round, "far")) << version;
 }
 
-// The coordinator remembers no verdict: it comes again with the heartbeats.
+// The coordinator does not store the verdict; it follows again from the heartbeats.
 TEST(Admission, SurvivesTheCoordinator) {
   Harness h;
   StartBoth(h, Job(1));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify and replay on states that jobs with experiments leave behind (rounds without a worker on purpose, and without
-// anybody), and on segments that are cut short.
+// verify and replay on states left by jobs with experiments, and on truncated segments.
 #include <gtest/gtest.h>
 
 #include "coordinator/audit/segment_scan.h"
@@ -19,7 +18,7 @@ void ExpectWellAndEqual(const StateOnDisk& state, uint64_t rounds) {
   ExpectAllEqual(state.Replay(), rounds);
 }
 
-// Rounds without a worker, and rounds without anybody.
+// Some rounds lack a worker; some have no contribution.
 TEST(AuditExperiment, RoundsWithDroppedSyncsAreEqual) {
   for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kMxfp4}) {
     Harness h;
@@ -37,7 +36,7 @@ TEST(AuditExperiment, RoundsWithDroppedSyncsAreEqual) {
   }
 }
 
-// A corpus for each worker, contributions weighed by its size.
+// One corpus per worker; contributions are weighted by corpus size.
 TEST(AuditExperiment, RoundsWithShardsAreEqual) {
   Harness h;
   JobSpec spec = KeptJob(h);
@@ -51,7 +50,8 @@ TEST(AuditExperiment, RoundsWithShardsAreEqual) {
   ExpectWellAndEqual(StateOnDisk(h), h.CommittedRounds(kJob).size());
 }
 
-// Cut within a record, and by whole records: what the ledger counts is missing, and nothing calls that a torn tail.
+// Cut within a record, and at a record boundary: the ledger counts contributions that are missing,
+// so this is damage and not a torn tail.
 TEST(AuditOfACutSegment, LacksContributionsOfACommittedRound) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));

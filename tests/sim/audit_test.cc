@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify and replay on states that whole runs leave behind: nothing is found where nothing is wrong, every damage is,
-// and every round is equal to the bit under every codec, outer optimiser, weight rule and error memory.
+// verify and replay on states left by whole runs. An intact state has no findings, every damage is
+// found, and every round is equal to the bit under every codec, outer optimizer, weight rule and
+// error memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,7 +113,6 @@ TEST(Audit, AFileOfAnEvaluationTaskThatIsGoneIsMissed) {
 }
 
 // ---- every way of merging
-// -----------------------------------------------------------------------------------------------
 
 class EveryMerge : public testing::TestWithParam<CodecKind> {};
 
@@ -159,9 +159,8 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryMerge,
                                          CodecKind::kMxfp4, CodecKind::kE3m0));
 
 // ---- damage
-// -------------------------------------------------------------------------------------------------------------
 
-// A finished run with two checkpoints, two fragments and all of its rounds.
+// A finished run with two checkpoints, two fragments and all its rounds.
 class AuditOfDamage : public testing::Test {
  protected:
   void SetUp() override {
@@ -175,7 +174,7 @@ class AuditOfDamage : public testing::Test {
     ExpectWell(state_->Verify());
   }
 
-  // Files of the formats; event logs have no checksum and decide nothing.
+  // Files of the formats. Event logs are left out: they have no checksum and decide nothing.
   std::vector<std::string> Paths(const std::string& part) {
     std::vector<std::string> found;
     for (const std::string& path : h_.files().Paths()) {
@@ -183,7 +182,7 @@ class AuditOfDamage : public testing::Test {
     }
     return found;
   }
-  // Segments of rounds that are committed: those that hold an update.
+  // Segments of committed rounds: those with an update.
   std::vector<std::string> CommittedSegments() {
     std::vector<std::string> found;
     for (const std::string& path : Paths(".seg")) {
@@ -208,7 +207,7 @@ class AuditOfDamage : public testing::Test {
     h_.files().SetContent(path, whole);
   }
 
-  // One bit at about `places` places of the file.
+  // Flips one bit at about `places` places of the file.
   void ExpectFlipsFound(const std::string& path, size_t places) {
     const std::vector<std::byte> whole = h_.files().Content(path);
     const size_t stride = std::max<size_t>(1, whole.size() / places) | 1;
@@ -234,13 +233,13 @@ TEST_F(AuditOfDamage, AFlippedBitInASnapshotIsFoundWherever) {
   const std::vector<std::string> snapshots = Paths("/snapshots/");
   ASSERT_GE(snapshots.size(), 2u);
   ExpectFlipsFound(snapshots.front(), 40);
-  ExpectFlipsFound(Paths("/checkpoints/").front(), 20);  // a link
+  ExpectFlipsFound(Paths("/checkpoints/").front(), 20);  // a hard link
 }
 
 TEST_F(AuditOfDamage, AFlippedBitInAManifestOrAStoredFileIsFound) {
   const std::vector<std::string> manifests = Paths("/manifest");
   ASSERT_GE(manifests.size(), 1u);
-  // All but the boot number, which nothing else says.
+  // All bytes except the boot number, which is stored nowhere else.
   const std::vector<std::byte> whole = h_.files().Content(manifests.front());
   for (size_t at = 0; at < whole.size(); ++at) {
     std::vector<std::byte> damaged = whole;
@@ -252,7 +251,7 @@ TEST_F(AuditOfDamage, AFlippedBitInAManifestOrAStoredFileIsFound) {
 
 TEST_F(AuditOfDamage, AFileThatIsGoneIsMissed) {
   std::vector<std::string> paths = CommittedSegments();
-  // Of snapshots the first is needed; a later one can be recomputed.
+  // Only the first snapshot is needed; a later one can be recomputed.
   for (const char* part : {"v0000000000.snap", "/checkpoints/", "/blobs/"}) {
     for (const std::string& path : Paths(part)) paths.push_back(path);
   }
@@ -303,7 +302,7 @@ TEST_F(AuditOfDamage, FilesThatTheLedgerDoesNotKnowAreFound) {
   EXPECT_THAT(state_->Verify().damage(), Contains(Field(&audit::Finding::job, "strange")));
 }
 
-// What nobody relies on is noted, not damage.
+// Files that nothing depends on are noted, not damage.
 TEST_F(AuditOfDamage, HalfWrittenFilesAreNoted) {
   h_.files().SetContent(Paths("/snapshots/").front() + ".tmp", {});
   h_.files().SetContent("/state/blobs/ab/" + std::string(64, 'a') + ".part", {});
@@ -395,10 +394,9 @@ TEST_F(AuditOfDamage, AChangedRecordOfARoundIsFound) {
   ExpectWell(StateOnDisk(h_).Verify());
 }
 
-// ---- what only replay finds
-// ---------------------------------------------------------------------------------------------
+// ---- found only by replay
 
-// Segment and ledger agree about an update that the contributions do not give.
+// Segment and ledger agree on an update that does not follow from the contributions.
 class WrongPublication : public AuditOfDamage {
  protected:
   RoundRecord& Round(uint64_t version) {
@@ -412,7 +410,7 @@ class WrongPublication : public AuditOfDamage {
     std::abort();
   }
 
-  // Changes one byte of the published update, with all digests of it made to fit.
+  // Changes one byte of the published update and makes all its digests match.
   void Forge(uint64_t version, size_t byte) {
     RoundRecord& round = Round(version);
     const RoundKey key{JobId{kJob}, 0, {FragmentIndex{1}, Version{version - 1}}};
@@ -474,7 +472,8 @@ TEST_F(WrongPublication, AWrongWeightOrRateIsFoundByReplay) {
   EXPECT_EQ(StateOnDisk(h_).Replay().count("rounds of another arithmetic"), 1u);
 }
 
-// A torn tail of the open round is no damage that could be told from a write that was never flushed.
+// A torn tail of the open round looks the same as a write that was never flushed, so it is not
+// damage.
 TEST(Audit, ATornTailOfAnOpenRoundIsNoted) {
   Harness h;
   JobSpec spec = KeptJob(h);

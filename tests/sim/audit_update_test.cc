@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify, replay and a start on a state whose newest committed round lacks its update, and updates of rounds that are
-// gone.
+// verify, replay and a start on a state in which the newest committed round lacks its update, and
+// updates of deleted rounds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kJob = kAuditedJob;
 
-// Where the record of the update begins, which is the last of a committed round; nothing while it is not there.
+// The offset of the update record, the last record of a committed round; empty while it is missing.
 std::optional<size_t> UpdateBeginsAt(const std::vector<std::byte>& segment) {
   constexpr std::array kMagic = {std::byte{'A'}, std::byte{'T'}, std::byte{'L'}, std::byte{'R'}};
   constexpr std::byte kUpdate{static_cast<uint8_t>(RecordType::kUpdate)};
@@ -29,8 +29,8 @@ std::optional<size_t> UpdateBeginsAt(const std::vector<std::byte>& segment) {
   return static_cast<size_t>(last - segment.begin());
 }
 
-// A process that ends between the commit of a round and the write of its update, or in the middle of that write: the
-// state is well, the next process recomputes the update, serves it and writes it.
+// A process ends between the commit of a round and the write of its update, or during that write.
+// The state is valid: the next process recomputes, serves and writes the update.
 TEST(Audit, AnUpdateThatWasNotWrittenYetIsRecomputed) {
   for (const bool torn : {false, true}) {
     Harness h;
@@ -77,7 +77,8 @@ TEST(Audit, AnUpdateThatWasNotWrittenYetIsRecomputed) {
   }
 }
 
-// What a worker far behind would fetch. It decides nothing: whatever is wrong with it is told and is no damage.
+// Kept updates serve workers that are several versions late. They decide nothing, so a bad one is
+// reported and is not damage.
 TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
@@ -118,8 +119,8 @@ TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
   expect_noted(kept + ".new", "half written");
 }
 
-// A segment ends with its update, so that a changed one looks like a torn tail; the snapshot behind it says that it was
-// flushed.
+// A segment ends with its update, so a changed update looks like a torn tail. A later snapshot
+// proves that the update was flushed.
 TEST(Audit, AChangedUpdateAtTheEndOfASegmentIsFoundByBoth) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
@@ -134,7 +135,7 @@ TEST(Audit, AChangedUpdateAtTheEndOfASegmentIsFoundByBoth) {
   }
 }
 
-// As where a changed element was trimmed away and all digests fit: the update is the same, the norm is not.
+// As if a changed element was trimmed and all digests recomputed: same update, different norm.
 TEST(Audit, AContributionWithAnotherNormIsFoundByReplay) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
@@ -150,7 +151,7 @@ TEST(Audit, AContributionWithAnotherNormIsFoundByReplay) {
   EXPECT_THAT(StateOnDisk(h).Replay().Text(), testing::HasSubstr("has the norm"));
 }
 
-// There may be millions of rounds: what is held of each grows with the rounds on disk alone.
+// There may be millions of rounds: memory must grow only with the rounds on disk.
 TEST(Audit, RecordsOfRoundsThatAreNotOnDiskAreNotHeld) {
   Harness h;
   JobSpec spec = KeptJob(h);
@@ -182,7 +183,7 @@ TEST(Audit, WithoutTheDirectoryOfAJobItsRoundsAreMissed) {
   EXPECT_FALSE(state.Verify().ok());
 }
 
-// What rollback goes by is in the manifest as well.
+// The manifest also holds the consumed samples that a rollback restores.
 TEST(Audit, AManifestTellsWhatWasConsumed) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));

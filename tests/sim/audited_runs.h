@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that leave a state for an audit behind, and what must be found there.
+// Runs that leave a coordinator state for an audit, and the expected audit results.
 #ifndef ATOLL_TESTS_SIM_AUDITED_RUNS_H_
 #define ATOLL_TESTS_SIM_AUDITED_RUNS_H_
 
@@ -11,15 +11,15 @@ namespace atl {
 
 inline constexpr char kAuditedJob[] = "small";
 
-// A job that keeps its contributions and whose stored files are there.
+// A job that keeps its contributions; its manifest is stored.
 JobSpec KeptJob(Harness& h);
-// The coordinator, the job and workers a and b. May fail fatally.
+// Starts the coordinator, submits the job, starts workers a and b. May fail fatally.
 void BeginRun(Harness& h, const JobSpec& spec);
-// Likewise until the job has ended and the coordinator is gone.
+// BeginRun, then runs until the job has ended and kills the coordinator. May fail fatally.
 void RunToItsEnd(Harness& h, const JobSpec& spec);
 
 void ExpectWell(const audit::Report& report);
-// Nothing is wrong, and all of so many rounds are held and equal to the bit.
+// Expects a report without problems in which all `rounds` rounds are on disk and equal to the bit.
 void ExpectAllEqual(const audit::Report& replay, uint64_t rounds);
 
 }  // namespace atl

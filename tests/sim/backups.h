@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of a simulated coordinator's state, as `atoll-coordinator backup` makes them while it runs, and the way back
-// to one of them, as an operator goes after `atoll-coordinator restore`: what was committed since is lost, and what
-// workers hold of it must not be merged.
+// Backs up a simulated coordinator's state while the coordinator runs, as `atoll-coordinator
+// backup` does, and restores a backup, as `atoll-coordinator restore` does. A restore loses later
+// commits; contributions that workers computed from lost versions must not be merged.
 #ifndef ATOLL_TESTS_SIM_BACKUPS_H_
 #define ATOLL_TESTS_SIM_BACKUPS_H_
 
@@ -16,7 +16,8 @@ namespace atl {
 class Backups {
  public:
   explicit Backups(uint64_t seed) : rng_(StreamKey(seed, "backups")) {}
-  // Makes a copy, goes back to one, after which no coordinator runs, or does neither: what that is called, or null.
+  // Draws one action: a backup, a restore (no coordinator runs afterwards), or nothing. Returns the
+  // action's name, or null.
   const char* Play(World& world);
 
  private:

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Crash enumeration: a scripted run (workers join and leave, snapshots, checkpoints, retention, a restart, a stop in
-// order, a rollback) is played once to count the calls that change the disk, commits of the ledger among them. Then for
-// each of them and each fault: the process is killed before or after it, the power goes with all or a part of what was
-// not synced, the call fails, the disk is full, a write is short. The coordinator is started again, the run is
-// finished, and must hold: the state was well at the moment of the crash and is at the end (verify), every round is
-// equal to the bit (replay), nothing committed has changed, and every contribution that a worker was told to be
-// accepted is on the disk (I2, I4, I26).
+// Crash enumeration. A scripted run has workers that join and leave, snapshots, checkpoints,
+// retention, a restart, an orderly stop and a rollback. It is played once to count the calls that
+// change the disk, ledger commits included. Then each fault is played at each of these calls: the
+// process is killed before or after the call, the power fails with all or part of the unsynced data
+// lost, the call fails, the disk is full, or a write is short. Afterwards the coordinator is
+// restarted and the run is finished. It must hold that:
+// - the state verifies at the crash and at the end;
+// - every round is equal to the bit (replay);
+// - nothing committed has changed;
+// - every contribution that was reported as accepted is on the disk (I2, I4, I26).
 //
-// ATOLL_CRASH_POINTS: how many pairs of call and fault are played, evenly spread; 0 plays all. ATOLL_CRASH_ONLY=N:M
-// plays call N with fault M alone.
+// ATOLL_CRASH_POINTS: the number of pairs of call and fault to play, evenly spread; 0 plays all.
+// ATOLL_CRASH_ONLY=N:M plays only call N with fault M.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -91,7 +94,8 @@ class Script {
     return complete;
   }
 
-  // A disk that fails under version 0 ends a job as FAILED, as docs/runbook.md says; nothing was committed.
+  // A disk that fails under version 0 makes the job FAILED (docs/runbook.md); nothing was
+  // committed.
   bool FailedBeforeItBegan() {
     const auto view = h_.View(kJob);
     return view && view->record.state == JobState::kFailed && view->rounds_committed == 0 && h_.files().met();
@@ -102,7 +106,8 @@ class Script {
     Audit("the end");
   }
 
-  // What an operator does: a dead coordinator is started again; a job that a failing disk has stopped is resumed.
+  // Acts as the operator: restarts a dead coordinator and resumes a job that a failing disk
+  // stopped.
   void Operate() {
     if (!h_.coordinator_runs()) {
       Audit("the crash");
@@ -129,7 +134,7 @@ class Script {
     const auto view = h_.View(kJob);
     return !paused_ && view && view->record.state == JobState::kPaused;
   }
-  // Asks until it is done.
+  // Repeats `ask` until it succeeds.
   bool Do(const std::function<bool()>& ask) {
     for (int tries = 0; tries < 50 && !testing::Test::HasFatalFailure(); ++tries) {
       if (!h_.coordinator_runs()) Operate();
@@ -139,7 +144,8 @@ class Script {
     return false;
   }
 
-  // In the middle of the job; unless a fault comes in between, nothing is left for the next start to recompute.
+  // Stops the coordinator in the middle of the job. Without a fault the next start has nothing to
+  // recompute.
   void StopInOrder() {
     if (!h_.coordinator_runs()) return;
     const bool met_before = h_.files().met();
@@ -160,7 +166,8 @@ class Script {
       newest[key.fragment] = std::max(newest[key.fragment], key.version);
     return newest;
   }
-  // A round is committed that the newest checkpoint, and so perhaps no snapshot, holds.
+  // True if a round is committed that is newer than the newest checkpoint, so perhaps newer than
+  // every snapshot.
   bool LogsAreAhead() {
     const auto view = h_.View(kJob);
     if (!view || view->checkpoints.empty()) return false;
@@ -203,7 +210,7 @@ class Script {
     CheckAcknowledged(when);
   }
 
-  // A version that was committed stays what it was, and is never gone.
+  // A committed version never changes and never disappears.
   void CheckHistory(const audit::LedgerImage& ledger) {
     std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> now;
     for (const audit::LedgerRound& round : ledger.rounds)
@@ -216,7 +223,7 @@ class Script {
     history_ = std::move(now);
   }
 
-  // All that workers were told to be accepted is on the disk.
+  // Every contribution that was reported as accepted is on the disk.
   void CheckAcknowledged(const char* when) {
     audit::Report report("verify", "/state");
     const auto state = audit::ListState(h_.files(), "/state", report);
@@ -249,7 +256,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// False when the call does not come in this run, or the fault is not one of it.
+// Returns false if the run has no such call, or if the fault does not apply to it.
 bool PlayOne(bool sqlite, uint64_t call, size_t fault) {
   SCOPED_TRACE(testing::Message() << "call " << call << ", " << kNames[fault] << "; alone: ATOLL_CRASH_ONLY=" << call
                                   << ":" << fault);
@@ -258,7 +265,7 @@ bool PlayOne(bool sqlite, uint64_t call, size_t fault) {
   return script.met();
 }
 
-// With the ledger in memory, where a commit is one call, and in SQLite, of which every write and flush is one.
+// With the in-memory ledger a commit is one call; with SQLite each write and flush is one.
 class CrashEnumeration : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Ledgers, CrashEnumeration, testing::Bool(),
                          [](const auto& form) { return form.param ? std::string("Sqlite") : std::string("Memory"); });
@@ -279,7 +286,7 @@ TEST_P(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
   const uint64_t wanted = FromEnvironment("ATOLL_CRASH_POINTS", kSampled),
                  stride = wanted == 0 ? 1 : std::max<uint64_t>(1, all / wanted);
   uint64_t played = 0, met = 0;
-  // Strides that share no factor with the number of faults visit all of them.
+  // A stride without a common factor with the number of faults visits all faults.
   for (uint64_t at = 0; at < all && !HasFailure(); at += stride % std::size(kFaults) == 0 ? stride + 1 : stride) {
     met += PlayOne(sqlite, at / std::size(kFaults), at % std::size(kFaults)) ? 1 : 0;
     ++played;

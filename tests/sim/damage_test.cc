@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rollbacks across restarts, and what a whole run does when something on its disk is damaged or missing.
+// Rollbacks across restarts, and whole runs with damaged or missing files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 constexpr char kJob[] = "small";
 
-// Stops the job with three checkpoints on the disk, of versions 2, 4 and 6.
+// Pauses the job with three checkpoints on the disk, of versions 2, 4 and 6.
 void PauseWithCheckpoints(Harness& h) {
   JobSpec spec = SmallJob(kJob);
   spec.checkpoint.every_rounds = 2;
@@ -77,7 +77,7 @@ TEST(RollbackAndRestart, TheNewestCommitOfARolledBackJobIsACheckpoint) {
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
 }
 
-// The commit of the rollback is there, what it was to write is not.
+// The rollback is committed, but its files are not yet written.
 TEST(RollbackAndRestart, KilledAtAnyMomentOfARollback) {
   for (int turns = 0; turns < 12; ++turns) {
     SCOPED_TRACE(turns);
@@ -95,7 +95,7 @@ TEST(RollbackAndRestart, KilledAtAnyMomentOfARollback) {
   }
 }
 
-// Every step once: what the rollback gave up is not in it.
+// Every step appears once: the log has nothing that the rollback discarded.
 void ExpectOneLine(const Harness& h, uint64_t last_step) {
   const std::vector<CurvePoint> loss = h.Curve(kJob, "loss");
   ASSERT_FALSE(loss.empty());
@@ -127,7 +127,7 @@ TEST(RollbackAndRestart, TheLossCurveGoesBackToo) {
   ExpectOneLine(h, 120);
 }
 
-// Turns a byte in the middle of the file.
+// Flips a byte in the middle of the file.
 void Damage(Harness& h, const std::string& path) {
   std::vector<std::byte> content = h.files().Content(path);
   content[content.size() / 2] ^= std::byte{1};
@@ -155,7 +155,7 @@ TEST(DamagedCheckpoint, ItsRollbackIsRefusedAndChangesNothing) {
   EXPECT_EQ(after.record.epoch, before.record.epoch);
   EXPECT_EQ(after.checkpoints.size(), 3u);
   EXPECT_EQ(after.fragments[0].hash, before.fragments[0].hash);
-  // The next one is whole.
+  // The next checkpoint is intact.
   ASSERT_TRUE(h.RollBack(kJob, before.checkpoints[1].step).ok());
   EXPECT_EQ(h.VersionOf(kJob), before.checkpoints[1].versions[0]);
   ExpectRunsToItsEnd(h);
@@ -177,7 +177,7 @@ TEST(DamagedSnapshot, TheJobStopsAndGoesOnWhenItIsMended) {
   EXPECT_THAT(h.View(kJob)->record.reason,
               AllOf(HasSubstr("stopped: "), HasSubstr(".snap"), HasSubstr("atoll job resume small")));
   EXPECT_THAT(h.MetricsPage(), HasSubstr("atoll_job_stopped{job=\"small\"} 1\n"));
-  // Nothing is mended yet.
+  // Nothing is repaired yet.
   ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
   h.RunFor(Seconds(5));
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
@@ -187,7 +187,8 @@ TEST(DamagedSnapshot, TheJobStopsAndGoesOnWhenItIsMended) {
   EXPECT_THAT(h.MetricsPage(), HasSubstr("atoll_job_stopped{job=\"small\"} 0\n"));
 }
 
-// The links of checkpoints share the damage of the snapshot that they are links to; an older one is whole.
+// Checkpoints are hard links to snapshots, so they share a snapshot's damage; an older checkpoint
+// is intact.
 TEST(DamagedSnapshot, TheJobMayGoBackToACheckpoint) {
   Harness h;
   PauseWithCheckpoints(h);
@@ -199,7 +200,7 @@ TEST(DamagedSnapshot, TheJobMayGoBackToACheckpoint) {
   ExpectRunsToItsEnd(h);
 }
 
-// Of two jobs, one has a segment at its head that is of another round.
+// One of two jobs has, at its head, a segment of another round.
 void StartWithAStrangeSegment(Harness& h, std::string& strange) {
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
@@ -237,7 +238,7 @@ TEST(StrangeSegment, StopsItsJobOnlyUntilItIsGone) {
   ExpectRunsToItsEnd(h);
 }
 
-// The segment of a committed round, cut by `bytes` from its end.
+// Cuts `bytes` from the end of the segment of a committed round.
 std::string CutCommitted(Harness& h, uint64_t version, uint64_t bytes) {
   const std::string path =
       DataDirectory("/state").SegmentPath({JobId{kJob}, 0, {FragmentIndex{0}, Version{version - 1}}});
@@ -247,7 +248,7 @@ std::string CutCommitted(Harness& h, uint64_t version, uint64_t bytes) {
   return path;
 }
 
-// When the newest of the job's lines about the segment was written; 0 without one.
+// The time of the job's newest log line about the segment; 0 if there is none.
 int64_t DamageToldAt(const Harness& h, const std::string& path) {
   int64_t at = 0;
   for (const EventLine& line : h.EventLines(kJob)) {
@@ -258,7 +259,8 @@ int64_t DamageToldAt(const Harness& h, const std::string& path) {
   return at;
 }
 
-// What the parameters are recomputed from: the job stops and says what is missing; the file stays as it was found.
+// The parameters are recomputed from this segment. The job stops and names the missing data; the
+// file stays unchanged.
 TEST(CutSegment, StopsTheJobThatNeedsItUntilItIsMended) {
   Harness h;
   JobSpec spec = SmallJob(kJob);
@@ -267,7 +269,7 @@ TEST(CutSegment, StopsTheJobThatNeedsItUntilItIsMended) {
   ASSERT_TRUE(h.Submit(spec).ok());
   h.StartWorker("a");
   h.StartWorker("b");
-  // The newest round is not in a snapshot yet.
+  // No snapshot holds the newest round yet.
   const DataDirectory directory("/state");
   ASSERT_TRUE(h.RunUntil([&] {
     const Version version = h.VersionOf(kJob);
@@ -291,7 +293,7 @@ TEST(CutSegment, StopsTheJobThatNeedsItUntilItIsMended) {
   ExpectRunsToItsEnd(h);
 }
 
-// Two workers train a job of so many steps, which keeps its contributions, up to that version.
+// Two workers train a job of `steps` steps, which keeps its contributions, up to `version`.
 void KeepRounds(Harness& h, uint64_t steps, uint64_t version) {
   JobSpec spec = SmallJob(kJob);
   spec.stop.inner_steps = steps;
@@ -304,7 +306,8 @@ void KeepRounds(Harness& h, uint64_t steps, uint64_t version) {
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= version; }));
 }
 
-// Behind a snapshot nothing is recomputed from it: the job goes on, and its log says what is lost.
+// Nothing is recomputed from a segment older than a snapshot. The job continues, and its log
+// reports the loss.
 TEST(CutSegment, IsToldWhereNothingNeedsIt) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(KeepRounds(h, 120, 4));
@@ -322,7 +325,7 @@ TEST(CutSegment, IsToldWhereNothingNeedsIt) {
   EXPECT_EQ(h.files().Content(path), cut);
 }
 
-// A start does not last longer the more rounds are kept.
+// The duration of a start does not grow with the number of kept rounds.
 TEST(CutSegment, IsLookedForAmongTheNewestRounds) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(KeepRounds(h, 100'000, kRoundsCheckedAtStart + 10));
@@ -334,7 +337,8 @@ TEST(CutSegment, IsLookedForAmongTheNewestRounds) {
   EXPECT_GT(DamageToldAt(h, newer), 0);
 }
 
-// The path of the segment whose flush was met, where that was the one of an update: its round is committed.
+// If the fault was met by the flush of an update, and so of a committed round: the path of its
+// segment.
 std::string UpdateInFlush(Harness& h, const DataDirectory& directory, uint64_t& reached) {
   for (const auto& [version, round] : h.CommittedRounds(kJob)) {
     const std::string path = directory.SegmentPath({JobId{kJob}, 0, {{0}, {version - 1}}});
@@ -344,8 +348,9 @@ std::string UpdateInFlush(Harness& h, const DataDirectory& directory, uint64_t& 
   return "";
 }
 
-// A process was killed between the write of an update and its flush. The next one finds the update in the file, and
-// must not take it for durable: it writes a snapshot behind it, and then the power goes.
+// A process was killed between the write of an update and its flush. The next process finds the
+// update in the file and must not assume that it is durable: the process writes a later snapshot,
+// and then the power fails.
 TEST(UnflushedUpdate, IsFlushedByTheStartThatFindsIt) {
   const DataDirectory directory("/state");
   bool met = false;
@@ -375,7 +380,8 @@ TEST(UnflushedUpdate, IsFlushedByTheStartThatFindsIt) {
   }
 }
 
-// What was acknowledged in the open round and is damaged, or gone with its file: its worker sends it again.
+// Acknowledged contributions of the open round that are damaged or missing: their workers send them
+// again.
 TEST(OpenSegment, WhatIsLostOfItIsSentAgain) {
   for (const bool gone : {false, true}) {
     SCOPED_TRACE(gone);
@@ -420,7 +426,7 @@ TEST(MissingData, TheJobStopsAndGoesOnWhenItIsThereAgain) {
   EXPECT_THAT(h.View(kJob)->record.reason,
               AllOf(HasSubstr("all 2 workers failed"), HasSubstr("shard toy/train.bin is not there")));
   const Digest hash = h.HashOf(kJob);
-  // Without the data it only stops again.
+  // Without the data the job stops again.
   ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
   h.RunFor(Seconds(30));
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
@@ -441,8 +447,9 @@ TEST(MissingData, AJobThatNeverBeganHasFailed) {
   EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("toy/train.bin"), HasSubstr("submit it again")));
 }
 
-// A round that has accepted something is opened anew once its job is resumed. The disk tells of a failed flush once, so
-// that the process ends there instead of counting on what may be lost.
+// A round with an accepted contribution is opened again when its job is resumed. The disk reports a
+// failed flush only once, so the process ends there; otherwise it would rely on data that may be
+// lost.
 TEST(FailedFlush, OfARoundThatIsOpenedAnewEndsTheProcess) {
   int met = 0, ended = 0;
   for (uint64_t call = 0; call == 0 || met == static_cast<int>(call); ++call) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose data comes to an end (data.max_epochs): every sample is trained and merged before they end, however the
-// newest leases lie with their workers, and nobody waits for a worker that has nothing left to train.
+// Jobs with a finite dataset (data.max_epochs). Every sample is trained and merged before the job
+// ends, wherever the newest leases are, and no round waits for a worker that has nothing left to
+// train.
 #include <gtest/gtest.h>
 
 #include "tests/sim/harness.h"
@@ -53,7 +54,8 @@ void ExpectAllMerged(const Harness& h) {
 
 class Dataset : public testing::TestWithParam<Setting> {};
 
-// 4 samples a step, 10 steps a period: ends in the middle of a period, of a step, of what one worker holds.
+// 4 samples a step, 10 steps a period. The data ends in the middle of a period, of a step, and of
+// one worker's samples.
 TEST_P(Dataset, IsTrainedWholeBeforeTheJobEnds) {
   for (uint64_t dataset = 90; dataset < 900; dataset += 53) {
     SCOPED_TRACE(dataset);
@@ -69,8 +71,8 @@ TEST_P(Dataset, IsTrainedWholeBeforeTheJobEnds) {
   }
 }
 
-// Whoever comes back goes on, and what it does not is leased to the other: shortly before the end, and after one of
-// them has nothing left.
+// A worker that returns continues; its remaining samples are leased to the other worker. Shortly
+// before the end, and after one worker has no samples left.
 TEST_P(Dataset, IsTrainedWholeAmidFaults) {
   constexpr uint64_t kSamples = 600;
   for (int64_t moment = 0; moment < 30; ++moment) {

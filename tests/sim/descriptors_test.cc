@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a coordinator holds open: a segment for each fragment while a job runs, and none of a job that has ended,
-// whatever happened to it meanwhile.
+// Files that a coordinator holds open: one segment per fragment while a job runs, and none for a
+// job that has ended, whatever happened before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ size_t OpenSegments(Harness& h) {
       std::count_if(open.begin(), open.end(), [](const std::string& path) { return path.ends_with(".seg"); }));
 }
 
-// Coarse uploads and no snapshot but the first: every round is computed again at each start.
+// Coarse uploads, and no snapshot except the first: each start recomputes every round.
 JobSpec ManyRounds() {
   JobSpec spec = SmallJob(kJob);
   spec.sync.pattern = FragmentPattern::kStrided;

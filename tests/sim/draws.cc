@@ -40,7 +40,7 @@ JobSpec DrawJob(Rng& rng, const std::string& name) {
   spec.checkpoint.every_rounds = static_cast<uint32_t>(rng.Below(5));
   spec.checkpoint.keep_last = 1 + static_cast<uint32_t>(rng.Below(3));
   spec.checkpoint.keep_contributions = rng.Below(4) == 0;
-  spec.evaluation.max_tokens = 64;  // what it may take grows with it
+  spec.evaluation.max_tokens = 64;  // the time of an evaluation grows with it
   spec.evaluation.every_rounds = static_cast<uint32_t>(rng.Below(4));
   spec.screens.norm = OneOf(rng, {ScreenMode::kReport, ScreenMode::kClip, ScreenMode::kEnforce, ScreenMode::kEnforce});
   spec.stop.inner_steps = rng.Below(3) == 0 ? 200 + rng.Below(1500) : kWithoutEnd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a seed of the simulation draws: choices, lengths of time, jobs. The order of the draws is part of what a seed
-// is.
+// Random choices, durations and jobs of a simulation. The order of the draws is part of the meaning
+// of a seed.
 #ifndef ATOLL_TESTS_SIM_DRAWS_H_
 #define ATOLL_TESTS_SIM_DRAWS_H_
 
@@ -15,7 +15,8 @@
 
 namespace atl {
 
-constexpr uint64_t kWithoutEnd = 1'000'000;  // the stop step of a job that is drained once it has gone on
+constexpr uint64_t kWithoutEnd =
+    1'000'000;  // the stop step of a job without an end; the swarm drains such a job after some rounds
 
 template <typename T, size_t N>
 T OneOf(Rng& rng, const T (&choices)[N]) {
@@ -26,10 +27,10 @@ inline Duration Below(Rng& rng, Duration most) {
   return Nanoseconds(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(most.ns))));
 }
 
-// Fragments, overlap and mix, codecs and error memories.
+// Draws fragments, overlap, mix, codecs and error memories.
 void DrawSync(Rng& rng, SyncSpec& sync);
 JobSpec DrawJob(Rng& rng, const std::string& name);
-// Of a job whose data has so many samples.
+// The submission of a job with a dataset of `samples` samples.
 JobSubmitted SubmissionOf(const JobId& job, const JobSpec& spec, uint64_t samples, int64_t wall_nanos);
 
 }  // namespace atl

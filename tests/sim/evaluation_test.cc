@@ -53,7 +53,7 @@ TEST(EvaluationTasks, AreScoredEverySoOftenAndServed) {
   EXPECT_EQ(h.Curve(kJob, "task_standard_error/choices").size(), scored.size());
 }
 
-// What was scored is not scored again, and what was not is, after a crash of the coordinator.
+// After a crash of the coordinator only the unscored pieces are scored.
 TEST(EvaluationTasks, SurviveTheCoordinator) {
   Harness h;
   h.StartCoordinator();
@@ -71,7 +71,8 @@ TEST(EvaluationTasks, SurviveTheCoordinator) {
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
 }
 
-// One that says that it cannot make an evaluation: another one has it at once, not when its time has passed.
+// A worker reports that it cannot evaluate: another worker gets the evaluation at once, not after
+// the deadline.
 TEST(EvaluationFailures, MoveAtOnce) {
   Harness h;
   h.StartCoordinator();
@@ -85,7 +86,7 @@ TEST(EvaluationFailures, MoveAtOnce) {
   EXPECT_LT(h.clock().Now() - begin, Seconds(30)) << "a job of 60 steps of 50 ms, and nobody waited for a deadline";
 }
 
-// As those of a run that diverges, whose losses are not finite: they are left out, and the job has its end.
+// As in a diverged run, where losses are not finite: the evaluations are skipped, and the job ends.
 TEST(EvaluationFailures, KeepNoJobFromItsEnd) {
   Harness h;
   h.StartCoordinator();
@@ -102,7 +103,7 @@ TEST(EvaluationFailures, KeepNoJobFromItsEnd) {
   EXPECT_EQ(view->checkpoints.back().versions[0], h.VersionOf(kJob));
 }
 
-// An evaluator that dies between two pieces: another worker makes the whole evaluation.
+// An evaluator dies between two pieces: another worker makes the whole evaluation.
 TEST(EvaluationTasks, MoveToAnotherWorker) {
   Harness h;
   h.StartCoordinator();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs with `experiment` set: syncs lost on purpose and a pool that changes. The ledger stays balanced, nothing that
-// was trained is lost, and a restart changes nothing of it.
+// Runs with `experiment`: syncs dropped on purpose, and a changing pool. The ledger stays balanced,
+// no trained work is lost, and a restart changes nothing.
 #include "common/plan/experiment.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ void ExpectSucceededAndBalanced(const Harness& h) {
   EXPECT_LE(balance.consumed, h.factory().trained().size());
 }
 
-// Nothing was trained twice or for nothing: no drift was given up.
+// No sample was trained twice, and no drift was discarded.
 void ExpectEverySampleOnce(const Harness& h) {
   for (const auto& [position, times] : h.factory().trained()) ASSERT_EQ(times, 1) << position;
   EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size());
@@ -55,8 +55,8 @@ JobSpec Dropping(double probability, uint32_t minimum) {
   return spec;
 }
 
-// Every round has exactly the workers that are not drawn, whoever was dropped contributes the work of all its periods
-// since, and at the end each sample that was trained on is in exactly one committed contribution.
+// Every round has exactly the workers that are not drawn. A dropped worker later contributes the
+// work of all its periods. At the end each trained sample is in exactly one committed contribution.
 TEST(DroppedSyncs, AreTheOnesThatAreDrawnAndNoWorkIsLost) {
   const Names workers = {"a", "b", "c"};
   const JobSpec spec = Dropping(0.5, 3);
@@ -70,7 +70,7 @@ TEST(DroppedSyncs, AreTheOnesThatAreDrawnAndNoWorkIsLost) {
   std::map<std::string, uint64_t> behind;
   uint64_t dropped = 0, empty = 0;
   for (const auto& [version, round] : rounds) {
-    if (version >= 20) break;  // the end drops nothing
+    if (version >= 20) break;  // at the end nothing is dropped
     Names expected, lost;
     for (const std::string& name : workers) {
       const bool drops = DropsSync(spec, WorkerId{name}, {FragmentIndex{0}, Version{version - 1}});
@@ -107,7 +107,8 @@ TEST(DroppedSyncs, SameSeedSameHashes) {
   }
 }
 
-// Running drops beyond every usual limit: nobody starves, is lost or gives its work up.
+// Consecutive drops beyond every usual limit: no worker runs out of samples, is lost or discards
+// its work.
 TEST(DroppedSyncs, ALongStretchOfThemStarvesNobody) {
   Harness h;
   Start(h, Dropping(0.9, 2), {"a", "b"});
@@ -171,7 +172,7 @@ JobSpec Pooled(PoolSchedule pool) {
   return spec;
 }
 
-// Rounds by the number of their members, in order: 16 rounds of H = 10.
+// The number of contributions of each of the 16 rounds of H = 10, in order.
 std::vector<size_t> SizesOf(const Harness& h) {
   const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
   std::vector<size_t> sizes;
@@ -195,8 +196,9 @@ const Expected kExpected = {
     {PoolSchedule::kRampDown, Stages({{4, 4}, {4, 3}, {4, 2}, {4, 1}})},
 };
 
-// With workers.min = workers.planned each round has exactly the pool of its time, everybody with a whole period, so
-// that the total compute is what the schedule says. Who is not in it is idle, well, and holds no samples.
+// With workers.min = workers.planned each round has exactly its pool, and each member trains a
+// whole period, so the total compute follows the schedule. A worker outside the pool is idle,
+// healthy, and holds no samples.
 TEST(Pool, EachRoundHasThePoolOfItsTime) {
   for (const auto& [pool, sizes] : kExpected) {
     SCOPED_TRACE(static_cast<int>(pool));
@@ -245,13 +247,13 @@ TEST(Pool, SurvivesTheCoordinatorsDeath) {
       ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
       ExpectSucceededAndBalanced(h);
       std::vector<size_t> found = SizesOf(h);
-      found.resize(std::min<size_t>(found.size(), 16));  // drift that a restart left over is contributed at the end
+      found.resize(std::min<size_t>(found.size(), 16));  // drift left over by a restart is contributed at the end
       EXPECT_EQ(found, sizes);
     }
   }
 }
 
-// workers.min = 1: the pool is an upper bound alone, and nobody waits for a worker that is not there.
+// workers.min = 1: the pool is only an upper bound, and no round waits for a missing worker.
 TEST(Pool, OfWorkersThatAreNotThereIsNotWaitedFor) {
   Harness h;
   JobSpec spec = Pooled(PoolSchedule::kRampUp);
@@ -278,8 +280,8 @@ TEST(Pool, GoesTogetherWithFragmentsAndDroppedSyncs) {
   }
 }
 
-// Two corpora of different size, one worker each: every sample comes from the worker's own, each contribution weighs by
-// its corpus, and a restart changes nothing of it.
+// Two corpora of different size, one worker each. Every sample comes from the worker's own corpus,
+// each contribution is weighted by its corpus, and a restart changes nothing.
 JobSpec Pinned() {
   JobSpec spec = SmallJob(kJob);
   const Sha256 manifest = spec.data.corpora[0].manifest;
@@ -291,8 +293,8 @@ JobSpec Pinned() {
   return spec;
 }
 
-// The corpora of each worker in committed contributions, and that weights are as their sizes where both were there for
-// the whole period.
+// The corpora of each worker in committed contributions. Checks that weights are proportional to
+// corpus sizes when both workers trained the whole period.
 std::map<std::string, std::set<uint32_t>> CorporaOf(const Harness& h) {
   std::map<std::string, std::set<uint32_t>> corpora;
   for (const auto& [version, round] : h.CommittedRounds(kJob)) {
@@ -345,7 +347,8 @@ TEST(Shards, SurviveTheCoordinatorsDeath) {
   }
 }
 
-// A lost worker's corpus is read on by the one that takes its place; with nobody there, it waits and the run goes on.
+// The replacement of a lost worker continues its corpus. Without a replacement the corpus waits and
+// the run continues.
 TEST(Shards, ALostWorkersCorpusWaitsForTheNextOne) {
   Harness h;
   JobSpec spec = Pinned();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of docs/results/faults.md by themselves and in pairs, one within seconds of the other, again and again in a
-// life of a deployment (swarm.h): the laws hold, the rounds go on, and when all is mended every job ends.
+// Faults of docs/results/faults.md, alone and in pairs within seconds of each other, repeated in
+// one life of a deployment (swarm.h). The laws hold, rounds continue, and every job ends after the
+// repair.
 #include <gtest/gtest.h>
 
 #include <string>

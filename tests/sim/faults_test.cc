@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs with random faults, played in one thread: whatever dies, breaks, stalls or leaves, in whatever order, the run
-// ends as planned, nothing that was committed changes (I2, I6), every sample is accounted for (I12), and one seed is
-// one run.
+// Runs with random faults in one thread. Whatever dies, breaks, stalls or leaves, in whatever
+// order, the run ends as planned, nothing committed changes (I2, I6), every sample is accounted for
+// (I12), and equal seeds give equal runs.
 //
-// ATOLL_SEEDS: how many seeds each test plays; a few by default, many among the long tests. ATOLL_FIRST_SEED plays from
-// that one on.
+// ATOLL_SEEDS: the number of seeds of each test; a few by default, many in the long tests.
+// ATOLL_FIRST_SEED: the first seed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -31,7 +31,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 JobSpec RandomJob(Rng& rng) {
   JobSpec spec = SmallJob(kJob);
-  spec.stop.inner_steps = 300;  // 15 s of steps, so that most faults come while it runs
+  spec.stop.inner_steps = 300;  // 15 s of steps, so that most faults happen while the job runs
   spec.inner.schedule.total_steps = 300;
   DrawSync(rng, spec.sync);
   spec.workers.min = 1 + static_cast<uint32_t>(rng.Below(2));
@@ -50,7 +50,7 @@ class Story {
     for (uint64_t i = 0; i < workers; ++i) Start(std::string(1, static_cast<char>('a' + i)));
   }
 
-  // A while of peace, then one fault.
+  // Some time without faults, then one fault.
   void Fault() {
     Pass(2500);
     if (harness_.coordinator_runs() && harness_.Ended(kJob)) return;
@@ -68,7 +68,7 @@ class Story {
     CheckHistory();
   }
 
-  // Everything that is gone comes back, and nothing more happens.
+  // Everything that is gone returns; no more faults.
   void Calm() {
     if (!harness_.coordinator_runs()) harness_.StartCoordinator();
     for (const std::string& name : std::set<std::string>(gone_)) Start(name);
@@ -116,7 +116,7 @@ class Story {
     Gone(name);
   }
   void Revive() {
-    if (rng_.Below(2) == 0) Pass(30'000);  // perhaps long enough to be counted as lost
+    if (rng_.Below(2) == 0) Pass(30'000);  // perhaps long enough to count as lost
     if (!harness_.coordinator_runs()) {
       harness_.StartCoordinator();
     } else if (!gone_.empty()) {
@@ -128,7 +128,7 @@ class Story {
     if (done.ok()) paused_ = !paused_;
   }
 
-  // A version that was committed stays what it was.
+  // A committed version never changes.
   void CheckHistory() {
     for (const auto& [version, hash] : harness_.CommittedHashes(kJob)) {
       const auto [known, added] = history_.emplace(version, hash);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchft's table for overlapped, mixed, fragmented synchronisation (diloco_regression_test.py's fixtures) with whole
-// workers and a whole coordinator: their cores decide what is sent, waited for and applied, and when. The arithmetic
-// alone has the same table in tests/conformance/numerics/golden_test.cc.
+// torchft's table for overlapped, mixed, fragmented synchronisation (fixtures of
+// diloco_regression_test.py), played by whole workers and a whole coordinator: their cores decide
+// what is sent, awaited and applied, and when. tests/conformance/numerics/golden_test.cc checks the
+// arithmetic alone against the same table.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,8 +17,8 @@ namespace {
 
 constexpr char kJob[] = "small";
 
-// Two fragments, each parameter 2 less with every step, outer SGD with learning rate 2, H = 6, two workers. Values from
-// a start at 1: local ones after steps 3, 6, 9 and 12, and the outer ones after 9.
+// Two fragments, each parameter decreases by 2 per step, outer SGD with learning rate 2, H = 6, two
+// workers. Start value 1: local values after steps 3, 6, 9 and 12, outer values after step 9.
 struct Row {
   uint32_t overlap_steps;
   double mix;
@@ -47,7 +48,7 @@ TEST_P(WholeStreaming, MatchesTorchft) {
   const JobSpec spec = Golden(row);
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   ASSERT_EQ(layout.fragments.size(), 2u);
-  // By worker: the parameters before its first step, and those that each later step finds.
+  // By worker: the parameters before each step.
   std::map<const float*, std::vector<std::vector<float>>> found;
   Harness h;
   std::vector<std::vector<float>> outer;  // of every evaluation
@@ -82,7 +83,8 @@ TEST_P(WholeStreaming, MatchesTorchft) {
     expect(steps[9], 0, row.first_at_9, "local after 9");
     expect(steps[12], 1, row.second_at_12, "local after 12");
   }
-  // Each outer step of fragment 0 is evaluated: that of step 9 is the second, behind the start.
+  // Each outer step of fragment 0 is evaluated. The evaluation of step 9 is the second after the
+  // initial one.
   ASSERT_GE(outer.size(), 3u);
   expect(outer[2], 0, row.outer_first_after_9, "outer after 9");
   expect(outer[2], 1, row.outer_second_after_9, "outer after 9");

@@ -34,7 +34,7 @@ JobSpec SmallJob(const std::string& name) {
 
 // One life of a worker.
 struct Harness::Worker {
-  // `step` 0: the steps of the harness' factory, which stop the time of all.
+  // `step` 0: uses the steps of the harness' factory, during which all other workers wait.
   Worker(Harness& h, const std::string& name, uint64_t nonce, Duration step = {})
       : clock(h.clock_),
         factory(
@@ -60,13 +60,13 @@ struct Harness::Worker {
     break_connection = pair.break_connection;
     if (h.coordinator_ != nullptr) {
       h.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
-    }  // otherwise the coordinator's end is dropped: the stream ends
+    }  // without a coordinator its end is dropped and the stream ends
     return std::move(pair.worker);
   }
 
   MachineClock clock;
   ToyJobFactory factory;
-  bool heard = false;  // the session was told something since its last turn
+  bool heard = false;  // the session received an event since its last turn
   ReroutingBulk rerouting;
   std::function<void()> break_connection = [] {};
   std::unique_ptr<BulkClient> bulk;
@@ -131,9 +131,9 @@ void Harness::KillCoordinator() {
     worker->rerouting.Lead(nullptr);
     worker->break_connection();
   }
-  executor_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
+  executor_.RunAll();  // drains the transport; the dead process handles nothing
   coordinator_.reset();
-  work_.DropAll();  // what it was about to do is not done
+  work_.DropAll();  // drops the pending jobs of the dead process
   executor_.RunAll();
   if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
   files_.Crash();
@@ -143,7 +143,7 @@ size_t Harness::StopCoordinator() {
   ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to stop");
   for (auto& [name, worker] : workers_) worker->break_connection();
   executor_.RunAll();
-  // The end of Engine::Run.
+  // Same as the end of Engine::Run.
   do {
     (void)coordinator_->engine.Turn();
   } while (work_.RunAll() > 0 && !DeadByDisk());
@@ -155,7 +155,7 @@ size_t Harness::StopCoordinator() {
   return last->written;
 }
 
-// What the production program does is to end at once.
+// The production program ends the process here.
 void Harness::EndByDisk(const absl::Status& status) {
   ATOLL_CHECK(status.ok() || files_.met() || files_.dead(), "the disk of the harness does not fail by itself");
   if (!status.ok()) files_.Die();
@@ -241,7 +241,7 @@ bool Harness::TurnAll() {
     }
     worker->heard = false;
     const TurnResult turned = worker->session.Turn();
-    (void)worker->link.Turn();  // takes in what the session said, which makes it due at once
+    (void)worker->link.Turn();  // processes the session's messages, which makes the link due at once
     next_ = std::min(next_, worker->link.Turn());
     progressed = progressed || turned.progressed || worker->heard;
     next_ = std::min(next_, turned.next);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole runs in one thread: what must hold when the coordinator dies, workers come and go, and streams break.
+// Whole runs in one thread: coordinator crashes, workers that come and go, and broken streams.
 #include "tests/sim/harness.h"
 
 #include <gtest/gtest.h>
@@ -74,8 +74,8 @@ TEST(Harness, StreamsFragmentsWithOverlap) {
   ExpectBalanced(h);
 }
 
-// Every codec with every error memory: the run ends, learns, and no worker ever finds another hash than the
-// coordinator.
+// Every codec with every error memory: the run ends and learns, and all workers compute the
+// coordinator's hashes.
 TEST(Harness, EveryCodecAndErrorMemoryOnBothLegs) {
   const CodecKind codecs[] = {CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
   const ErrorMemory memories[] = {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco};
@@ -100,7 +100,7 @@ TEST(Harness, EveryCodecAndErrorMemoryOnBothLegs) {
   }
 }
 
-// I2, I6, I26: what was committed stays, bit for bit, and the run goes on by itself.
+// I2, I6, I26: everything committed stays, bit for bit, and the run continues by itself.
 TEST(Harness, CoordinatorDiesAndComesBack) {
   Harness h;
   StartTwo(h, SmallJob(kJob));
@@ -120,7 +120,8 @@ TEST(Harness, CoordinatorDiesAndComesBack) {
   ExpectBalanced(h);
 }
 
-// The closing round takes the share of the momentum that its steps are of a period (docs/adr/0006); others the whole.
+// The closing round applies a share of the momentum: its steps divided by a period's
+// (docs/adr/0006). Other rounds apply all of it.
 TEST(Harness, AShortClosingRoundTakesAShareOfTheMomentum) {
   Harness h;
   JobSpec spec = SmallJob(kJob);
@@ -140,8 +141,8 @@ TEST(Harness, AShortClosingRoundTakesAShareOfTheMomentum) {
   }
 }
 
-// A round of before the end that closes after the end has begun is not the last one: what the one worker has sent then
-// is followed by what it has trained since.
+// An earlier round that closes after the end has begun is not the last one: the worker's later work
+// follows in another round.
 TEST(Harness, AShortRoundOfBeforeTheEndTakesTheWholeMomentum) {
   Harness h;
   JobSpec spec = SmallJob(kJob);
@@ -211,15 +212,15 @@ TEST(Harness, WorkerComesBackUnderItsName) {
   StartTwo(h, SmallJob(kJob));
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
   h.KillWorker("b");
-  h.RunFor(Seconds(25));  // it is lost by then
+  h.RunFor(Seconds(25));  // lost by then
   h.StartWorker("b");
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
   ExpectBalanced(h);
 }
 
-// The job has fragments in flight and needs both workers. Whoever stays must not wait longer at an apply step than the
-// other needs to come back and to reach that fragment's send step.
+// The job has fragments in flight and needs both workers. The remaining worker must wait at an
+// apply step no longer than the other needs to return and to reach the fragment's send step.
 TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
   Duration worst{};
   for (const uint32_t overlap : {1u, 2u}) {
@@ -254,9 +255,9 @@ TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
   EXPECT_LT(worst, Seconds(1)) << "about a period of two workers that share a core";
 }
 
-// With fragments in flight and a worker that lags behind the other by part of a period or more (the first evaluation
-// held it up, or it started later): whoever is at the stop step first must not keep the other waiting for a round that
-// is never complete.
+// With fragments in flight, one worker is part of a period or more later than the other, because of
+// the first evaluation or a later start. The worker that reaches the stop step first must not keep
+// the other waiting for a round that never completes.
 TEST(Harness, TheEndComesAtOnceWithWorkersAtDifferentSteps) {
   for (const uint32_t minimum : {1u, 2u}) {
     for (const uint32_t overlap : {0u, 1u, 3u, 6u, 9u}) {
@@ -306,7 +307,7 @@ TEST(Harness, LateWorkerJoins) {
   h.StartWorker("b");
   ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->participating == 2; }));
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
-  EXPECT_EQ(h.View(kJob)->participating, 0u);  // as it has nobody alive
+  EXPECT_EQ(h.View(kJob)->participating, 0u);  // no worker is alive
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
   ExpectBalanced(h);
 }
@@ -322,7 +323,8 @@ TEST(Harness, LeavingWorkerReturnsItsLeases) {
   ExpectBalanced(h);
 }
 
-// What it had is part of the period's round, together with the others, and its samples are not leased again.
+// The work of the leaving worker is merged in the period's round, and its samples are not leased
+// again.
 TEST(Harness, AWorkerThatLeavesInMidPeriodSendsWhatItHas) {
   Harness h;
   JobSpec spec = SmallJob(kJob);
@@ -348,8 +350,8 @@ TEST(Harness, AWorkerThatLeavesInMidPeriodSendsWhatItHas) {
   EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
 }
 
-// With fragments in flight, also when the stream breaks at that moment: the job goes on to its end, and no sample is
-// lost.
+// With fragments in flight, also when the stream breaks at that moment: the job ends, and no sample
+// is lost.
 TEST(Harness, AWorkerMayLeaveAtAnyMoment) {
   for (int64_t moment = 0; moment < 30; ++moment) {
     SCOPED_TRACE(moment);
@@ -373,7 +375,8 @@ TEST(Harness, AWorkerMayLeaveAtAnyMoment) {
   }
 }
 
-// No time passes between the end of the job and the look: the newest heartbeats are of the job.
+// No time passes between the end of the job and the look: the newest heartbeats are those sent
+// during the job.
 TEST(Harness, AnIdleWorkerIsShownAsIdleAtOnce) {
   Harness h;
   StartTwo(h, SmallJob(kJob));
@@ -392,7 +395,7 @@ TEST(Harness, AnIdleWorkerIsShownAsIdleAtOnce) {
   }
 }
 
-// Work that was refused stays in the drift and goes into a later contribution: nobody waits for ever.
+// Refused work stays in the drift and is sent in a later contribution; no round waits forever.
 TEST(Harness, RefusedContributionsDoNotStopTheRun) {
   for (const int count : {1, 2, 3}) {
     SCOPED_TRACE(count);
@@ -408,7 +411,7 @@ TEST(Harness, RefusedContributionsDoNotStopTheRun) {
   }
 }
 
-// The digest is looked at beside the engine, where the bytes are.
+// The digest is checked outside the engine's thread, where the bytes are.
 TEST(Harness, AContributionThatArrivesWithOtherBytesIsCountedAndTold) {
   Harness h;
   StartTwo(h, SmallJob(kJob));

@@ -7,8 +7,9 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kBalanceEvery = 64, kMovesEvery = 8;  // looks
-constexpr Duration kSurelyThere = Seconds(15);           // of silence at most: less than a membership
+constexpr uint64_t kBalanceEvery = 64, kMovesEvery = 8;  // in looks
+constexpr Duration kSurelyThere =
+    Seconds(15);  // longest silence of a worker that cannot be lost: less than the membership timeout
 constexpr size_t kPage = 1 << 20;
 
 std::string Name(const RoundRecord& round) {
@@ -97,7 +98,7 @@ void Laws::CheckCounted(const RoundRecord& round, const ContributionHeader& head
   uint64_t samples = 0;
   for (const LeaseCursor& cursor : header.cursors) {
     const auto lease = leases_.find(cursor.lease);
-    if (lease == leases_.end()) continue;  // CheckSamples says so
+    if (lease == leases_.end()) continue;  // CheckSamples reports it
     const auto before = merged.find(lease->second.begin);
     const uint64_t from = before == merged.end() ? lease->second.begin : before->second.end;
     samples += cursor.cursor - std::min(cursor.cursor, from);
@@ -109,7 +110,7 @@ void Laws::CheckCounted(const RoundRecord& round, const ContributionHeader& head
 }
 
 void Laws::CheckTakenIn(const ContributionHeader& header) {
-  const bool rolled_back = EpochOf(header.job, header.target.fragment) > 0;  // it may be of any epoch
+  const bool rolled_back = EpochOf(header.job, header.target.fragment) > 0;  // its epoch is unknown
   if (rolled_back || header.target.version >= VersionOf(header.job, header.target.fragment)) return;
   if (damaged_.contains(header.job) || screened_.contains({header.job, header.target, header.worker})) return;
   if (!merged_.contains({header.job, 0, header.target, header.worker}))
@@ -152,7 +153,7 @@ void Laws::Record(const LeaseRecord& lease) {
   answer = std::max(answer, lease.lease);
 }
 
-// At the end of its transaction, which may also commit what the worker held before.
+// Called at the end of the transaction, which may also commit samples that the worker held before.
 void Laws::CheckHeld(const LeaseRecord& granted) {
   std::set<LeaseId>& held = held_[{granted.job, granted.worker}];
   held.insert(granted.lease);
@@ -216,7 +217,7 @@ void Laws::Record(const WorkerRecord& worker) {
 
 void Laws::Recovered(const Ledger& ledger, const RecoveredState& state) {
   ++counts_.recoveries;
-  lost_.clear();  // a start takes everybody for alive
+  lost_.clear();  // after a start every worker counts as alive
   standing_.clear();
   life_ = state.boot;
   if (state.boot.value <= boot_ && counts_.recoveries > 1) Break("I11: a boot number was given twice");
@@ -287,7 +288,7 @@ void Laws::CheckWorkers(const Core& core, Instant now) {
       cordoned_.erase(worker.worker);
       continue;
     }
-    // A job that it had before may be seen late: when it comes back after a restart.
+    // A worker may appear with its earlier job late, when that job returns after a restart.
     JobId& job = cordoned_[worker.worker];
     if (!job.value.empty() && !worker.job.value.empty() && worker.job != job)
       Break(absl::StrCat("worker ", worker.worker.value, " was cordoned, and gets job ", worker.job.value));
@@ -303,7 +304,7 @@ void Laws::CheckWorkers(const Core& core, Instant now) {
   }
 }
 
-// Of those that cannot have been lost and come back since the last look.
+// Considers only workers that cannot have been lost and returned since the last look.
 void Laws::CheckMoves(const Core& core, Instant now) {
   std::map<WorkerId, Standing> there;
   std::map<JobId, uint32_t> before, stayed, moved, has;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold in a simulated run whatever happens (docs/invariants.md names the laws). A broken one ends the run:
-// the first sentence is kept.
+// Laws that must hold in every simulated run (docs/invariants.md names them). A broken law ends the
+// run; the first broken law is kept.
 #ifndef ATOLL_TESTS_SIM_LAWS_H_
 #define ATOLL_TESTS_SIM_LAWS_H_
 
@@ -21,59 +21,72 @@ namespace atl {
 
 class Laws {
  public:
-  // Empty: none is broken.
+  // The first broken law; empty if none.
   const std::string& broken() const { return broken_; }
   void Break(const std::string& law);
 
-  // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
-  // has workers.min, unless its job ends or its data does; I9 a request for samples has one lease, unless that was
-  // given back whole, and no two leases bring the same sample into an epoch's parameters, and a contribution to a job
-  // of one fragment counts no more tokens and steps than it has samples that are new; I10 boot numbers grow. A job's
-  // clock goes back in rollbacks alone. Whoever is given a lease holds no more samples than it may train
-  // unsynchronised, and one period on its way.
+  // Called after a durable transaction. Checks:
+  // - I1: a contribution is merged once.
+  // - I6: versions grow by one and never change.
+  // - I8: a round has workers.min contributions, unless its job or its data ends.
+  // - I9: a request for samples gets one lease, unless that lease was returned whole. No two leases
+  //   bring the same sample into the parameters of one epoch. In a job of one fragment a
+  //   contribution counts no more tokens and steps than its new samples allow.
+  // - I10: boot numbers grow.
+  // - A job's clock goes back only in rollbacks.
+  // - A worker that gets a lease holds at most the samples that it may train unsynchronised, plus
+  //   one period in flight.
   void Committed(const std::vector<LedgerRecord>& records);
-  // A transaction of which nobody knows whether it is durable: the process died over it.
+  // A transaction that may or may not be durable: the process died during the commit.
   void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }
-  // What a coordinator found at its start: everything that was committed, nothing else (I4, I26).
+  // Called after a start. The recovered state must be everything that was committed and nothing
+  // else (I4, I26).
   void Recovered(const Ledger& ledger, const RecoveredState& state);
-  // After a step of the core, when all is durable that it holds: its own invariants (I1, I6, I8, I9, I10, I12), and now
-  // and then, as people see them, the balance of every job, that no round waits for a worker that is lost or has left,
-  // that a cordoned worker gets no other job, that a lost worker loses its job with its incarnation (I10), and that a
-  // running job keeps workers.min of those that it has where another job takes some.
+  // Called after a step of the core, once all its decisions are durable. Checks the core's own
+  // invariants (I1, I6, I8, I9, I10, I12) and, at intervals, the public views:
+  // - the sample balance of every job adds up;
+  // - no round waits for a worker that is lost or has left;
+  // - a cordoned worker gets no other job;
+  // - a lost worker loses its incarnation together with its job (I10);
+  // - a running job keeps workers.min of its workers when another job takes some.
   void Looked(const Core& core, Instant now);
-  // A worker was told that its contribution is accepted. I2: the round that it is for is not made without it, but where
-  // the screens have refused it. Not looked at once a job was rolled back.
+  // A contribution was reported to its worker as accepted. I2: its round must include it, unless
+  // the screens refused it. Not checked after a rollback of the job.
   void Acknowledged(const ContributionHeader& header);
-  // An operator was answered: it may get another job, and be cordoned with it, before the next look.
+  // An operator readmitted the worker. The worker may get another job and be cordoned again before
+  // the next look.
   void Readmitted(const WorkerId& worker) { cordoned_.erase(worker); }
-  // The state is a copy of before, of which `then` is what was known.
+  // The state was replaced by an older copy; `then` are the laws as of that copy.
   void GoBackTo(const Laws& then);
-  // Until the end of the run.
+  // Keeps an object alive until the end of the run.
   void Keep(std::shared_ptr<void> something) { kept_.push_back(std::move(something)); }
-  // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
+  // A worker leaves a job with an error. No simulated fault justifies that.
   void Failed(const WorkerId& worker, const JobFailure& failure);
-  // A worker's contribution is refused for what it says: all of them say what is so.
+  // The coordinator refuses a contribution as implausible. All simulated contributions are true, so
+  // this breaks a law.
   void NotBelieved(const ContributionHeader& header, const absl::Status& why);
-  // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of
-  // the jobs in `damaged`.
+  // After a restart: `state` holds every acknowledged contribution to an open round (I2), except
+  // those to jobs in `damaged`.
   void CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged);
 
-  // What forbids an answer to a contribution that is offered now; empty: nothing.
+  // Reasons that forbid a positive answer to a contribution offered now. Empty: none.
   struct Void {
     std::string accepted, granted;
     JobId job;
-    uint64_t epoch = 0, boot = 0, screened = 0;  // when it was said
+    uint64_t epoch = 0, boot = 0, screened = 0;  // the values when the reasons were computed
   };
-  // I1 another contribution of that worker to that round is accepted; I9 a lease behind it was taken back; I10 its
-  // incarnation is void; I11 its sender has seen a newer coordinator.
+  // Forbidden are: another contribution of the same worker to the same round is accepted (I1); a
+  // lease of the contribution was returned (I9); the incarnation is void (I10); the sender has seen
+  // a newer coordinator (I11).
   Void VoidBy(const ContributionHeader& header, BootNumber boot) const;
-  // No coordinator has died since, no rollback been made, and nothing refused by a screen.
+  // True if since then no coordinator has died, no rollback has happened and no screen has refused
+  // a contribution.
   bool StillHolds(const Void& reasons) const;
-  // As far as the ledger tells: the newest incarnation, 0 for none; the version of a fragment.
+  // According to the ledger: the newest incarnation (0 if none), and the version of a fragment.
   Incarnation IncarnationOf(const WorkerId& worker) const;
   Version VersionOf(const JobId& job, FragmentIndex fragment) const;
-  const JobRecord* JobOf(const JobId& job) const;  // null: it has none
-  // None: it is not of this epoch, or no round has made it.
+  const JobRecord* JobOf(const JobId& job) const;  // null if the ledger has no such job
+  // Empty if the version is not of this epoch or not committed.
   std::optional<Digest> HashOf(const JobId& job, const FragmentVersion& version) const;
   BootNumber life() const { return life_; }  // of the newest coordinator
 
@@ -97,18 +110,18 @@ class Laws {
   void Record(const LeaseRecord& lease);
   void CheckHeld(const LeaseRecord& granted);
   void Record(const CheckpointRecord& checkpoint);
-  // A rollback sets the samples back with the parameters, in one transaction.
+  // A rollback resets the samples together with the parameters, in one transaction.
   void CheckRollback(const RollbackRecord& rollback, const std::vector<LedgerRecord>& records);
-  // Whether what it counts is behind it. Before its samples are looked at.
+  // The counted tokens and steps are covered by new samples. Called before CheckSamples.
   void CheckCounted(const RoundRecord& round, const ContributionHeader& header);
-  // Of one that was told to be accepted, once the version after its own is committed.
+  // For an acknowledged contribution, once the next version of its fragment is committed.
   void CheckTakenIn(const ContributionHeader& header);
-  // Samples that were merged under one lease, up to a cursor of it.
+  // Samples merged under one lease, up to a cursor.
   void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);
   bool IsOpen(const ContributionHeader& header, uint64_t epoch) const;
   uint64_t EpochOf(const JobId& job, FragmentIndex fragment) const;
-  // Empty: it is not.
+  // Empty if no other contribution of that worker is accepted.
   std::string OtherAccepted(const ContributionHeader& header) const;
   std::string SenderVoid(const ContributionHeader& header) const;
   void CheckWorkers(const Core& core, Instant now);
@@ -127,34 +140,34 @@ class Laws {
   std::set<WorkerId> quarantined_;
   std::map<WorkerId, WorkerRecord> workers_;
   std::set<std::tuple<JobId, FragmentVersion, WorkerId>> screened_;  // of any epoch
-  std::set<JobId> damaged_;  // jobs whose log could not be used at a start: what was accepted may be gone
+  std::set<JobId> damaged_;  // jobs with an unusable log at a start: their accepted contributions may be lost
   BootNumber life_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
+  std::map<WorkerId, JobId> cordoned_;  // with the job at the last look
   struct Standing {
     JobId job;
     Incarnation incarnation;
     Instant heard;
   };
-  std::map<WorkerId, Standing> standing_;  // of those that a job may count, at the last look
-  std::set<JobId> disturbed_;              // jobs whose records have changed since
-  std::map<WorkerId, Incarnation> lost_;   // with a job, when they were seen last, and their incarnations then
+  std::map<WorkerId, Standing> standing_;  // workers that a job may count, at the last look
+  std::set<JobId> disturbed_;              // jobs whose records have changed since the last look
+  std::map<WorkerId, Incarnation> lost_;  // workers that were lost with a job at the last look, with their incarnations
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
     uint64_t begin = 0;
     bool open = true;
-    bool used = false;  // samples of it were merged
+    bool used = false;  // its samples were merged
     bool revoked = false;
-    uint64_t left = 0;  // samples that no committed contribution has
+    uint64_t left = 0;  // samples in no committed contribution
   };
   std::map<LeaseId, Granted> leases_;
-  std::vector<LeaseRecord> granted_;                              // by the transaction that is looked at
+  std::vector<LeaseRecord> granted_;                              // granted by the current transaction
   std::map<std::pair<JobId, WorkerId>, std::set<LeaseId>> held_;  // open and not revoked, at the newest grant
   struct Merged {
     uint64_t end = 0;
     LeaseId lease;
   };
-  std::map<std::pair<JobId, uint64_t>, std::map<uint64_t, Merged>> samples_;  // by job and epoch, from their first on
+  std::map<std::pair<JobId, uint64_t>, std::map<uint64_t, Merged>> samples_;  // by job and epoch, then by first sample
   std::set<std::tuple<JobId, uint64_t, FragmentVersion, WorkerId>> merged_;
   std::vector<LedgerRecord> undecided_;
   std::map<std::tuple<JobId, FragmentVersion, WorkerId>, std::pair<uint64_t, ContributionHeader>> acknowledged_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The newer laws of laws.h can be broken: each by records in which nothing else is wrong.
+// Each law that was added later is broken by records with no other fault.
 #include "tests/sim/laws.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,8 @@ TEST_F(LawsTest, TokensWithoutNewSamplesBreakOne) {
   EXPECT_NE(laws_.broken().find("I9: worker a counts 16 tokens and 1 steps"), std::string::npos) << laws_.broken();
 }
 
-// Of 4 samples a period and 2 periods: 12 at most, and what is committed in the same transaction no longer counts.
+// 4 samples a period and 2 periods: at most 12. Samples committed in the same transaction do not
+// count.
 TEST_F(LawsTest, ALeaseBeyondWhatAWorkerMayHoldBreaksOne) {
   JobRecord job;
   job.job = JobId{"k"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of one machine of several that share a time.
+// The clock of one of several machines that share a time.
 #ifndef ATOLL_TESTS_SIM_MACHINE_CLOCK_H_
 #define ATOLL_TESTS_SIM_MACHINE_CLOCK_H_
 
@@ -9,7 +9,7 @@
 
 namespace atl {
 
-// The shared clock, except that a machine is at its step until that is done.
+// The shared clock. While a machine takes a step, its clock shows the end of the step.
 class MachineClock final : public Clock {
  public:
   explicit MachineClock(const ManualClock& shared) : shared_(shared) {}

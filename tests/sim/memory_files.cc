@@ -99,7 +99,7 @@ void MemoryFiles::CopyDiskOf(const MemoryFiles& other) {
 absl::StatusOr<std::unique_ptr<File>> MemoryFiles::OpenForRead(const std::string& path) const {
   const auto it = names_.find(path);
   if (it == names_.end()) return Absent(path);
-  // A file that was opened for reading is not written.
+  // A file opened for reading is never written.
   return std::make_unique<MemoryFile>(const_cast<MemoryFiles&>(*this), it->second, path);
 }
 
@@ -221,7 +221,8 @@ void MemoryFiles::Survive(uint64_t seed) {
   if (!was_killed) return Crash();
 }
 
-// Of each file a part of what was appended since its sync is there, pieces of it as zeros; of names some.
+// Keeps part of the unsynced appends of each file, some of it as zeros, and some of the unsynced
+// names.
 void MemoryFiles::TearCrash(uint64_t seed) {
   constexpr size_t kSector = 512;
   Rng random(seed);
@@ -234,7 +235,7 @@ void MemoryFiles::TearCrash(uint64_t seed) {
   for (const auto& [name, node] : durable_names_) {
     const size_t flushed = node->durable.size(), written = node->content.size();
     if (!torn.insert(node.get()).second) continue;
-    // Of what was overwritten each sector is as before or as after.
+    // Each overwritten sector has its old or its new content.
     for (size_t at = node->same - node->same % kSector; at < std::min(flushed, written); at += kSector) {
       const auto first = node->content.begin() + static_cast<std::ptrdiff_t>(at);
       const auto last = node->content.begin() + static_cast<std::ptrdiff_t>(std::min({flushed, written, at + kSector}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file system in memory for harnesses: what was not synced is gone after Crash. Names are durable once their
-// directory was synced; contents once the file was. Every call that changes something is a place where it can fail.
-// Not thread-safe.
+// An in-memory file system for harnesses. Crash drops everything unsynced: names are durable once
+// their directory was synced, contents once the file was synced. Every call that changes something
+// can be made to fail. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_MEMORY_FILES_H_
 #define ATOLL_TESTS_SIM_MEMORY_FILES_H_
 
@@ -16,15 +16,15 @@
 
 namespace atl {
 
-// What happens at one changing call.
+// The effect of a fault at one changing call.
 enum class DiskFault {
   kNone,
-  kKilledBefore,  // the process dies before the call; the disk keeps all that was written
-  kKilledAfter,   // likewise after it
-  kPowerCut,      // the power goes before the call: what was not synced is gone
-  kTornPowerCut,  // likewise, and any part of what was not synced may be there
+  kKilledBefore,  // the process dies before the call; the disk keeps everything written
+  kKilledAfter,   // the process dies after the call; the disk keeps everything written
+  kPowerCut,      // the power fails before the call; unsynced data is lost
+  kTornPowerCut,  // the power fails before the call; any part of unsynced data may survive
   kError,         // the call fails without an effect
-  kFull,          // likewise, for want of room
+  kFull,          // the call fails without an effect: the disk is full
   kShortWrite,    // an append writes half, then the disk is full
 };
 
@@ -33,7 +33,7 @@ class MemoryFiles final : public Files {
   struct Node {
     std::vector<std::byte> content;  // as processes see it
     std::vector<std::byte> durable;  // as of the last Sync
-    size_t same = 0;                 // bytes at the beginning that are equal in both
+    size_t same = 0;                 // length of the common prefix of both
 
     void Sync();
     void WriteAt(uint64_t offset, Bytes data);  // grows the content where needed
@@ -51,34 +51,34 @@ class MemoryFiles final : public Files {
   bool Exists(const std::string& path) const override;
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override;
 
-  // What SpaceAt says.
+  // The result of SpaceAt.
   Space space{uint64_t{1} << 40, uint64_t{1} << 41};
-  // The file of a name, made when it is not there and `create`; null otherwise, or when the fault is met.
+  // The file with that name, created if missing and `create`. Null if missing or on a fault.
   std::shared_ptr<Node> Open(const std::string& path, bool create);
-  // Takes all that is on the disk of another; nothing of it is written or failing.
+  // Copies the other disk's contents; the copy has no unsynced data and no pending fault.
   void CopyDiskOf(const MemoryFiles& other);
 
-  // For damage: what is on the disk of a file, and every file's name.
+  // For tests of damage: the durable content of a file, and every file's name.
   std::vector<std::byte> Content(const std::string& path) const { return names_.at(path)->durable; }
   void SetContent(const std::string& path, std::vector<std::byte> content);
   std::vector<std::string> Paths() const;
-  // Names of what is open, one for each File that lives.
+  // Names of the open files, one entry for each live File.
   const std::multiset<std::string>& open() const { return open_; }
 
-  // The power goes: unsynced content and unsynced names are lost.
+  // The power fails: unsynced content and unsynced names are lost.
   void Crash();
 
-  // Changing calls since the last FailAt, and what they were ("append /state/..."); commits of a ledger too, through
-  // Meet.
+  // The changing calls since the last FailAt and their descriptions ("append /state/..."),
+  // including ledger commits, which call Meet.
   uint64_t calls() const { return calls_; }
   const std::string& last_call() const { return last_call_; }
-  // The call number `call` from now on (from 0) meets the fault, the others do not.
+  // The call number `call` (0 is the next) meets the fault; other calls do not.
   void FailAt(uint64_t call, DiskFault fault);
-  // A changing call. Not OK: it must have no effect.
+  // Counts a changing call. If the result is not OK, the call must have no effect.
   absl::Status Meet(const char* what, const std::string& path);
-  // The half of an append that is to be written before it fails.
+  // True if half of an append must be written before it fails.
   bool TakesHalf(const absl::Status& met) const;
-  // Of a File that begins or ends.
+  // Called by a File when it opens and closes.
   void Opened(const std::string& path) { open_.insert(path); }
   void Closed(const std::string& path) { open_.extract(path); }
   // True once a fault was met.
@@ -86,9 +86,10 @@ class MemoryFiles final : public Files {
   // The process is dead: every changing call fails until Survive.
   bool dead() const { return dead_; }
   void Die() { dead_ = true; }
-  // What the disk holds when the process is started again; `seed` chooses what of unsynced things is there.
+  // Sets the disk to the state that the next process finds; `seed` chooses which unsynced data
+  // survives.
   void Survive(uint64_t seed);
-  // The power goes; any part of what was not synced may be there.
+  // The power fails; any part of unsynced data may survive.
   void TearCrash(uint64_t seed);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an outage of the coordinator costs beyond its own length. Workers train on meanwhile, each at its own speed, and
-// must find one rhythm again: with several fragments, two that wait for each other's contribution to another fragment
-// would go on at the pace of their patience.
+// The cost of a coordinator outage beyond its own length. Workers train on meanwhile, each at its
+// own speed, and must return to one rhythm. With several fragments, two workers that wait for each
+// other's contribution to another fragment would proceed at the pace of their timeouts.
 #include <gtest/gtest.h>
 
 #include "tests/sim/harness.h"
@@ -77,8 +77,8 @@ TEST_P(Outage, WorkersFindOneRhythmAgain) {
   }
 }
 
-// The end begins while the worker's stream is down, or at a coordinator that dies before it has told of it. The worker
-// trains on beyond the last step, of which it hears when it is back: what it has trained by then is merged too.
+// The end begins while the worker's stream is down, or at a coordinator that dies before it sends
+// the notice. The worker trains beyond the last step until it reconnects; that work is merged too.
 TEST(TheEnd, ThatAWorkerHearsOfAtItsReconnectLosesNothing) {
   for (const bool dies : {false, true}) {
     for (int64_t moment = 0; moment < 25; ++moment) {
@@ -105,7 +105,8 @@ TEST(TheEnd, ThatAWorkerHearsOfAtItsReconnectLosesNothing) {
   }
 }
 
-// One that runs ahead has sent what waits for the others, beyond where the job's clock stands, and trains on.
+// A worker that runs ahead has sent contributions that wait for the other workers, beyond the job's
+// clock, and trains on.
 TEST(TheEnd, ThatComesWhileContributionsWaitLosesNothing) {
   for (int64_t moment = 0; moment < 60; moment += Every(4)) {
     SCOPED_TRACE(moment);

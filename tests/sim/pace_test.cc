@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sync.pace in whole runs: workers of unequal speed, each on a machine of its own.
+// sync.pace in whole runs: workers of unequal speed, each on its own machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr Duration kFast = Milliseconds(100), kSlow = Milliseconds(300);
 
 JobSpec Paced(Pace pace) {
   JobSpec spec = SmallJob(kJob);
-  spec.sync.inner_steps = 60;  // a period is longer than a heartbeat
+  spec.sync.inner_steps = 60;  // a period is longer than a heartbeat interval
   spec.sync.pace = pace;
   spec.workers.min = 2;
   spec.stop.inner_steps = 600;
@@ -59,13 +59,14 @@ TEST(Pace, BalancedWorkersReachTheRoundTogether) {
     const CommittedContribution *fast = Of(round, "fast"), *slow = Of(round, "slow");
     ASSERT_NE(fast, nullptr) << version;
     ASSERT_NE(slow, nullptr) << version;
-    if (version < 3 || version > 10) continue;  // speeds are measured first; the end is as it comes
+    if (version < 3 || version > 10) continue;  // speeds are measured first; the end is irregular
     EXPECT_EQ(fast->header.steps, 60u) << version;
     EXPECT_NEAR(static_cast<double>(slow->header.steps), 20, 1) << version;
     EXPECT_NEAR(fast->weight / slow->weight, 3, 0.2) << "weights by tokens";
     EXPECT_EQ(fast->header.send_step, slow->header.send_step);
   }
-  // Ten periods of 60 fast steps; the first one is partly at the slow worker's pace, and the evaluations wait.
+  // Ten periods of 60 fast steps. The first is partly at the slow worker's pace, and evaluations
+  // add waits.
   EXPECT_LT(seconds, 10 * 6.0 + 14);
   ExpectBalancedLedger(h);
 }
@@ -79,7 +80,7 @@ TEST(Pace, UniformWaitsForTheSlowest) {
   }
 }
 
-// The same run gives the same bits, and equal workers all take H.
+// Equal workers all take H steps, and a repeated run gives the same bits.
 TEST(Pace, EqualWorkersTakeTheWholePeriod) {
   std::map<uint64_t, Digest> first;
   for (int i = 0; i < 2; ++i) {
@@ -97,7 +98,7 @@ TEST(Pace, EqualWorkersTakeTheWholePeriod) {
   }
 }
 
-// The coordinator remembers no pace: the workers' heartbeats say what they have.
+// The coordinator does not store paces; the workers' heartbeats report them.
 TEST(Pace, SurvivesTheCoordinator) {
   Harness h;
   StartBoth(h, Paced(Pace::kBalanced));
@@ -116,7 +117,7 @@ TEST(Pace, SurvivesTheCoordinator) {
   ExpectBalancedLedger(h);
 }
 
-// When the fastest is gone, the next one takes the whole period.
+// When the fastest worker is gone, the next fastest takes the whole period.
 TEST(Pace, FollowsWhoIsThere) {
   Harness h;
   JobSpec spec = Paced(Pace::kBalanced);
@@ -132,7 +133,8 @@ TEST(Pace, FollowsWhoIsThere) {
   ExpectBalancedLedger(h);
 }
 
-// Fragments in flight with an overlap: every fragment is sent once a period by both, whatever their steps.
+// Fragments in flight with an overlap: both workers send every fragment once a period, whatever
+// their steps.
 TEST(Pace, StreamsFragmentsWithOverlap) {
   Harness h;
   JobSpec spec = Paced(Pace::kBalanced);
@@ -157,12 +159,12 @@ TEST(Pace, StreamsFragmentsWithOverlap) {
   ExpectBalancedLedger(h);
 }
 
-// The steps and versions of two workers at every 50 ms, while a third fetches the fragments over a slow link or,
-// without `joins`, is not there.
+// The steps and versions of two workers, sampled every 50 ms. With `joins` a third worker meanwhile
+// fetches the fragments over a slow link.
 std::vector<std::array<uint64_t, 3>> StepsBesideAJoiner(bool joins) {
   Harness h;
   JobSpec spec = SmallJob(kJob);
-  spec.sync.inner_steps = 20;  // a period a second
+  spec.sync.inner_steps = 20;  // one period per second
   spec.workers = {.min = 2, .max = 3, .planned = 3};
   spec.stop.inner_steps = 20'000;
   spec.checkpoint.every_rounds = 0;
@@ -195,8 +197,8 @@ TEST(Joining, OthersTakeTheirStepsAsIfNobodyJoined) {
   EXPECT_GE(alone.back()[2] - alone.front()[2], 12u) << "rounds";
 }
 
-// Who comes back sends with the others from its next send step on, not a moment after them period after period: no
-// round waits for what comes after its grace.
+// A worker that returns sends together with the others from its next send step on. If it sent
+// slightly later every period, rounds would wait until their grace ended.
 TEST(Joining, AWorkerThatComesBackIsInTheNextRounds) {
   constexpr uint32_t kFragments = 3;
   Harness h;
@@ -236,7 +238,7 @@ TEST(Joining, AWorkerThatComesBackIsInTheNextRounds) {
     }
   }
   EXPECT_GT(rounds, 80u);
-  // One a turn may have passed its send step when it came.
+  // In each iteration the returning worker may have missed one send step.
   EXPECT_LE(without, 12u) << "of " << rounds;
 }
 

@@ -22,7 +22,7 @@ class RefusedUpload final : public UploadHandler {
   const absl::Status why_;
 };
 
-// The same bytes but one.
+// The same bytes except for one.
 BulkBytes Corrupted(const BulkBytes& bytes) {
   auto copy = std::make_shared<std::vector<std::byte>>();
   for (const Bytes& piece : bytes.pieces) copy->insert(copy->end(), piece.begin(), piece.end());
@@ -41,7 +41,7 @@ struct ReroutingBulk::Wire {
   BulkHandler* to = nullptr;
   uint64_t life = 0;  // of the coordinator
   uint64_t next = 0;
-  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable; none may hold this wire
+  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable; must not own this wire
 
   void Lead(BulkHandler* handler) {
     to = handler;
@@ -50,7 +50,7 @@ struct ReroutingBulk::Wire {
   }
 };
 
-// What a coordinator serves; nothing any more once it is dead.
+// Content served by a coordinator; serves nothing once the coordinator is dead.
 class ReroutingBulk::Source final : public BulkSource {
  public:
   Source(std::shared_ptr<Wire> wire, std::shared_ptr<BulkSource> far_end, bool spoilt)
@@ -130,7 +130,7 @@ class ReroutingBulk::Upload final : public UploadHandler {
 ReroutingBulk::ReroutingBulk(std::vector<ContributionHeader>& acknowledged, Refusal impossible)
     : wire_(new Wire{.acknowledged = acknowledged, .impossible = std::move(impossible)}) {}
 
-// What waits for an answer holds the wire that keeps it.
+// Pending calls own the wire that stores them, so the cycle is broken here.
 ReroutingBulk::~ReroutingBulk() { const auto dropped = std::move(wire_->waiting); }
 
 void ReroutingBulk::Lead(BulkHandler* handler) { wire_->Lead(handler); }
@@ -155,7 +155,7 @@ void ReroutingBulk::OnDownload(DownloadRequest request, DownloadReply reply) {
   DownloadReply guarded = [wire = wire_, spoilt, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
     if (content.ok()) {
       const auto source = std::make_shared<Source>(wire, content->source, spoilt);
-      if (spoilt) content->header.digest = {};  // none is sent, so none is checked
+      if (spoilt) content->header.digest = {};  // sends no digest, so nothing is checked
       content->source = source;
       if (content->finished)
         content->finished = [source, finished = std::move(content->finished)](const BulkResult& result) {

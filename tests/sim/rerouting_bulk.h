@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bulk connection of a worker to whichever coordinator lives, for harnesses. When that dies, everything that waits
-// for its answer hears Unavailable, as from a socket that is reset, and nothing reaches it any more. Not thread-safe.
+// For harnesses: the bulk connection of a worker to the coordinator that currently lives. When that
+// coordinator dies, every pending call fails with Unavailable, as after a socket reset, and later
+// answers are dropped. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_REROUTING_BULK_H_
 #define ATOLL_TESTS_SIM_REROUTING_BULK_H_
 
@@ -16,17 +17,17 @@ namespace atl {
 class ReroutingBulk final : public BulkHandler {
  public:
   using Refusal = std::function<void(const ContributionHeader& header, const absl::Status& why)>;
-  // Contributions that are reported to the worker as accepted are added to `acknowledged`, which outlives this.
-  // `impossible` gets those that the coordinator calls INVALID_ARGUMENT.
+  // Contributions reported to the worker as accepted are added to `acknowledged`, which outlives
+  // this. `impossible` receives those that the coordinator refuses with INVALID_ARGUMENT.
   explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged, Refusal impossible = nullptr);
   ~ReroutingBulk() override;
 
-  int refusals = 0;     // uploads still to be refused for good
-  int corruptions = 0;  // frames still to arrive with other bytes
-  int spoils = 0;       // downloads still to come with other bytes, which the transfer does not see
+  int refusals = 0;     // remaining uploads to refuse permanently
+  int corruptions = 0;  // remaining frames to corrupt
+  int spoils = 0;       // remaining downloads to corrupt without notice by the transfer
   bool dead = false;    // the worker's process has ended
 
-  // Null: no coordinator.
+  // Connects to this coordinator; null: to none.
   void Lead(BulkHandler* handler);
   bool cut() const;
 
@@ -39,7 +40,7 @@ class ReroutingBulk final : public BulkHandler {
   struct Wire;
   class Upload;
   class Source;
-  // `reply` for a handler: it is called once, by the handler or by the death of its coordinator.
+  // A `reply` for a handler. It is called once: by the handler, or when the coordinator dies.
   template <typename Result>
   static std::function<void(Result)> Answered(const std::shared_ptr<Wire>& wire, std::function<void(Result)> reply);
   const std::shared_ptr<Wire> wire_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state restored from a backup that is older than what the workers hold: they start over from it, and nothing of the
-// history that was lost is merged.
+// The state is restored from a backup older than the workers' state. Workers start over from the
+// backup, and nothing of the lost history is merged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,8 @@ JobSpec JobToRestore() {
   return spec;
 }
 
-// What `atoll-coordinator backup` and `restore` do, with the disk of a harness. The coordinator must not run.
+// Does what `atoll-coordinator backup` and `restore` do, on the disk of a harness. The coordinator
+// must not run.
 class Backup {
  public:
   explicit Backup(Harness& h) : ledger_(h.ledger_disk()) {
@@ -55,10 +56,10 @@ class Backup {
     h.ledger_disk().boot = NextLine(BootNumber{ledger_.boot}, wall_s).value;
   }
 
-  // Whether it holds the contribution.
+  // True if the backup holds the contribution.
   bool Holds(const Digest& digest) const { return accepted_.contains(digest); }
   size_t transactions() const { return ledger_.transactions.size(); }
-  // The first incarnation that the ledger has not given away.
+  // The first incarnation that the ledger has not yet assigned.
   uint64_t next_incarnation() const {
     uint64_t next = 0;
     for (const auto& transaction : ledger_.transactions) {
@@ -75,7 +76,8 @@ class Backup {
   std::set<Digest> accepted_;
 };
 
-// What was committed since the restore comes from incarnations of the restored coordinator, or is in the backup.
+// Contributions committed after the restore come from incarnations of the restored coordinator, or
+// are in the backup.
 void ExpectNothingOfTheLostHistory(Harness& h, const Backup& backup) {
   int rounds = 0;
   const auto& transactions = h.ledger_disk().transactions;
@@ -104,7 +106,7 @@ void ExpectAuditsAreWell(Harness& h) {
   EXPECT_EQ(replay.count("rounds equal"), replay.count("rounds in the ledger")) << replay.Text();
 }
 
-// The coordinator runs `longer` after the backup, and then its disk is lost.
+// The coordinator runs for `longer` after the backup; then its disk is lost.
 void LoseAndRestore(uint64_t seed, Duration longer, bool worker_more) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << longer.ns / 1'000'000 << " ms between backup and loss");
   Harness h(seed);
@@ -134,14 +136,14 @@ void LoseAndRestore(uint64_t seed, Duration longer, bool worker_more) {
   ExpectAuditsAreWell(h);
 }
 
-// S19.
+// Finding S19.
 TEST(RestoredState, WorkersAheadOfItStartOverAndNothingOfTheLostHistoryIsMerged) {
   for (uint64_t seed = 1; seed <= 12 && !testing::Test::HasFailure(); ++seed) {
     LoseAndRestore(seed, Milliseconds(250 * static_cast<int64_t>(seed - 1)), seed % 3 == 0);
   }
 }
 
-// Restored twice from one backup, as when the first new machine is lost as well.
+// Two restores from one backup, as when the first replacement machine is lost as well.
 TEST(RestoredState, ASecondRestoreIsFollowedAndTheFirstOneIsNot) {
   Harness h;
   h.StartCoordinator();

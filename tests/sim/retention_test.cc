@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a job's files stays on the disk, without checkpoint.keep_contributions: while it runs what a restart needs
-// and what workers a little behind may ask for, never more than the published bound; after a rollback nothing of the
-// epoch that was given up, after the end nothing that is not a checkpoint's.
+// Which files of a job stay on the disk without checkpoint.keep_contributions. While the job runs:
+// the files that a restart needs and that slightly late workers may request, within the published
+// bound. After a rollback: nothing of the discarded epoch. After the end: only checkpoint files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace atl {
 namespace {
 
 constexpr char kJob[] = "small";
-// Taken in turn, one a call.
+// One fault per call, in turn.
 constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
 
 // Versions in the names of the fragment's files.
@@ -76,7 +76,8 @@ Seen Play(Harness& h, const JobSpec& spec) {
     seen.snapshots.insert(snapshots.begin(), snapshots.end());
     EXPECT_LE(snapshots.size(), 2u);
     if (snapshots.empty()) return false;
-    // A restart recomputes the rounds since the newest snapshot; a worker that missed two asks for their updates.
+    // A restart recomputes the rounds since the newest snapshot. A worker that missed two rounds
+    // requests their updates.
     const uint64_t needed_from = std::min(*snapshots.rbegin(), head - std::min<uint64_t>(head, 2));
     for (uint64_t version = needed_from; version < head; ++version)
       EXPECT_TRUE(segments.contains(version)) << version << " of " << head;
@@ -90,7 +91,7 @@ TEST(Retention, LargeRoundsAreFourAtMostAndASnapshotComesWithEveryThird) {
   const Seen seen = Play(h, Spec(CodecKind::kFp32));
   EXPECT_LE(seen.most_segments, 4u);
   ASSERT_GE(seen.snapshots.size(), 3u);
-  const auto end = std::prev(seen.snapshots.end());  // the last is that of the job's end
+  const auto end = std::prev(seen.snapshots.end());  // the last snapshot is written at the job's end
   for (auto next = std::next(seen.snapshots.begin()); next != end; ++next) EXPECT_EQ(*next - *std::prev(next), 3u);
 }
 
@@ -105,7 +106,7 @@ TEST(Retention, SmallRoundsStayUntilTheyOutweighTheState) {
   EXPECT_LE(seen.most_segments * round, 12 * sizes.parameters + 2 * round);
 }
 
-// Names below a directory of the job.
+// File names in a directory of the job.
 std::vector<std::string> Below(Harness& h, const std::string& part) {
   std::vector<std::string> found;
   for (const std::string& path : h.files().Paths()) {
@@ -130,7 +131,7 @@ JobSpec InTwoFragments(Harness& h) {
   return spec;
 }
 
-// Two workers, five versions, and a pause.
+// Two workers, five versions, then a pause.
 void PlayToAPause(Harness& h, const JobSpec& spec) {
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(spec).ok());
@@ -141,7 +142,7 @@ void PlayToAPause(Harness& h, const JobSpec& spec) {
   h.RunFor(Seconds(30));
 }
 
-// Back to the oldest checkpoint, and on to the end.
+// Rolls back to the oldest checkpoint and runs to the end.
 void RollBackAndEnd(Harness& h) {
   ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
   ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
@@ -149,7 +150,8 @@ void RollBackAndEnd(Harness& h) {
   h.RunFor(Seconds(5));
 }
 
-// The fault at that call from now on, and the end of the process; whether it was met. What is left is well.
+// Sets the fault at that call and ends the process. Returns whether the fault was met; expects a
+// valid state.
 bool EndsAtCall(Harness& h, uint64_t call, DiskFault fault) {
   h.files().FailAt(call, fault);
   h.RunFor(Seconds(5));
@@ -160,7 +162,7 @@ bool EndsAtCall(Harness& h, uint64_t call, DiskFault fault) {
   return met;
 }
 
-// Up to the request for a rollback.
+// Plays up to the rollback request.
 void PlayToTheRollback(Harness& h) {
   ASSERT_NO_FATAL_FAILURE(PlayToAPause(h, InTwoFragments(h)));
   const auto view = h.View(kJob);
@@ -229,7 +231,7 @@ TEST(Retention, OfAJobWhoseEndWasBrokenOffTheNextStartDropsTheLog) {
   ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
   h.StartWorker("a");
   h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));  // in that turn nothing of it was dropped yet
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));  // its files are not deleted yet in that turn
   h.KillCoordinator();
   ASSERT_FALSE(Below(h, "rounds").empty());
   ExpectWell(h);
@@ -240,7 +242,8 @@ TEST(Retention, OfAJobWhoseEndWasBrokenOffTheNextStartDropsTheLog) {
   ExpectWell(h);
 }
 
-// Nothing starts from it, but what was committed is kept: its newest snapshots and the rounds since.
+// Nothing starts from a cancelled job, but its committed state is kept: the newest snapshots and
+// the rounds since.
 TEST(Retention, OfACancelledJobWhatWasCommittedStays) {
   Harness h;
   JobSpec spec = InTwoFragments(h);
@@ -262,7 +265,7 @@ TEST(Retention, OfACancelledJobWhatWasCommittedStays) {
   ExpectWell(h);
 }
 
-// Steps of checkpoints on disk that the ledger does not have.
+// Steps of checkpoints that are on disk but not in the ledger.
 std::set<std::string> Forgotten(Harness& h) {
   std::set<std::string> steps;
   for (const std::string& path : Below(h, "checkpoints/")) {
@@ -280,7 +283,7 @@ TEST(Retention, ACheckpointWhoseRemovalWasBrokenOffGoesWithTheNextStart) {
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(spec).ok());
   h.StartWorker("a");
-  ASSERT_TRUE(h.RunUntil([&] { return !Forgotten(h).empty(); }));  // decided, and not done yet
+  ASSERT_TRUE(h.RunUntil([&] { return !Forgotten(h).empty(); }));  // decided, not yet deleted
   const std::string step = *Forgotten(h).begin();
   h.KillCoordinator();
   {
@@ -298,7 +301,7 @@ TEST(Retention, ACheckpointWhoseRemovalWasBrokenOffGoesWithTheNextStart) {
   EXPECT_FALSE(Below(h, "checkpoints/").empty());
 }
 
-// Of an ended job too, and where half of it is left.
+// Also for an ended job, and for a half-deleted checkpoint.
 TEST(Retention, WhatIsLeftOfADroppedCheckpointGoesFromAnEndedJob) {
   Harness h;
   h.StartCoordinator();
@@ -307,7 +310,7 @@ TEST(Retention, WhatIsLeftOfADroppedCheckpointGoesFromAnEndedJob) {
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
   h.RunFor(Seconds(5));
   const std::vector<std::string> whole = Below(h, "checkpoints/");
-  h.KillCoordinator();  // which may take back a removal that was not flushed
+  h.KillCoordinator();  // may undo a deletion that was not flushed
   const DataDirectory directory("/state");
   const std::string left = directory.CheckpointFragmentPath(JobId{kJob}, 7, FragmentIndex{0});
   ASSERT_TRUE(h.files().HardLink(Below(h, "snapshots/").front(), left).ok());
@@ -329,7 +332,7 @@ TEST(Retention, KeptContributionsOutlastARollbackAndTheEnd) {
   ExpectWell(h);
 }
 
-// With kept contributions, checkpoints and an epoch that was given up; ended.
+// An ended job with kept contributions, checkpoints and a discarded epoch.
 void PlayToAnEndThatKeepsMuch(Harness& h) {
   JobSpec spec = InTwoFragments(h);
   spec.checkpoint.keep_contributions = true;
@@ -357,7 +360,7 @@ TEST(Retention, APurgedJobKeepsItsLineAndNothingElse) {
   h.RunFor(Seconds(5));
   ExpectPurged(h);
   const std::string reason = h.View(kJob)->record.reason;
-  ASSERT_TRUE(h.Purge(kJob).ok());  // whoever has lost the answer asks again
+  ASSERT_TRUE(h.Purge(kJob).ok());  // a client that lost the answer asks again
   EXPECT_TRUE(absl::IsNotFound(h.Purge("another")));
   h.KillCoordinator();
   ExpectWell(h);
@@ -376,7 +379,8 @@ TEST(Retention, APurgedJobKeepsItsLineAndNothingElse) {
   ExpectWell(h);
 }
 
-// The files go behind the commit that says so, also where the end of the job is committed in the same turn.
+// The files are deleted after the commit of the purge, also when the end of the job is committed in
+// the same turn.
 TEST(Retention, APurgeBesideTheEndOfItsJobIsDurableBeforeTheFilesGo) {
   for (uint64_t call = 0; call < 60; call += static_cast<uint64_t>(Every(3))) {
     SCOPED_TRACE(call);
@@ -392,7 +396,7 @@ TEST(Retention, APurgeBesideTheEndOfItsJobIsDurableBeforeTheFilesGo) {
   }
 }
 
-// What a preparation was about to write is not there after it was given up, and a purge finds nothing to answer for.
+// A cancelled preparation leaves no files, and the purge succeeds.
 TEST(Retention, AJobCancelledBeforeItHadParametersLeavesNothing) {
   Harness h;
   h.StartCoordinator();
@@ -441,7 +445,7 @@ TEST(Retention, ARestartCountsWhatTheLogHolds) {
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(Spec(CodecKind::kFp32)).ok());
   for (const char* worker : {"a", "b", "c"}) h.StartWorker(worker);
-  for (uint64_t version = 2; version < 20; version += 2) {  // before there is a third round since the start
+  for (uint64_t version = 2; version < 20; version += 2) {  // before the third round since the start
     ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= version; }));
     EXPECT_LE(Segments(h).size(), 5u) << version;
     h.KillCoordinator();

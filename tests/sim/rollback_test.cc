@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A coordinator that dies right after a rollback was committed goes on from the checkpoint.
+// A coordinator that dies right after the commit of a rollback resumes from the checkpoint.
 #include <gtest/gtest.h>
 
 #include <algorithm>

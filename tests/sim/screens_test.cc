@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm screen amid whole runs: a worker whose contributions are far too large changes nothing, is told why, and
-// stays out until an operator readmits it; what is clipped instead is recomputed to the bit.
+// The norm screen in whole runs. A worker with far too large contributions changes nothing, gets
+// the reason, and stays excluded until an operator readmits it. Clipped contributions are
+// recomputed to the bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ using testing::HasSubstr;
 constexpr char kJob[] = "small";
 constexpr uint64_t kRounds = 14;
 
-// A corpus for each worker, so that what one reads does not depend on who else is there.
+// One corpus per worker, so that a worker's samples do not depend on the other workers.
 JobSpec FiveCorpora(Harness& h) {
   JobSpec spec = SmallJob(kJob);
   const Sha256 manifest = spec.data.corpora[0].manifest;
@@ -114,7 +115,7 @@ TEST(Screens, ARestartForgetsNeitherTheMedianNorTheQuarantine) {
   }
 }
 
-// At a start whose head is a checkpoint, of a job that was rolled back once: what it knows is of the epoch, not of the
+// A start at a checkpoint, after a rollback: the norm history belongs to the epoch, not to the
 // checkpoint.
 TEST(Screens, ARestartAtACheckpointBehindARollbackForgetsNoMedian) {
   Harness h;
@@ -153,7 +154,7 @@ TEST(Screens, AReadmittedWorkerMayTryAgain) {
             absl::StatusCode::kNotFound);
   h.StartHostileWorker("e", 1000);
   ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
-  h.KillWorker("e");  // its owner mends it
+  h.KillWorker("e");  // its owner repairs it
   ASSERT_TRUE(h.Ask(WorkerSteered{.worker = WorkerId{"e"}, .action = WorkerAction::kReadmit}).ok());
   h.StartWorkerOfSpeed("e", Milliseconds(50));
   ASSERT_TRUE(h.RunUntil([&] {
@@ -163,7 +164,7 @@ TEST(Screens, AReadmittedWorkerMayTryAgain) {
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
 }
 
-// Without it the round would wait for ever: it is one of the least that the job needs.
+// The job needs this worker for workers.min: without it the round would wait forever.
 TEST(Screens, AReadmittedWorkerMayTryAgainAtTheVersionThatItWasRefusedAt) {
   for (const bool restarts : {false, true}) {
     Harness h;
@@ -173,7 +174,7 @@ TEST(Screens, AReadmittedWorkerMayTryAgainAtTheVersionThatItWasRefusedAt) {
     h.StartHostileWorker("a", 1000);
     ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "a"); }));
     const uint64_t refused_at = h.VersionOf(kJob).value;
-    h.KillWorker("a");  // its owner mends it
+    h.KillWorker("a");  // its owner repairs it
     ASSERT_TRUE(h.Ask(WorkerSteered{.worker = WorkerId{"a"}, .action = WorkerAction::kReadmit}).ok());
     if (restarts) h.KillCoordinator();
     if (restarts) h.StartCoordinator();
@@ -229,13 +230,13 @@ TEST(Screens, StrikesRunningQuarantine) {
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
 }
 
-// Six honest workers of which one after another dies, leaves, loses its connection or has a slow one, under a
-// coordinator that dies too, a job that is paused and a rate that rises and falls.
+// Six honest workers. One after another dies, leaves, loses its connection or gets a slow one. The
+// coordinator dies, the job is paused, and the learning rate rises and falls.
 class Unrest {
  public:
   explicit Unrest(uint64_t seed) : h_(seed), random_(seed) {
     JobSpec spec = SmallJob(kJob);
-    spec.inner.learning_rate = kRates[0];  // what there is to learn lasts for the whole test
+    spec.inner.learning_rate = kRates[0];  // so that learning lasts for the whole test
     spec.sync.inner_steps = 40;
     spec.workers = {.min = 1, .max = 12, .planned = 6};
     spec.stop.inner_steps = 1'000'000;
@@ -308,7 +309,7 @@ TEST(Screens, HonestWorkersThatComeGoAndStallAreNotStruck) {
   EXPECT_GE(uneven, 10u) << "contributions of other than a period are what this is about";
 }
 
-// A sign that is wrong somewhere: the right size in the wrong direction passes the norm screen.
+// As if a sign is wrong: the right norm in the wrong direction passes the norm screen.
 TEST(Screens, AWorkerThatPullsTheOtherWayIsReportedByName) {
   Harness h;
   JobSpec spec = FiveCorpora(h);

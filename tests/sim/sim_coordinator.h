@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of a coordinator in one thread: the production ledger's users, engine and service over what outlives them.
+// One life of a coordinator in one thread: the production engine, service and store over the parts
+// that outlive a life.
 #ifndef ATOLL_TESTS_SIM_SIM_COORDINATOR_H_
 #define ATOLL_TESTS_SIM_SIM_COORDINATOR_H_
 
@@ -27,7 +28,7 @@ struct SimCoordinatorParts {
   std::function<void(const absl::Status&)> fatal;
 };
 
-// Members are destroyed in reverse order. All parts outlive it.
+// Members are destroyed in reverse order. All arguments outlive it.
 struct SimCoordinator {
   SimCoordinator(const SimCoordinatorParts& p, RecoveredState recovered, std::unique_ptr<Ledger> l,
                  std::unique_ptr<EventLog> e)

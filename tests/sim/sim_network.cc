@@ -7,10 +7,10 @@
 namespace atl {
 namespace {
 
-constexpr Duration kResend = Milliseconds(200);  // the least that TCP waits before it sends again
+constexpr Duration kResend = Milliseconds(200);  // TCP's minimum retransmission timeout
 constexpr int kResends = 8;
 
-// One end of a stream whose messages come late.
+// One end of a stream with delayed messages.
 template <typename Out, typename In>
 class LateEnd final : public MessageStream<Out, In> {
  public:

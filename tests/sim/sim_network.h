@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network between the machines of a simulation: what is handed to one of its lines is run in order once it has
-// arrived, which takes the line's delay, longer for what is lost on the way and sent again, and for ever while the line
-// is blocked. One seed, one order. Not thread-safe.
+// A simulated network. Each line delivers its parcels in order, after the line's delay. Lost
+// parcels are resent and arrive later; a blocked line delivers nothing. Equal seeds give equal
+// orders. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_SIM_NETWORK_H_
 #define ATOLL_TESTS_SIM_SIM_NETWORK_H_
 
@@ -18,11 +18,11 @@
 
 namespace atl {
 
-// One way of a link, as TCP gives it: in order, whole, late.
+// One direction of a link as TCP presents it: in order, complete, delayed.
 struct LineQuality {
   Duration delay = Milliseconds(1);
-  Duration jitter{};  // on top, uniform
-  double loss = 0;    // of what is sent; each loss costs a timeout, which doubles
+  Duration jitter{};  // additional delay, uniform
+  double loss = 0;    // probability of a loss; each loss costs a timeout, which doubles
 };
 
 class SimNetwork {
@@ -30,11 +30,11 @@ class SimNetwork {
   class Line;
   // The clock outlives it.
   SimNetwork(const ManualClock& clock, uint64_t seed) : clock_(clock), random_(StreamKey(seed, "network")) {}
-  // Lives as long as the network.
+  // The line lives as long as the network.
   Line& NewLine();
-  // Runs what has arrived; gives how much that was.
+  // Delivers what is due. Returns the number of parcels delivered.
   size_t RunDue();
-  // When the next arrives; kNever when nothing is under way.
+  // The time of the next delivery; kNever if nothing is in flight.
   Instant Next() const;
   uint64_t delivered() const { return delivered_; }
   uint64_t lost() const { return lost_; }
@@ -61,7 +61,7 @@ class SimNetwork::Line final : public Executor {
   explicit Line(SimNetwork& network) : network_(network) {}
   LineQuality quality;
   void Post(std::function<void()> job) override;
-  // While it is blocked nothing arrives; afterwards all does, in order.
+  // While a line is blocked nothing arrives. Afterwards everything arrives in order.
   void Block() { blocked_ = true; }
   void Open();
   bool blocked() const { return blocked_; }
@@ -74,9 +74,10 @@ class SimNetwork::Line final : public Executor {
   std::deque<std::function<void()>> held_;
 };
 
-// Two ends of a control stream over `up` and `down`. What happens at once in memory, `near` (one job at a time) does.
-// break_connection resets it: what is under way is lost, and each end hears of it as soon as its line lets it. Whatever
-// an end says is told to `worker_says` or `coordinator_says` first.
+// The two ends of a control stream over `up` and `down`. Work that an in-memory stream does
+// immediately runs on `near`, one job at a time. break_connection resets the stream: messages in
+// flight are lost, and each end is notified as soon as its line delivers. Each message is passed to
+// `worker_says` or `coordinator_says` first.
 ControlStreamPair MakeSimStreamPair(Executor& near, SimNetwork::Line& up, SimNetwork::Line& down,
                                     std::function<void(const WorkerMessage&)> worker_says,
                                     std::function<void(const CoordinatorMessage&)> coordinator_says);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of a simulated process: jobs in their order, behind each of which the disk is busy for a while.
+// A thread of a simulated process: runs jobs in order; after each job the disk is busy for some
+// time.
 #ifndef ATOLL_TESTS_SIM_SIM_THREAD_H_
 #define ATOLL_TESTS_SIM_SIM_THREAD_H_
 
@@ -15,7 +16,8 @@ struct SimThread {
   ManualExecutor jobs;
   Instant free_at{};
 
-  // Runs the oldest job if there is one and the one before is over; it takes less than `longest`.
+  // Runs the oldest job if there is one and the previous job is finished. The job takes less than
+  // `longest`.
   bool RunOne(Instant now, Duration longest, Rng& random) {
     if (free_at > now || jobs.pending() == 0) return false;
     if (longest.ns > 0)
@@ -23,9 +25,9 @@ struct SimThread {
     jobs.RunOne();
     return true;
   }
-  // When the next job may run; kNever without one.
+  // The time when the next job may run; kNever without a job.
   Instant Next(Instant now) const { return jobs.pending() == 0 ? kNever : std::max(free_at, now); }
-  // The process is gone: what it was about to do is not done.
+  // The process is gone: drops the pending jobs.
   void End() {
     jobs.DropAll();
     free_at = {};

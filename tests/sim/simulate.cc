@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays seeds of the simulation one after the other, each twice, and prints a line of figures for each: see
+// Plays simulation seeds one after the other, each twice, and prints one line per seed: see
 // scripts/simulate.
 #include <sys/resource.h>
 
@@ -57,7 +57,7 @@ void PrintLine(uint64_t seed, const atl::SwarmOptions& options, const atl::Swarm
   std::fflush(stdout);
 }
 
-// What every seed is played with, from the arguments behind the four numbers. False: one of them is not known.
+// Reads the options after the four numbers. Returns false if one is unknown.
 bool Read(int argc, char** argv, atl::SwarmOptions& all) {
   for (int i = 5; i < argc; ++i) {
     const std::string word = argv[i];
@@ -91,8 +91,8 @@ bool Read(int argc, char** argv, atl::SwarmOptions& all) {
 
 }  // namespace
 
-// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P] [--samples N] [--faults ROWS]:
-// COUNT seeds from FIRST on, or as many as SECONDS of wall time allow.
+// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P] [--samples N]
+// [--faults ROWS]: plays COUNT seeds from FIRST on, or as many as SECONDS of wall time allow.
 int main(int argc, char** argv) {
   if (argc < 5) {
     std::fprintf(

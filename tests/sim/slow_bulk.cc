@@ -13,7 +13,7 @@ struct SlowBulk::Pending {
   bool ended = false;
 };
 
-// Destroyed before it begins: it never does.
+// If it is destroyed before it begins, it never begins.
 class SlowBulk::Call final : public BulkCall {
  public:
   explicit Call(std::shared_ptr<Pending> pending) : pending_(std::move(pending)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bulk client behind a slow link: each upload begins when its bytes would have gone up, each download so much later,
-// one after the other.
+// A bulk client on a slow link. Each upload begins after the time that its bytes would take; each
+// download is delayed. Uploads queue one after the other, and so do downloads.
 #ifndef ATOLL_TESTS_SIM_SLOW_BULK_H_
 #define ATOLL_TESTS_SIM_SLOW_BULK_H_
 
@@ -20,11 +20,11 @@ class SlowBulk final : public BulkClient {
   // Both outlive it.
   SlowBulk(BulkClient& fast, const Clock& clock) : fast_(fast), clock_(clock) {}
 
-  uint64_t upload_bytes_per_second = 0;  // of uploads to come; 0: no limit
+  uint64_t upload_bytes_per_second = 0;  // of later uploads; 0: no limit
 
-  Duration download_takes{};  // each download to come
+  Duration download_takes{};  // of each later download
 
-  // Begins what is due. Returns when to come again.
+  // Begins the calls that are due. Returns when to call again.
   Instant Turn();
 
   std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) override;

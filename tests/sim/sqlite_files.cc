@@ -77,7 +77,8 @@ int IsLocked(sqlite3_file*, int* locked) {
 }
 int Control(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
 int SectorBytes(sqlite3_file*) { return 512; }
-// As SQLite's own files on Linux: a write changes nothing beside its bytes, so a commit is not padded to a sector.
+// As SQLite's own files on Linux: a write changes only its own bytes, so a commit is not padded to
+// a sector.
 int Characteristics(sqlite3_file*) { return SQLITE_IOCAP_POWERSAFE_OVERWRITE; }
 
 // Version 1: no shared memory, which the ledger's exclusive locking does not need.
@@ -119,7 +120,7 @@ int FullPath(sqlite3_vfs*, const char* name, int room, char* out) {
   return SQLITE_OK;
 }
 
-// No chance in a simulation.
+// A simulation has no random source.
 int Randomness(sqlite3_vfs*, int bytes, char* out) {
   std::memset(out, 7, static_cast<size_t>(bytes));
   return bytes;
@@ -159,7 +160,8 @@ SqliteFiles::SqliteFiles(MemoryFiles& files) : vfs_(std::make_unique<Vfs>()) {
 SqliteFiles::~SqliteFiles() = default;
 
 absl::StatusOr<std::unique_ptr<Ledger>> SqliteFiles::OpenLedger(const std::string& path) {
-  // A connection keeps the files that it was opened on; whatever else is opened lies on the machine's own.
+  // A connection keeps the VFS that it was opened with; later connections use the default VFS
+  // again.
   ATOLL_CHECK(sqlite3_vfs_register(&vfs_->vfs, 1) == SQLITE_OK, "SQLite takes no other files");
   auto ledger = OpenSqliteLedger(path);
   sqlite3_vfs_unregister(&vfs_->vfs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite over the files of a harness, with their syncs, crashes and faults. One connection at a time opens a file. Not
-// thread-safe.
+// SQLite over the files of a harness, with their syncs, crashes and faults. A file is open in one
+// connection at a time. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_SQLITE_FILES_H_
 #define ATOLL_TESTS_SIM_SQLITE_FILES_H_
 
@@ -18,7 +18,7 @@ class SqliteFiles {
   ~SqliteFiles();
   SqliteFiles(const SqliteFiles&) = delete;
   SqliteFiles& operator=(const SqliteFiles&) = delete;
-  // OpenSqliteLedger on these files; this outlives what it gives.
+  // OpenSqliteLedger on these files; this outlives the ledger.
   absl::StatusOr<std::unique_ptr<Ledger>> OpenLedger(const std::string& path);
 
  private:

@@ -57,7 +57,7 @@ void StateOnDisk::WriteLedger(const MemoryLedgerDisk& disk) {
     const auto ledger = OpenSqliteLedger(ledger_);
     ATOLL_CHECK(ledger.ok(), "the ledger of a test cannot be made");
     ATOLL_CHECK((*ledger)->Recover().ok(), "the ledger cannot be begun");
-    std::vector<LedgerRecord> all;  // in one transaction: what counts is their order
+    std::vector<LedgerRecord> all;  // in one transaction: only their order matters
     for (const auto& transaction : disk.transactions) all.insert(all.end(), transaction.begin(), transaction.end());
     ATOLL_CHECK((*ledger)->Commit(all).ok(), "the ledger cannot be written");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a harness as an audit sees it: its files as they are, and its ledger as a SQLite file.
+// The state of a harness as an audit sees it: its files, and its ledger as a SQLite file.
 #ifndef ATOLL_TESTS_SIM_STATE_ON_DISK_H_
 #define ATOLL_TESTS_SIM_STATE_ON_DISK_H_
 
@@ -12,14 +12,16 @@
 
 namespace atl {
 
-// Puts the manifest that SmallJob names where the coordinator of `h` keeps stored files, so that an audit finds it.
+// Stores the manifest that SmallJob names among the stored files of `h`, where an audit looks for
+// it.
 void StoreManifest(Harness& h);
 
 class StateOnDisk {
  public:
-  // Writes the ledger of `h` into a directory of its own. The coordinator of `h` must not run.
+  // Writes the ledger of `h` into its own directory. The coordinator of `h` must not run.
   explicit StateOnDisk(Harness& h);
-  // Likewise of a simulation: `ledger` null: it is a SQLite file on `files`. Both outlive this.
+  // The same for a simulation. If `ledger` is null, the ledger is a SQLite file on `files`. Both
+  // outlive this.
   StateOnDisk(const MemoryFiles& files, const MemoryLedgerDisk* ledger);
   ~StateOnDisk();
   StateOnDisk(const StateOnDisk&) = delete;
@@ -30,7 +32,7 @@ class StateOnDisk {
   audit::Report Replay() const;
   // The ledger's tables, as verify reads them.
   audit::LedgerImage Ledger() const;
-  // Runs a statement on the ledger, and gives its rows their checksums.
+  // Runs a SQL statement on the ledger and updates the row checksums.
   void Edit(const std::string& sql) const;
 
  private:

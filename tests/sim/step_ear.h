@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reaches a session while its machine takes a step. A simulated step is taken at one instant and its time passes
-// behind it: what comes within that time, of the link or of the thread beside training, is kept, and heard within the
-// next step, or behind the next turn where it takes none.
+// Delays events that reach a session while its machine takes a step. The simulation takes a step in
+// one instant and lets the step's time pass afterwards. Events of the link or of the parallel
+// thread within that time are kept, and delivered within the next step, or after the next turn if
+// no step follows.
 #ifndef ATOLL_TESTS_SIM_STEP_EAR_H_
 #define ATOLL_TESTS_SIM_STEP_EAR_H_
 
@@ -14,10 +15,11 @@
 
 namespace atl {
 
-// The executor of a session, before `beside`. One that does not listen keeps nothing. Not thread-safe.
+// The executor of a session; passes jobs on to the wrapped executor. If `listens` is false it keeps
+// nothing. Not thread-safe.
 class StepEar final : public Executor, public std::enable_shared_from_this<StepEar> {
  public:
-  // `wake` is called when something is kept.
+  // `wake` is called when an event is kept.
   StepEar(Executor& beside, bool listens, std::function<void()> wake)
       : beside_(beside), listens_(listens), wake_(std::move(wake)) {}
 
@@ -34,7 +36,7 @@ class StepEar final : public Executor, public std::enable_shared_from_this<StepE
   void Hear() {
     for (; !kept_.empty(); kept_.pop_front()) kept_.front()();
   }
-  // Its session is gone: nothing is kept any more, and nobody woken.
+  // The session is gone: keeps no more events and calls no `wake`.
   void Close() {
     closed_ = true;
     kept_.clear();

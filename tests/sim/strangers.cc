@@ -20,13 +20,13 @@ ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, 
   if (ways >= 2) again.header.target.version = laws.VersionOf(once.job, once.target.fragment);
   if (ways >= 4) again.header.incarnation = laws.IncarnationOf(once.worker);
   if (rng.Below(4) == 0) again.boot.value += 1 + rng.Below(3);
-  if (rng.Below(4) == 0) again.header.cursors.clear();  // as after others have consumed all of its leases
+  if (rng.Below(4) == 0) again.header.cursors.clear();  // as after other workers consumed all its leases
   return again;
 }
 
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
   const std::shared_ptr<UploadHandler> far_end = handler.NewUpload("memory");
-  laws.Keep(far_end);  // not by its own reply, which may never come
+  laws.Keep(far_end);  // not owned by its own reply, which may never arrive
   far_end->OnBegin(upload, [weak = std::weak_ptr(far_end), &laws,
                             why = laws.VoidBy(upload.header, upload.boot)](const absl::StatusOr<UploadStatus>& reply) {
     if (!reply.ok()) return;

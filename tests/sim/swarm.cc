@@ -17,9 +17,9 @@ namespace atl {
 namespace {
 
 constexpr Duration kMeanPause = Seconds(45);  // between two faults
-constexpr Duration kTogether = Seconds(5);    // between two that meet, at most
+constexpr Duration kTogether = Seconds(5);    // longest time between two combined faults
 constexpr Duration kToHeal = Seconds(4 * 3600);
-constexpr uint64_t kRoundsAfterwards = 2;  // of each fragment at least, before a job that has no end is drained
+constexpr uint64_t kRoundsAfterwards = 2;  // per fragment, before a job without an end is drained
 constexpr const char* kStalled = "network: transfers stall";
 constexpr size_t kMostWorkers = 8, kMostJobs = 3;
 
@@ -63,7 +63,7 @@ class Swarm {
     }
   }
 
-  // All comes back; what has no end is drained once it has gone on; then all must end.
+  // Everything returns. A job without an end is drained after some rounds. Then every job must end.
   void Heal() {
     healing_ = true;
     world_.files().FailAt(UINT64_MAX, DiskFault::kNone);
@@ -112,7 +112,7 @@ class Swarm {
 
   struct Kind {
     const char* name;
-    uint64_t most;  // of its weight
+    uint64_t most;  // the largest weight
     void (Swarm::*play)();
     const char* row = "";  // of docs/results/faults.md
   };
@@ -139,7 +139,7 @@ class Swarm {
     Say(played_);
     (this->*kind.play)();
   }
-  // Each row of options_.rows once, in a drawn order, one within seconds of the other.
+  // Plays each row of options_.rows once, in a drawn order, within seconds of each other.
   void Together() {
     std::vector<std::string> rows = options_.rows;
     if (rng_.Below(2) == 0) std::reverse(rows.begin(), rows.end());
@@ -154,7 +154,7 @@ class Swarm {
       world_.RunFor(Below(rng_, kTogether));
     }
   }
-  // Links whose time is over carry again.
+  // Unblocks links once their fault time has passed.
   void Reopen() {
     for (auto it = closed_until_.begin(); it != closed_until_.end();) {
       const bool over = it->second <= world_.clock().Now();
@@ -167,7 +167,8 @@ class Swarm {
     if (*row_ != 0) ++of_rows_[row_];
   }
 
-  // What operators and supervisors do: what has died comes back, what a failing disk has paused is resumed.
+  // Acts as operators and supervisors: restarts dead processes, resumes jobs that a failing disk
+  // paused.
   void Mend() {
     if (!world_.coordinator_runs()) {
       if (!healing_ && rng_.Below(2) == 0) world_.RunFor(Below(rng_, Seconds(120)));
@@ -192,7 +193,7 @@ class Swarm {
       }
     }
   }
-  // A job that has stopped for a fault of the disk is taken up by a coordinator that is started again.
+  // Only a restarted coordinator resumes a job that stopped after a disk fault.
   void Restart() {
     if (!world_.coordinator_runs()) return;
     world_.KillCoordinator(Death::kKilled);
@@ -217,7 +218,7 @@ class Swarm {
       return view && HasEnded(view->record.state);
     });
   }
-  // A job that nothing but its data ends has trained all of it.
+  // A job that ends only with its data has trained all of it.
   void CheckData() {
     for (const JobId& job : jobs_) {
       const auto view = world_.View(job);
@@ -307,7 +308,7 @@ class Swarm {
     world_.AskSoon(DiskSpace{.low = low_space_});
     Happened();
   }
-  // Told beforehand, and met by one of the next calls as well; or there is room again.
+  // Reports low space and makes one of the next calls fail; or reports that there is space again.
   void FillDisk() {
     LowSpace();
     if (low_space_) world_.files().FailAt(rng_.Below(100), DiskFault::kFull);
@@ -385,7 +386,7 @@ class Swarm {
                           : "partition: both ways";
     Happened();
     const Duration time = Seconds(1) + Below(rng_, Seconds(60));
-    if (!options_.rows.empty()) {  // what comes with it finds it parted
+    if (!options_.rows.empty()) {  // so that the combined faults meet the partition
       closed_until_[name] = world_.clock().Now() + time;
       return;
     }
@@ -394,7 +395,7 @@ class Swarm {
     if (rng_.Below(2) == 0) world_.BreakStream(name);
     world_.Join(name);
   }
-  // In the middle of a transfer, or before one: none of its bytes moves for a while, and the control stream goes on.
+  // Stops the bytes of a running or later transfer for some time; the control stream continues.
   bool Stall(Rng& rng) {
     const std::string name = AnyWorker(rng);
     if (closed_until_.contains(name)) return false;
@@ -429,7 +430,7 @@ class Swarm {
   }
 
   const SwarmOptions options_;
-  Rng rng_, strangers_, data_, stalls_;  // the latter shift no draw of the former
+  Rng rng_, strangers_, data_, stalls_;  // separate streams, so that the draws of rng_ stay unchanged
   Backups backups_;
   World world_;
   std::vector<uint64_t> weights_;
@@ -474,7 +475,7 @@ const std::vector<Swarm::Kind> Swarm::kKinds = {
     {"job: resumed", 4, &Swarm::Resume},
     {"job: cancelled", 1, &Swarm::Cancel},
     {"job: rolled back", 3, &Swarm::RollBack},
-    // With rows alone.
+    // Only with rows.
     {kStalled, 0, &Swarm::StallTransfers, "F11"},
     {"disk: full, or no longer", 0, &Swarm::FillDisk, "F16"},
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One simulated life of a deployment, drawn from a seed: the jobs, the machines and their links, which kinds of faults
-// there are and how often. Hours of faults, then all is mended and every job must go on and end (liveness); the laws
-// are checked throughout (laws.h), and the state that is left is audited.
+// One simulated life of a deployment. The seed draws the jobs, the machines and their links, and
+// the kinds and rates of faults. After hours of faults everything is repaired, and every job must
+// make progress and end (liveness). The laws (laws.h) are checked throughout, and the final state
+// is audited.
 #ifndef ATOLL_TESTS_SIM_SWARM_H_
 #define ATOLL_TESTS_SIM_SWARM_H_
 
@@ -16,37 +17,39 @@
 namespace atl {
 
 struct SwarmOptions {
-  bool sqlite = false;                 // the ledger in SQLite over the simulated disk; otherwise in memory
-  bool audit = false;                  // verify and replay what is left
-  double hours = 1;                    // of faults
-  bool tell = false;                   // print what happens, for people
-  bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
-  bool voids = false;                  // World::MeetVoid; with strangers alone
-  bool stalls = false;                 // of transfers, likewise
-  bool restores = false;               // of backups (backups.h), likewise
-  std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
-  uint64_t samples = 0;                // of a job at most: its data ends then, and so does the job; 0: they have no end
-  // Of docs/results/faults.md, such as F1: each time these faults together and no other; empty: all kinds, as drawn.
+  bool sqlite = false;    // the ledger in SQLite over the simulated disk; otherwise in memory
+  bool audit = false;     // verify and replay the final state
+  double hours = 1;       // of faults
+  bool tell = false;      // print the events, for people
+  bool strangers = true;  // strangers (strangers.h), and jobs that drop syncs; drawn from a separate stream
+  bool voids = false;     // World::MeetVoid; requires strangers
+  bool stalls = false;    // stalled transfers; requires strangers
+  bool restores = false;  // restores from backups (backups.h); requires strangers
+  std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job; overrides the draw
+  uint64_t samples = 0;  // upper limit for each job's dataset, with which the job ends; 0: datasets are endless
+  // Rows of docs/results/faults.md, such as F1: only these faults, each time together. Empty: all
+  // kinds, as drawn.
   std::vector<std::string> rows{};
 };
 
 struct SwarmResult {
-  std::string broken;  // the first law that did not hold; empty: all held
+  std::string broken;  // the first broken law; empty: all held
   uint64_t trace = 0;  // equal for equal seeds and options
   double simulated_seconds = 0;
   uint64_t messages = 0, lost_messages = 0, steps = 0;
-  std::map<std::string, uint64_t> faults;   // that happened, by kind
-  std::map<std::string, uint64_t> of_rows;  // of those, by row of docs/results/faults.md
+  std::map<std::string, uint64_t> faults;   // faults that happened, by kind
+  std::map<std::string, uint64_t> of_rows;  // the same, by row of docs/results/faults.md
   Laws::Counts counts;
 };
 
-// Which seeds have SQLite (one of eight), are audited (one of four), meet what is of void incarnations and transfers
-// that stall (one of four, others), and go back to backups (one of eight, half of them audited).
+// Draws which seeds use SQLite (one of eight), are audited (one of four), meet void incarnations
+// and stalled transfers (one of four, drawn separately), and restore backups (one of eight, half of
+// them audited).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
-// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs,
-// samples and rows.
+// The one command that replays the seed and prints its events. `options` are OptionsOf's, except
+// for strangers, drop_syncs, samples and rows.
 std::string ReplayCommand(uint64_t seed, const SwarmOptions& options);
-// Those that `rows` may name.
+// The names allowed in `rows`.
 std::vector<std::string> SimulatedRows();
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said and checked of a simulated deployment at its end.
+// The final report and checks of a simulated deployment.
 #ifndef ATOLL_TESTS_SIM_SWARM_END_H_
 #define ATOLL_TESTS_SIM_SWARM_END_H_
 
@@ -10,13 +10,13 @@
 
 namespace atl {
 
-// For people: what each worker has, and the event logs of the jobs.
+// For people: the state of each worker, and the event logs of the jobs.
 std::string StandingOf(World& world, const std::vector<JobId>& jobs);
 
-// Of each job that has not ended, what it waits for.
+// For each job that has not ended, the reason why it waits.
 std::string UnendedJobs(World& world, const std::vector<JobId>& jobs);
 
-// Cuts the power, then verifies and replays the state that is left; what is not well there breaks a law.
+// Cuts the power, then verifies and replays the remaining state. A problem breaks a law.
 void AuditLeft(World& world);
 
 }  // namespace atl

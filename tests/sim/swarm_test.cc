@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two hundred lives of a deployment (swarm.h), each twice: the laws hold in all of them, and one seed is one run. Seeds
-// that have found something are kept as tests of their own.
+// Lives of a deployment (swarm.h), each played twice: the laws hold, and equal seeds give equal
+// runs. Seeds that found a fault are kept as separate tests.
 //
-// ATOLL_SEEDS: how many; ATOLL_FIRST_SEED plays from that one on.
+// ATOLL_SEEDS: the number of seeds. ATOLL_FIRST_SEED: the first seed.
 #include "tests/sim/swarm.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST_P(SwarmSeeds, TheLawsHold) {
 
 INSTANTIATE_TEST_SUITE_P(Quarters, SwarmSeeds, testing::Range<uint64_t>(0, kParts));
 
-// Everything that a seed was played with is in the command, which tests/sim/simulate_script.py reads back.
+// The command holds every option of the seed; tests/sim/simulate_script.py parses it.
 TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
   SwarmOptions options = OptionsOf(7, 0.15);
   EXPECT_EQ(ReplayCommand(7, options), "scripts/simulate --only --seed 7 --simulated 0.15");
@@ -60,7 +60,7 @@ TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
             "--faults F1,F7");
 }
 
-// Jobs whose data ends, often amid faults: they go on until all of it is trained.
+// Jobs with a finite dataset, often amid faults: they continue until all samples are trained.
 TEST(Swarm, JobsEndWithTheirData) {
   for (uint64_t seed = 1; seed <= kSeeds / 8 && !HasFailure(); ++seed) {
     SwarmOptions options = OptionsOf(seed, kHours);
@@ -69,7 +69,7 @@ TEST(Swarm, JobsEndWithTheirData) {
   }
 }
 
-// As it was when it was found: without what came later.
+// Plays the seed with the options of the time when it found a fault: without options added later.
 void ExpectFound(uint64_t seed, double hours, std::optional<double> drop_syncs = {},
                  const std::vector<std::string>& rows = {}) {
   SwarmOptions options = OptionsOf(seed, hours);
@@ -79,66 +79,73 @@ void ExpectFound(uint64_t seed, double hours, std::optional<double> drop_syncs =
   ExpectLawful(seed, options);
 }
 
-// Every worker had its fragment fetched whole while the coordinator was away, at the limit of steps without an update:
-// none might step to its next send step, and no update came without one.
+// Every worker fetched its fragment whole while the coordinator was away, at the limit of unsynced
+// steps. No worker was allowed to step to its next send step, and no update arrived without a send.
 TEST(SwarmRegressions, AJobWhoseWorkersAllFetchedAnewGoesOn) { ExpectFound(5, 1); }
 
-// What a worker gave up stays leased to it: it got no more samples, was at no send step, and the round waited for it.
+// Samples that a worker abandoned stay leased to it. The worker got no more samples, was at no send
+// step, and the round waited for it.
 TEST(SwarmRegressions, AWorkerThatGetsNoSamplesSendsOrReturnsWhatItHas) {
   ExpectFound(1018, 1);
   ExpectFound(4, 0.15, 0.2);
 }
 
-// Two versions within one period leave the job's clock ahead of the steps: a worker that lets such a send step pass may
-// come to its limit before the next.
+// Two versions within one period set the job's clock ahead of the steps. A worker that skips such a
+// send step may reach its limit before the next.
 TEST(SwarmRegressions, AWorkerThatLetASendStepPassGoesOn) {
   ExpectFound(14, 0.15);
   ExpectFound(160, 0.15);
 }
 
-// A round was past its time while the job's parameters were being loaded from a slow disk: the engine was due at once,
-// again and again, and did nothing.
+// A round passed its deadline while the job's parameters were loaded from a slow disk: the engine
+// was due at once, again and again, and did nothing.
 TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {
   ExpectFound(1020, 1);
   ExpectFound(2004, 1);
 }
 
-// A round was past its time while a checkpoint waited for the merge of another fragment's: likewise. Found with
-// strangers.
+// The same for a round past its deadline while a checkpoint waited for another fragment's merge.
+// Found with strangers.
 TEST(SwarmRegressions, ACheckpointThatWaitsForAMergeDoesNotKeepTheEngineTurning) {
   ExpectLawful(90117, OptionsOf(90117, 1));
 }
 
-// The disk failed while a start flushed a segment: the job stops with that sentence, and the next start takes it up.
+// The disk failed while a start flushed a segment: the job stops with that error, and the next
+// start resumes it.
 TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { ExpectFound(7104, 1); }
 
-// A coordinator died between the screens and the commit, and took the refused contribution from the round log again.
+// A coordinator died between the screens and the commit; the next start accepted the refused
+// contribution from the round log again.
 TEST(SwarmRegressions, WhatAScreenRefusedIsNotTakenAgainByTheNextStart) { ExpectFound(40086, 1); }
 
-// A worker's third sync was missed while an update of another fragment was on its way into the outer copy; with a
-// contribution being formed in its place.
+// A worker missed its third sync while an update of another fragment was being applied to the outer
+// copy and a contribution was being encoded instead.
 TEST(SwarmRegressions, AWorkerThatGivesUpInMidUpdateStaysInItsJob) {
   ExpectFound(20143, 1);
   ExpectFound(20165, 1);
 }
 
-// A contribution that builds on one whose lease went back, offered behind that. Found with strangers.
+// The lease of a contribution was returned; a later contribution that builds on it is offered after
+// the return. Found with strangers.
 TEST(SwarmRegressions, WhatIsOlderThanAReturnedLeaseIsVoid) { ExpectLawful(60340, OptionsOf(60340, 1)); }
 
-// Two committed rounds were recomputed by a start, and the update of the older one was served by nobody before it was
-// written, which a commit would have done. Workers fetched their fragment whole, again and again, for its sake.
+// A start recomputed two committed rounds. The update of the older round was not served before it
+// was written, and only a commit would have written it. So workers fetched their fragment whole
+// again and again.
 TEST(SwarmRegressions, UpdatesThatAStartRecomputedAreServedBeforeTheyAreWritten) {
   ExpectFound(1005, 1, {}, {"F1", "F16"});
 }
 
-// A worker came back while its contribution of before was accepted in an open round. Found with strangers.
+// A worker returned while its earlier contribution was accepted in an open round. Found with
+// strangers.
 TEST(SwarmRegressions, AWorkerDoesNotTakeAnothersForItsOwn) { ExpectLawful(150974, OptionsOf(150974, 1)); }
 
-// A coordinator was killed between writing an update and flushing it, and a power cut took it from behind a snapshot.
-// Found with strangers; it draws other things by now, and UnflushedUpdate.* meets that.
+// A coordinator was killed between writing an update and flushing it; a later snapshot was written,
+// and a power cut removed the update. Found with strangers. By now the seed draws other events;
+// UnflushedUpdate.* covers the fault.
 TEST(SwarmRegressions, AnUpdateThatAStartFindsIsFlushed) { ExpectLawful(80309, OptionsOf(80309, 1)); }
 
-// Two running jobs had one each of the two workers that each of them needed. Found with strangers.
+// Each of two running jobs needed two workers and had one of them. Found with strangers.
 TEST(SwarmRegressions, OfJobsThatLackEachOthersWorkersOneGoesOn) { ExpectLawful(300088, OptionsOf(300088, 1)); }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace atl {
 namespace {
 
-// Leases in the order they came; hands out positions.
+// Leases in the order of arrival; returns positions.
 class ToySamples final : public SampleSource {
  public:
   ToySamples(uint32_t sequence_length, std::shared_ptr<std::map<uint64_t, int>> trained,
@@ -68,7 +68,7 @@ class ToyModel final : public TrainingModel {
         hostile_(static_cast<float>(hostile)),
         arithmetic_(std::move(arithmetic)) {
     for (size_t i = 0; i < elements; ++i) base_.push_back(Base(i));
-    // The samples pull a little to either side, so that workers differ.
+    // Samples pull slightly to either side, so that workers differ.
     for (size_t i = 0; i < elements + kPulls; ++i) pull_.push_back(0.01f * (static_cast<float>(i % kPulls) - 2));
   }
   std::span<float> parameters() override { return parameters_; }
@@ -102,7 +102,7 @@ class ToyModel final : public TrainingModel {
     return EvaluationOutcome{
         .samples = piece.samples, .nll = loss, .tokens = piece.samples, .text_bytes = piece.samples};
   }
-  // An example counts as right once the parameter of its number is near its target.
+  // An example is correct once the parameter of its number is near its target.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {
     spend_(step_);
     ++*pieces_scored_;
@@ -119,7 +119,7 @@ class ToyModel final : public TrainingModel {
   static float Base(size_t i) { return static_cast<float>(i % 7) * 0.25f - 0.75f; }
   static constexpr size_t kPulls = 5;
 
-  // One honest step; gives the loss before it.
+  // One honest step; returns the loss before it.
   double Nearer(float rate, const float* pull) {
     double loss = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job without LibTorch for harnesses: real layout, real leases, and an inner step that pulls every parameter towards
-// a target that depends on the samples, so that a wrong merge moves the loss. One step takes a set time on the clock.
+// A job without LibTorch for harnesses: real layout, real leases, and an inner step that pulls
+// every parameter towards a target that depends on the samples, so that a wrong merge changes the
+// loss. A step takes a fixed time on the clock.
 #ifndef ATOLL_TESTS_SIM_TOY_JOB_H_
 #define ATOLL_TESTS_SIM_TOY_JOB_H_
 
@@ -19,11 +20,11 @@ namespace atl {
 
 class ToyJobFactory final : public JobFactory {
  public:
-  // `clock` moves on by `step` with each inner step.
+  // Each inner step advances `clock` by `step`.
   ToyJobFactory(ManualClock& clock, Duration step) : ToyJobFactory([&clock](Duration d) { clock.Advance(d); }, step) {}
-  // `spend` is told the time that each inner step takes.
+  // `spend` receives the duration of each inner step.
   ToyJobFactory(std::function<void(Duration)> spend, Duration step) : spend_(std::move(spend)), step_(step) {}
-  // The same data and counters, with steps of another length.
+  // Shares data and counters with `shared`; its steps have another duration.
   ToyJobFactory(const ToyJobFactory& shared, std::function<void(Duration)> spend, Duration step)
       : spend_(std::move(spend)),
         step_(step),
@@ -33,24 +34,27 @@ class ToyJobFactory final : public JobFactory {
         failing_evaluations_(shared.failing_evaluations_),
         trained_(shared.trained_) {}
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
-  // From now on neither a job nor a sample can be had, on any worker; empty: they can again.
+  // From now on preparing a job or reading a sample fails with this message on every worker. Empty:
+  // both work again.
   void SetMissing(std::string what) { *missing_ = std::move(what); }
-  // The next so many evaluations cannot be made, on any worker.
+  // The next `count` evaluations fail, on any worker.
   void FailEvaluations(int count) { *failing_evaluations_ = count; }
-  // Jobs prepared from now on do not train: each step moves every parameter by so many times what a step of honest
-  // training may, away from where it was. Below 0: each goes so many times
-  // as far as an honest one, the other way. 0: they train.
+  // Jobs prepared from now on do not train. Positive: each step moves every parameter by `times`
+  // times the largest honest step, away from its start. Negative: each step goes -`times` times as
+  // far as an honest step, in the opposite direction. 0: jobs train.
   void SetHostile(double times) { hostile_ = times; }
-  // Jobs prepared from now on take these in place of the pull towards a target. An inner step is given the local
-  // parameters of a worker, which keep their place in memory; an evaluation the outer ones, and gives a loss.
+  // Jobs prepared from now on use these functions instead of the pull towards a target. An inner
+  // step gets a worker's local parameters; their address does not change. An evaluation gets the
+  // outer parameters and returns a loss.
   struct Arithmetic {
     std::function<void(std::span<float> local)> step;
     std::function<double(std::span<const float> outer)> evaluate;
   };
   void SetArithmetic(Arithmetic arithmetic) { arithmetic_ = std::move(arithmetic); }
-  // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
+  // Positions of the data order that any session of this factory received for training, with
+  // counts.
   const std::map<uint64_t, int>& trained() const { return *trained_; }
-  // Pieces of evaluation tasks that were scored, by any session of this factory.
+  // Pieces of evaluation tasks scored by any session of this factory.
   int pieces_scored() const { return *pieces_scored_; }
 
  private:

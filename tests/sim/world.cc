@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-constexpr Duration kKeepalive = Seconds(15);  // after which a connection that says nothing is given up
+constexpr Duration kKeepalive = Seconds(15);  // after which a silent connection is closed
 constexpr int kLinkTurns = 4;
 constexpr Duration kLeastStep = Microseconds(10);
 constexpr uint64_t kPassesAtOnce = 1'000'000;
@@ -31,7 +31,7 @@ World::~World() {
   while (!workers_.empty()) KillWorker(workers_.begin()->first);
   if (coordinator_ != nullptr) KillCoordinator(Death::kKilled);
   older_.clear();
-  // A transfer and whoever answers it hold each other until it hears that it is over.
+  // A transfer and its handler own each other until the transfer is notified of its end.
   for (; network_.Next() != kNever; near_.RunAll()) {
     clock_.shared.Set(std::max(clock_.Now(), network_.Next()));
     (void)network_.RunDue();
@@ -86,7 +86,7 @@ void World::StartCoordinator() {
 
 void World::KillCoordinator(Death death, bool silent) {
   ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to kill");
-  if (files_.dead()) death = Death::kKilled;  // what its disk holds was decided by the fault
+  if (files_.dead()) death = Death::kKilled;  // the fault already decided what the disk holds
   for (auto& [name, worker] : workers_) {
     worker->rerouting->Lead(nullptr);
     worker->down.quality.delay = worker->quality.delay + (silent ? kKeepalive : Duration{});
@@ -94,7 +94,7 @@ void World::KillCoordinator(Death death, bool silent) {
   }
   for (const auto& dead : remains_) dead->Lead(nullptr);
   nowhere_.Lead(nullptr);
-  near_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
+  near_.RunAll();  // drains the transport; the dead process handles nothing
   for (auto& [name, worker] : workers_) worker->SetQuality(worker->quality);
   coordinator_.reset();
   work_.End();
@@ -119,14 +119,14 @@ void World::Restore(const Copy& copy) {
   files_.CopyDiskOf(MemoryFiles());
   for (const auto& [path, content] : copy.files) files_.SetContent(path, content);
   ledger_disk_ = copy.ledger;
-  // By an operator whose clock does not jump.
+  // The operator's wall clock is correct.
   ledger_disk_.boot = NextLine(BootNumber{copy.ledger.boot}, clock_.shared.WallNanos() / 1'000'000'000).value;
   laws_.GoBackTo(copy.laws);
   acknowledged_.clear();
   acknowledged_seen_ = 0;
 }
 
-// What the production program does is to end at once.
+// The production program ends the process here.
 void World::EndByDisk(const absl::Status& status) {
   if (!status.ok() && !files_.met() && !files_.dead())
     laws_.Break(absl::StrCat("the coordinator ends without a fault of its disk: ", status.message()));
@@ -199,7 +199,7 @@ void World::BreakStream(const std::string& name) { workers_.at(name)->break_conn
 
 void World::LoseStream(const std::string& name) {
   Worker& worker = *workers_.at(name);
-  worker.up.quality.delay = worker.quality.delay + kKeepalive;  // the coordinator hears of it late
+  worker.up.quality.delay = worker.quality.delay + kKeepalive;  // the coordinator is notified late
   worker.break_connection();
   near_.RunAll();
   worker.SetQuality(worker.quality);
@@ -221,7 +221,7 @@ const char* World::MeetStranger(Rng& rng) {
     return "stranger: an older coordinator answers";
   }
   if (coordinator_ == nullptr || files_.dead() || acknowledged_seen_ == 0) return "stranger: nobody is there";
-  const size_t back = std::min<size_t>(acknowledged_seen_, 1 + rng.Below(32));  // mostly what may still be open
+  const size_t back = std::min<size_t>(acknowledged_seen_, 1 + rng.Below(32));  // mostly rounds that may still be open
   Offer(nowhere_, ComesAgain(acknowledged_[acknowledged_seen_ - back], laws_, rng), laws_);
   poked_ = true;
   return "stranger: a contribution comes again";
@@ -246,7 +246,7 @@ void World::CheckBase(const ContributionHeader& header) {
   const uint32_t p = header.target.fragment.value;
   const bool same = core.incarnation() == header.incarnation && core.job() == header.job;
   const std::vector<worker::FragmentStatus> standings = core.fragments();
-  if (!same || p >= standings.size()) return;  // it prepares the job again
+  if (!same || p >= standings.size()) return;  // the worker is preparing the job again
   const worker::FragmentStatus& standing = standings[p];
   if (standing.moving || standing.applied != header.target.version) return;
   const JobSpec& spec = job->spec;
@@ -275,7 +275,7 @@ bool World::Lives() { return coordinator_ != nullptr && stopped_until_ <= clock_
 
 bool World::RunWork() {
   if (!Lives()) return false;
-  // Two threads: a snapshot may be written at once, or long after what else there was to do.
+  // Two threads: a snapshot may be written at once, or long after the other jobs.
   const Instant now = clock_.Now();
   const bool soon = snapshot_work_.Next(now) == now && random_.Below(8) == 0;
   return (soon && snapshot_work_.RunOne(now, disk_delay_, random_)) || work_.RunOne(now, disk_delay_, random_) ||
@@ -324,7 +324,7 @@ bool World::TurnWorker(Worker& worker) {
   }
   worker.link_poked = false;
   Instant link_due = worker.link.Turn();
-  // What the session said is taken in by one turn; the next says when to come again.
+  // One turn processes the session's messages; the next returns when to call again.
   for (int i = 0; i < kLinkTurns && link_due <= now; ++i) link_due = worker.link.Turn();
   worker.due = std::min(session_due, link_due);
   next_ = std::min(next_, worker.due);

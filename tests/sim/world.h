@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated deployment: the production engine, store, service, worker sessions and links in one thread, on machines
-// of their own speed, over a network that delays, loses and parts (sim_network.h), on a disk that tears
-// (memory_files.h), with the ledger in memory or in SQLite over that disk. One seed and one script of calls, one run:
-// trace() is a hash over every instant at which something moved, message, commit and acceptance. The laws (laws.h) are
-// checked after every step of the coordinator.
+// A simulated deployment in one thread: the production engine, store, service, worker sessions and
+// links. Machines have their own speeds, the network delays, loses and partitions (sim_network.h),
+// the disk tears (memory_files.h), and the ledger is in memory or in SQLite over that disk. Equal
+// seeds and calls give equal runs: trace() hashes every message, commit and acceptance with its
+// time. The laws (laws.h) are checked after every step of the coordinator.
 #ifndef ATOLL_TESTS_SIM_WORLD_H_
 #define ATOLL_TESTS_SIM_WORLD_H_
 
@@ -41,29 +41,30 @@ struct SimCoordinator;
 
 class World {
  public:
-  // `tell`: the programs' logs are written to standard error.
+  // `tell`: write the programs' logs to standard error.
   World(uint64_t seed, bool sqlite, bool tell);
   ~World();
 
   // ---- the coordinator
   void StartCoordinator();
-  // `silent`: no connection is reset; workers find out by their keepalive.
+  // `silent`: no connection is reset; workers notice through their keepalive.
   void KillCoordinator(Death death, bool silent = false);
   bool coordinator_runs() const { return coordinator_ != nullptr; }
-  // It dies after so many turns and jobs of its executors.
+  // Kills the coordinator after that many turns and jobs of its executors.
   void KillCoordinatorAfter(uint64_t steps) { steps_to_live_ = steps; }
   void StopCoordinator(Duration time);  // SIGSTOP, then SIGCONT
   void SetDiskDelay(Duration most) { disk_delay_ = most; }
-  void AskSoon(Event event);  // dropped when there is no coordinator
-  // What is durable of the state, as a backup of the running coordinator holds it, and what the laws know of it.
+  void AskSoon(Event event);  // dropped when no coordinator runs
+  // The durable state, as a backup of the running coordinator holds it, and the laws at that
+  // moment.
   struct Copy {
     std::map<std::string, std::vector<std::byte>> files;
     MemoryLedgerDisk ledger;
     Laws laws;
   };
   Copy BackUp() const;
-  // Ends the coordinator, and leaves the copy as its state, in a line of its own (common/plan/boot_lines.h). Not with
-  // SQLite.
+  // Ends the coordinator and makes the copy its state, on a new line of boot numbers
+  // (common/plan/boot_lines.h). Not with SQLite.
   void Restore(const Copy& copy);
 
   // ---- workers
@@ -77,20 +78,21 @@ class World {
   void LeaveWorker(const std::string& name);
   void StopWorker(const std::string& name, Duration time);
   void SetLink(const std::string& name, const LineQuality& quality);
-  // Nothing arrives in the ways given.
+  // Blocks the given directions.
   void Part(const std::string& name, bool up, bool down);
   void Join(const std::string& name);
-  void StallTransfers(const std::string& name);  // until it joins: nothing that is up- or downloaded moves
-  // Both ends are told; only the worker's is, as when the other never hears of it.
+  void StallTransfers(const std::string& name);  // no upload or download of the worker moves until Join
+  // BreakStream notifies both ends. LoseStream notifies the coordinator only after its keepalive.
   void BreakStream(const std::string& name);
   void LoseStream(const std::string& name);
   void RefuseUploads(const std::string& name, int count);
   void CorruptUploads(const std::string& name, int count);
-  // One of strangers.h, drawn: a contribution of before comes again, an older coordinator answers where a worker
-  // connects next, or a bit of what a worker fetches next flips behind the check of its transfer. What it is called.
+  // Plays one drawn case of strangers.h and returns its name: a repeated contribution, an older
+  // coordinator at the worker's next connect, or a flipped bit in a download after the transfer's
+  // check.
   const char* MeetStranger(Rng& rng);
-  // Of what was accepted last, one from an incarnation that is void by now is offered to the round that is open, with
-  // nothing else wrong with it. False where there is none.
+  // Offers a recently accepted contribution of a now void incarnation to the open round; nothing
+  // else is wrong with it. Returns false if there is none.
   bool MeetVoid() {
     const bool met = coordinator_runs() && !files_.dead() &&
                      OfferFromAVoidIncarnation(nowhere_, std::span(acknowledged_).first(acknowledged_seen_), laws_);
@@ -128,7 +130,7 @@ class World {
     int64_t WallNanos() const override { return shared.WallNanos() + wall_offset.ns; }
   };
   void Heard(const std::string& worker, const WorkerMessage& message);
-  // A contribution that was accepted is measured against the parameters that were published (I4).
+  // An accepted contribution is computed from the published parameters (I4).
   void CheckBase(const ContributionHeader& header);
   void Trace(uint64_t value) { trace_ = (trace_ ^ value) * 0x100000001b3 + (trace_ >> 29); }
   bool Pass();
@@ -137,7 +139,7 @@ class World {
   bool RunWork();
   void Advance(Instant end);
   void EndByDisk(const absl::Status& status);
-  bool Lives();  // the coordinator, and it is not stopped
+  bool Lives();  // the coordinator runs and is not stopped
   void Look(const std::function<void(const Core&, Instant)>& look);
   std::unique_ptr<Ledger> OpenLedger();
 
@@ -146,8 +148,8 @@ class World {
   JumpingClock clock_;
   Rng random_;
   SimNetwork network_{clock_.shared, seed_};
-  ManualExecutor near_;             // of the wires: what arrives is taken at once
-  SimThread work_, snapshot_work_;  // of the coordinator: gone with it
+  ManualExecutor near_;             // of the transport: runs arrivals immediately
+  SimThread work_, snapshot_work_;  // of the coordinator; end with it
   Log log_;
   MemoryFiles files_;
   SqliteFiles sqlite_files_{files_};
@@ -156,7 +158,7 @@ class World {
   Laws laws_;
   std::unique_ptr<SimCoordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
-  std::vector<std::shared_ptr<ReroutingBulk>> remains_;  // of dead workers: what is under way may still touch it
+  std::vector<std::shared_ptr<ReroutingBulk>> remains_;  // of dead workers: calls in flight may still touch them
   std::vector<ContributionHeader> acknowledged_, acknowledged_again_;
   ReroutingBulk nowhere_{acknowledged_again_};
   std::vector<std::unique_ptr<OlderCoordinator>> older_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to world.cc: the ledger as the laws watch it, and one life of a worker.
+// Private to world.cc: the ledger as observed by the laws, and one life of a worker.
 #ifndef ATOLL_TESTS_SIM_WORLD_PARTS_H_
 #define ATOLL_TESTS_SIM_WORLD_PARTS_H_
 
@@ -18,7 +18,7 @@
 
 namespace atl {
 
-// The ledger, and the laws told of what it takes.
+// A ledger that reports its commits to the laws.
 class World::WatchedLedger final : public Ledger {
  public:
   WatchedLedger(World& world, std::unique_ptr<Ledger> ledger) : world_(world), ledger_(std::move(ledger)) {}
@@ -51,7 +51,7 @@ class World::WatchedLedger final : public Ledger {
   const std::unique_ptr<Ledger> ledger_;
 };
 
-// One life of a worker. Its lines and its way to the coordinator outlive it.
+// One life of a worker. Its lines and its bulk connection outlive it.
 struct World::Worker {
   Worker(World& w, const std::string& called, uint64_t nonce, const Machine& machine)
       : name(called),
@@ -84,7 +84,7 @@ struct World::Worker {
         session({.core = {.worker = WorkerId{name}, .program_version = "sim", .start_nonce = nonce, .device = "cpu"},
                  .sample_wait = {}},
                 link, factory, *ear, clock, w.log_, [this] { session_poked = true; }) {
-    // From at once to longer than a step, and no drawn number, so that all else stays as it is.
+    // From zero to longer than a step. Computed, not drawn, so that the other draws stay unchanged.
     constexpr uint64_t kKinds = 4;
     beside.quality.delay = machine.step * static_cast<int64_t>(nonce % kKinds) / 2;
     factory.SetHostile(machine.hostile);
@@ -104,14 +104,14 @@ struct World::Worker {
       return std::move(pair.worker);
     }
     if (w.coordinator_ != nullptr) w.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
-    return std::move(pair.worker);  // otherwise the coordinator's end is dropped: the stream ends
+    return std::move(pair.worker);  // without a coordinator its end is dropped and the stream ends
   }
 
   const std::string name;
   SimNetwork::Line& up;
   SimNetwork::Line& down;
   SimNetwork::Line& bulk_line;
-  SimNetwork::Line& beside;  // the thread for what is done beside training: each job takes the line's delay
+  SimNetwork::Line& beside;  // carries jobs of the parallel thread: each takes the line's delay
   LineQuality quality;
   MachineClock clock;
   const std::shared_ptr<StepEar> ear;
