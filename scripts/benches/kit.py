@@ -14,7 +14,7 @@ from benches import gpu, machine, page, training
 TESTS = "gpu_device_test"
 PROGRAMS = ("bench_gpu", "bench_training")
 PLUGIN = "libatoll_gpu.so"
-MODULES = ("figures", "gpu", "machine", "page", "training", "training_peer")
+MODULES = ("conditions", "figures", "gpu", "machine", "page", "training", "training_peer")
 # What is the machine's own, and what PyTorch brings.
 OF_THE_SYSTEM = r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|util|anl|gcc_s|stdc\+\+|resolv)\.so"
 OF_PYTORCH = r"lib(torch|c10|cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nvrtc|nvJitLink|nvshmem|nccl|gomp|shm|caffe2)"

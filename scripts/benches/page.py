@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/results/performance.md: words by hand, tables between marks from docs/results/data/performance-NAME.json."""
+"""Writes docs/results/benchmarks.md: of each benchmark its conditions and its table from docs/results/data/performance-NAME.json."""
 import json
-import sys
 
-from benches import machine
+from benches import conditions, machine
 
-PAGE = machine.ROOT / "docs/results/performance.md"
+PAGE = machine.ROOT / "docs/results/benchmarks.md"
 DATA = machine.ROOT / "docs/results/data"
+HEAD = """<!-- Made by scripts/bench. -->
+# Benchmarks
+
+The tables of every benchmark, with its conditions. [performance.md](performance.md) has the main figures, the method and the missed goals."""
 
 
 def keep(name, answer):
@@ -25,21 +28,19 @@ def replace(path, text):
 
 
 def section(name, bench, answer):
-    return "\n".join([f"<!-- begin {name}: made by scripts/bench -->", "", machine.provenance(name, answer), "", *bench.table(answer), "", f"<!-- end {name} -->"])
+    title, about = conditions.OF[name]
+    return "\n".join([f"## {title}", "", about.strip(), "", machine.provenance(name, answer), "", *bench.table(answer)]).rstrip()
 
 
 def write(benches):
-    """Replaces what lies between the marks."""
-    page = PAGE.read_text()
+    """Replaces the page by the kept figures."""
+    sections = [HEAD]
     for name, bench in benches.items():
         kept = DATA / f"performance-{name}.json"
         if not kept.exists():
             continue
-        begin, end = page.find(f"<!-- begin {name}:"), page.find(f"<!-- end {name} -->")
-        if begin < 0 or end < 0:
-            sys.exit(f"bench: {PAGE.relative_to(machine.ROOT)} has no marks '<!-- begin {name}: made by scripts/bench -->' and '<!-- end {name} -->'; put them where its table belongs")
         answer = json.loads(kept.read_text())
-        page = page[:begin] + section(name, bench, answer) + page[end + len(f"<!-- end {name} -->"):]
+        sections.append(section(name, bench, answer))
         if hasattr(bench, "picture"):
             bench.picture(answer)
-    PAGE.write_text(page)
+    replace(PAGE, "\n\n".join(sections) + "\n")
