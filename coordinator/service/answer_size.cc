@@ -8,8 +8,8 @@
 namespace atl {
 namespace {
 
-constexpr size_t kPointBytes = 32;   // a point of a curve in a message, at most
-constexpr size_t kMostMessages = 8;  // of the events of one look; a slow reader is held 64 messages
+constexpr size_t kPointBytes = 32;   // upper bound of a curve point in a message
+constexpr size_t kMostMessages = 8;  // for the events of one look; at most 64 messages are buffered for a slow reader
 
 v1::JobEvent Shortened(const EventLine& line) {
   EventLine brief{line.revision, line.wall_nanos, line.kind, Beginning(line.text, kShortBytes), {}};
@@ -36,7 +36,7 @@ std::string Beginning(const std::string& text, size_t bytes) {
 
 std::vector<v1::JobEvent> NewestThatFit(const std::vector<EventLine>& lines, size_t bytes) {
   Room room(bytes);
-  std::vector<v1::JobEvent> events;  // newest first, until the end
+  std::vector<v1::JobEvent> events;  // newest first until reversed at the end
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     v1::JobEvent brief = Shortened(*line);
     if (!room.Take(brief.ByteSizeLong())) break;
@@ -55,7 +55,7 @@ std::vector<v1::JobEvent> NewestThatFit(const std::vector<EventLine>& lines, siz
 
 std::vector<std::vector<v1::JobEvent>> InMessages(const std::vector<EventLine>& lines, size_t last) {
   std::vector<v1::JobEvent> events = NewestThatFit(lines, kMostMessages * kAnswerBytes);
-  std::vector<std::vector<v1::JobEvent>> messages(1);  // newest first, until the end
+  std::vector<std::vector<v1::JobEvent>> messages(1);  // newest first until reversed at the end
   Room room(last);
   for (auto event = events.rbegin(); event != events.rend(); ++event) {
     const size_t bytes = event->ByteSizeLong();

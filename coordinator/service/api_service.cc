@@ -17,7 +17,7 @@
 namespace atl {
 namespace {
 
-// What a call is about, as its caller named it.
+// The object of a call, as its caller named it.
 template <typename Request>
 std::string AboutOf(const Request& request) {
   if constexpr (requires { request.job_id(); }) {
@@ -33,7 +33,7 @@ std::string AboutOf(const Request& request) {
   }
 }
 
-// Answers a unary call once, from any thread, and tells the guard what came of it.
+// Answers a unary call once, from any thread, and reports the outcome to the guard.
 template <typename Request, typename Response>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
                           const grpc::CallbackServerContext& context, const Request& request, Response* out) {
@@ -84,7 +84,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
         api_.WatchJob(*request, {.show =
                                      [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
                                        if (!look.ok()) return feeder->End(look.status());
-                                       feeder->Feed(*look);  // one of events alone has no state
+                                       feeder->Feed(*look);  // a message with events alone has no state
                                        if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
                                      },
                                  .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
@@ -112,7 +112,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   }
 
  private:
-  // Until the job has ended.
+  // Streams until the job has ended.
   void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller,
                   FedStream<v1::StreamJobLogsResponse>* stream) {
     const absl::StatusOr<WatchPlaces::Place> place = places_.Take(caller);
@@ -149,7 +149,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   ATOLL_UNARY(AdminService, GetServerInfo)
 #undef ATOLL_UNARY
 
-  // Of people and machines, not of jobs: nothing to do without certificates.
+  // Calls about people and machines, not about jobs. Not available without certificates.
 #define ATOLL_OF_TRUST(Method, ...)                                                                                    \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
                                    v1::Method##Response* response) override {                                          \

@@ -13,8 +13,8 @@
 
 namespace atl {
 
-// What is given must outlive the services, the services their server. Without an enrolment (nullptr) calls about tokens
-// are FailedPrecondition. `guard` is told what came of the calls of those who have an identity.
+// The arguments must outlive the services, and the services their server. Without an enrolment (nullptr), calls
+// about tokens fail with FailedPrecondition. `guard` gets the outcome of calls with an identity.
 std::unique_ptr<grpc::Service> MakeJobService(JobApi& api, CallGuard& guard);
 std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment, CallGuard& guard);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where audit lines go: to the process's log at once, and to the audit log on disk soon.
+// Writes audit lines to the process's log at once, and to the audit log on disk asynchronously.
 #ifndef ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_
 #define ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_
 
@@ -17,13 +17,14 @@
 
 namespace atl {
 
-// So many lines of one kind at once, and one more for each kEvery since: whoever makes them at will, for weeks, does
-// not push out what else is kept. The rest is counted.
+// Rate limit for one kind of audit line: kLines at once, then one more for each kEvery. A caller that creates
+// lines on purpose, even for weeks, then cannot push out other lines. Suppressed lines are counted.
 class LineRate {
  public:
   static constexpr uint32_t kLines = 200;
   static constexpr Duration kEvery = Seconds(20);
-  // How many were not told since the one before; nothing when this one is not to be told either. Thread-safe.
+  // Takes one line. Returns the number of lines suppressed since the previous one; nothing if this
+  // line is suppressed too. Thread-safe.
   std::optional<uint64_t> Take(Instant now) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -36,15 +37,15 @@ class LineRate {
 // Thread-safe; never waits. Outlives the executor.
 class AuditTrail {
  public:
-  static constexpr size_t kWaiting = 4096;  // lines for the disk; beyond them they are lost, and counted there
+  static constexpr size_t kWaiting = 4096;  // lines that wait for the disk; further ones are dropped and counted
 
   AuditTrail(Log& log, const Clock& clock) : log_(log), clock_(clock) {}
-  // From now on lines go to `kept` as well, on `executor`, which runs one job after the other. Once, before the first
-  // line.
+  // Lines also go to `kept` from now on, written on `executor`, which must be serial. Call once,
+  // before the first line.
   void KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor);
-  // At least one field.
+  // Needs at least one field.
   void Tell(LogLevel level, std::initializer_list<LogField> fields) ATOLL_EXCLUDES(mutex_);
-  // That a call was allowed. `untold`: lines of its kind since the one before (LineRate).
+  // Logs that a call was allowed. `untold`: the suppressed lines of its kind since the previous one (LineRate).
   void TellAllowed(const std::string& who, const std::string& call, const std::string& token, uint64_t untold);
 
  private:
@@ -53,11 +54,11 @@ class AuditTrail {
   Log& log_;
   const Clock& clock_;
   Executor* executor_ = nullptr;
-  std::unique_ptr<AuditLog> kept_;  // used on the executor alone
-  bool failing_ = false;            // there too
+  std::unique_ptr<AuditLog> kept_;  // used only on the executor
+  bool failing_ = false;            // used only on the executor
   Mutex mutex_;
-  std::vector<std::string> waiting_ ATOLL_GUARDED_BY(mutex_);  // while there are some a job is posted
-  uint64_t lost_ ATOLL_GUARDED_BY(mutex_) = 0;                 // behind kWaiting of them
+  std::vector<std::string> waiting_ ATOLL_GUARDED_BY(mutex_);  // a job is posted while not empty
+  uint64_t lost_ ATOLL_GUARDED_BY(mutex_) = 0;                 // lines beyond kWaiting
 };
 
 }  // namespace atl

@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-// Byte accounts want a job: blobs and checkpoints are asked for by people.
+// The job that the bytes count for. Blobs and checkpoints have none, because people request them.
 struct Account {
   JobId job;
   const char* kind = "";
@@ -26,7 +26,7 @@ Account AccountOf(const DownloadKey& key) {
   return std::visit(Visitor{}, key);
 }
 
-// One contribution on its way: the engine decides, the data plane stores.
+// The upload of one contribution: the engine decides, the data plane stores.
 class ContributionSession final : public UploadHandler,
                                   public UploadSink,
                                   public std::enable_shared_from_this<ContributionSession> {
@@ -63,7 +63,7 @@ class ContributionSession final : public UploadHandler,
   }
 
  private:
-  // False when the beginning was answered before.
+  // False if the beginning was already answered.
   bool AnswerBegin(absl::StatusOr<UploadStatus> answer) {
     UploadReply reply;
     {
@@ -92,7 +92,7 @@ class ContributionSession final : public UploadHandler,
   StatusReply end_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// One file on its way to the blob store.
+// The upload of one file to the blob store.
 class BlobSession final : public UploadHandler, public std::enable_shared_from_this<BlobSession> {
  public:
   explicit BlobSession(DataPlane& data) : data_(data) {}
@@ -117,7 +117,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
   void OnEnd(StatusReply reply) override {
     data_.io().Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
       const absl::StatusOr<bool> stored = self->data_.blobs().FinishSome(self->blob_.sha256, self->turn_);
-      if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // behind what waits by now
+      if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // after the work queued by now
       reply(stored.status());
     });
   }
@@ -131,7 +131,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
   uint64_t turn_ = 0;  // io executor
 };
 
-// Bytes that measure a link: nothing is kept of them.
+// Bytes that measure a link; they are discarded.
 class ProbeSession final : public UploadHandler {
  public:
   void OnBegin(UploadHeader, UploadReply reply) override { reply(UploadStatus{}); }
@@ -140,7 +140,7 @@ class ProbeSession final : public UploadHandler {
   void OnBroken(absl::Status) override {}
 };
 
-// Waits for the header to know which of the three it is.
+// Waits for the header, which shows the kind of the upload.
 class AnyUpload final : public UploadHandler {
  public:
   AnyUpload(Engine& engine, DataPlane& data, std::string peer) : engine_(engine), data_(data), peer_(std::move(peer)) {}

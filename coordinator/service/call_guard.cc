@@ -10,9 +10,9 @@
 namespace atl {
 namespace {
 
-constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // what callers write is cut in a line
+constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // cuts text written by callers
 
-// The id of the join token by which the caller enrolled.
+// The id of the join token with which the caller enrolled.
 std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "none" : caller.token; }
 
 }  // namespace
@@ -20,7 +20,7 @@ std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "non
 std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
 
 bool ChangeBudget::Take(const std::string& who, Instant now) {
-  constexpr size_t kMost = 1024;  // beyond, those that are whole are dropped
+  constexpr size_t kMost = 1024;  // above it, full budgets are dropped
   if (whole_at_.size() >= kMost) std::erase_if(whole_at_, [now](const auto& of) { return of.second <= now; });
   const Instant whole_at = std::max(whole_at_[who], now) + kEvery;
   if (whole_at > now + kEvery * kAtOnce) return false;
@@ -80,7 +80,7 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   const Identity& who = caller.identity;
   ATOLL_RETURN_IF_ERROR(CheckRevoked(caller));
   ATOLL_RETURN_IF_ERROR(CheckAccess(method, who));
-  // A worker changes nothing but by its control stream, which it may open as often as it likes.
+  // A worker changes state only through its control stream, which it may open at any rate.
   if (who.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
   MutexLock lock(mutex_);
   if (changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
@@ -89,7 +89,8 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
       " calls at once and then one a second are taken; try again in a second"));
 }
 
-// A worker calls by itself, and may open control streams without end; what people do is all told.
+// A worker calls automatically and may open control streams without end: its lines have a rate.
+// Calls of people are all logged.
 void CallGuard::TellAllowed(const std::string& method, const Identity& caller) {
   const std::optional<uint64_t> untold = caller.role == Role::kWorker ? workers_.Take(clock_.Now()) : 0;
   if (untold) trail_.TellAllowed(Who(caller), method, TokenOf(caller), *untold);

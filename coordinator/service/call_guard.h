@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides each call before its handler: what was revoked, then the role table; and writes the audit lines.
+// Decides each call before its handler: revocations first, then the role table. Writes the audit lines.
 #ifndef ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 #define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 
@@ -16,39 +16,39 @@
 
 namespace atl {
 
-// "worker/cpu-1": how audit lines name somebody.
+// "worker/cpu-1": the name of a caller in audit lines.
 std::string Who(const Identity& identity);
 
-// How often each of many may change something: kAtOnce at once, and one more for each kEvery since. Each change is two
-// lines of the audit log, and whoever makes them without end pushes out what else it did.
+// Limits the changes of each caller: kAtOnce at once, then one more for each kEvery. Each change
+// writes two lines to the audit log; unlimited changes would push out older lines.
 class ChangeBudget {
  public:
   static constexpr int64_t kAtOnce = 200;
   static constexpr Duration kEvery = Seconds(1);
-  // False: not now.
+  // False: the budget is used up.
   bool Take(const std::string& who, Instant now);
 
  private:
-  std::map<std::string, Instant> whole_at_;  // when all of it is there again
+  std::map<std::string, Instant> whole_at_;  // when the budget is full again
 };
 
-// Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
-// it has one answer, for what came of it. Of refusals, and of allowed calls of workers, those beyond
-// LineRate are counted, and the next line tells the count.
+// Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
+// state, and for the outcome of a call that has one answer. Refusals, and allowed calls of workers, have a rate
+// (LineRate): lines beyond it are counted, and the next line reports the count.
 class CallGuard {
  public:
   CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}
-  // PermissionDenied with the reason, or ResourceExhausted for a person who changes too much; a CallCheck of
-  // common/rpc/tls.h.
+  // PermissionDenied with the reason, or ResourceExhausted for a person with too many changes. A
+  // CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const CertificateFacts& caller) ATOLL_EXCLUDES(mutex_);
-  // Tells what came of a call that Check has allowed, where it changes state: done, or failed and why. `about` is what
-  // it was to change, as its caller named it: "jobs/tiny".
+  // Logs the outcome of a call that Check allowed, if the call changes state: done, or failed with
+  // the reason. `about`: the object of the call, as its caller named it, such as "jobs/tiny".
   void TellOutcome(const std::string& method, const Identity& caller, const std::string& about,
                    const absl::Status& outcome);
-  // From now on no certificate that came by this token, or that this name had until then, makes a call.
+  // From now on refuses certificates issued for this token, or issued to this name up to `revoke_s`.
   void RevokeToken(const std::string& id) ATOLL_EXCLUDES(mutex_);
   void RevokeName(const std::string& name, int64_t revoke_s) ATOLL_EXCLUDES(mutex_);
-  // As of Revocations: PermissionDenied with the reason. For connections, renewals and enrolments.
+  // As Revocations: PermissionDenied with the reason. For connections, renewals and enrolments.
   absl::Status CheckRevoked(const CertificateFacts& caller) const ATOLL_EXCLUDES(mutex_);
   std::optional<int64_t> RevokedAt(const std::string& name) const ATOLL_EXCLUDES(mutex_);
 

@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-// An older stream of a worker is ended as soon as it is known to be older, or in half a minute at the latest.
+// The limit of streams of one identity. A superseded stream of a worker ends within half a minute.
 constexpr int64_t kOfOneIdentity = 16;
 
 std::string NameOf(const std::string& peer) {
@@ -28,20 +28,20 @@ class ControlSessions::Session final : public ControlSink,
  public:
   Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer)
       : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)), identity_(NameOf(peer_)) {}
-  const std::string& identity() const { return identity_; }  // empty: it has shown none
+  const std::string& identity() const { return identity_; }  // empty: no certificate
 
   void Begin() {
     stream_->Start({.on_message = [this](WorkerMessage message) { OnMessage(std::move(message)); },
                     .on_closed = [this](const absl::Status& status) { OnClosed(status); }});
   }
 
-  // Instead of Begin.
+  // Ends the stream; called instead of Begin.
   void Refuse(const std::string& why) {
     owner_.log_.Warn("control stream refused", {{"peer", peer_}, {"reason", why}});
     stream_->Close(absl::ResourceExhaustedError(why));
   }
 
-  // Engine thread. A stream that cannot take the message is cut by the transport and reports its end.
+  // Engine thread. If the stream cannot take the message, the transport closes it, and its end is reported.
   void Send(const CoordinatorMessage& message) override {
     const absl::Status sent = stream_->Send(message);
     if (!sent.ok() && !absl::IsFailedPrecondition(sent)) {

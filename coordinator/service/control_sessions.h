@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control streams of workers: the first message must be a Hello; after that every message goes to the engine and every
-// message of the engine to the stream. Never touches state.
+// Control streams of workers. The first message must be a Hello. Each later message goes to the
+// engine, and each message of the engine to the stream. Never touches state.
 #ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 
@@ -20,13 +20,13 @@ class ControlSessions {
  public:
   ControlSessions(Engine& engine, Log& log) : engine_(engine), log_(log) {}
   ~ControlSessions();
-  // Takes a new stream over. At most limits::kWorkers + 64 at a time, and 16 of one identity; further ones are told
-  // ResourceExhausted.
+  // Takes over a new stream. At most limits::kWorkers + 64 at a time, and 16 of one identity;
+  // further ones end with ResourceExhausted.
   void Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) ATOLL_EXCLUDES(mutex_);
 
  private:
   class Session;
-  // Holds it from now on, or says why not.
+  // Keeps the session. Returns an error message if it may not.
   std::string Admit(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
   void Forget(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
 

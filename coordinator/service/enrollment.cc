@@ -13,9 +13,9 @@ namespace atl {
 namespace {
 
 constexpr int64_t kLongestToken_s = int64_t{30} * 86'400;
-// Of those that nobody can come by any more; each is a flush of the disk.
+// Limit of unusable records removed at once; each removal flushes the disk.
 constexpr uint32_t kDroppedAtOnce = 64;
-// A later certificate is written down only when the one that is is so old.
+// A later certificate of a token is recorded only if the recorded one is older than this.
 constexpr int64_t kIssueStep_s = int64_t{6} * 3600;
 
 v1::JoinToken MessageOf(const TokenRecord& record) {
@@ -39,7 +39,8 @@ v1::Revocation MessageOf(const RevocationRecord& record) {
   return message;
 }
 
-// A page of a list by key: as many records after `after` as one message holds. `after` may be gone by now.
+// A page of a list by key: the records after `after` that fit into one message. `after` may be
+// removed meanwhile.
 template <typename Response, typename Record, typename Add>
 Response PageOf(const std::map<std::string, Record>& records, const std::string& after, const Add& add) {
   Response response;
@@ -55,19 +56,19 @@ Response PageOf(const std::map<std::string, Record>& records, const std::string&
   return response;
 }
 
-// Nobody can enrol with it, and what came by it has ended and is not renewed.
+// No one can enrol with the token, and its certificates have ended beyond renewal.
 bool IsOver(const TokenRecord& token, int64_t now_s) {
   if (token.used < token.uses && !token.revoked && token.end_s >= now_s) return false;
   const int64_t renewal_s = token.role == Role::kWorker ? kRenewalGrace_s : 0;
   return token.used == 0 || token.issue_s + kIssueStep_s + LifetimeOf(token.role) + renewal_s < now_s;
 }
 
-// No certificate that it refuses can be good any more, nor be renewed.
+// No certificate that the revocation refuses is still valid or renewable.
 bool IsOver(const RevocationRecord& revocation, int64_t now_s) {
   return revocation.revoke_s + std::max(kUserLifetime_s, kWorkerLifetime_s + kRenewalGrace_s) + kClockMargin_s < now_s;
 }
 
-// What the caller offers, hashed. Nothing where it is no secret at all.
+// The hash of the offered secret. Nothing if it does not have the size of a secret.
 std::optional<Secret<32>> OfferedHash(const v1::EnrollRequest& request) {
   JoinToken offered{.id = request.token_id()};
   if (request.token_secret().size() != offered.secret.bytes().size()) return std::nullopt;
@@ -93,7 +94,7 @@ absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, in
   return wanted;
 }
 
-// Runs `work` on the executor and gives its result to `answer`.
+// Runs `work` on the executor and passes its result to `answer`.
 template <typename Response, typename Work>
 void AnswerOn(Executor& executor, Answer<Response> answer, Work work) {
   executor.Post([answer = std::move(answer), work = std::move(work)]() mutable {
@@ -156,7 +157,7 @@ void Enrollment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const 
   if (!IsName(request.name())) {
     return answer(absl::InvalidArgumentError(absl::StrCat("the name to revoke must be ", kNameRule)), {});
   }
-  // Its answer would not arrive, and nobody be left who can undo a slip.
+  // The answer could not arrive, and a mistake might leave no admin to undo it.
   if (caller && caller->name == request.name()) {
     return answer(absl::FailedPreconditionError(absl::StrCat(
                       Who(*caller), " calls by the name that it wants to revoke: use the identity of another admin ",
@@ -186,7 +187,7 @@ absl::Status Enrollment::CheckSecret(const v1::EnrollRequest& request) const {
   {
     const MutexLock lock(mutex_);
     const auto found = secrets_.find(request.token_id());
-    // An unknown id is compared too: the time it takes says nothing about which ids there are.
+    // An unknown id is compared too, so that the response time does not reveal which ids exist.
     if (found != secrets_.end() && offered) known.secret_hash = found->second;
   }
   return CheckKnown(known, offered.value_or(SecretHash({})));
@@ -199,7 +200,8 @@ absl::Status Enrollment::CheckRenewable(const v1::EnrollRequest& request) const 
   if (key != facts.public_key) {
     return absl::UnauthenticatedError("a renewal must be signed by the key of the old certificate: enrol with a token");
   }
-  // Of a person's it would go on for ever, also of one that was given without a token, which nothing revokes.
+  // A person's certificate could be renewed for ever, even one issued without a token, which no
+  // revocation of a token ends.
   if (facts.identity.role != Role::kWorker) {
     return absl::UnauthenticatedError(absl::StrCat(
         "the certificate of ", Who(facts.identity),
@@ -236,7 +238,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& request) {
   const auto found = tokens_.find(request.token_id());
-  if (found == tokens_.end()) return CheckSecret(request);  // it was dropped since its secret was looked at
+  if (found == tokens_.end()) return CheckSecret(request);  // dropped since its secret was checked
   TokenRecord record = found->second;
   Role role = record.role;
   if (!request.role().empty()) {
@@ -244,7 +246,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   }
   const absl::StatusOr<Sha256> key = CheckSigningRequest(request.signing_request());
   const Sha256 holder = key.ok() ? HolderHash(*key, request.name()) : Sha256();
-  // Of a use whose answer was lost: the same key asks again under the same name, and that is not a second one.
+  // A retry after a lost answer: the same key with the same name is the same use of the token.
   const bool again = key.ok() && std::erase(record.holders, holder) > 0;
   if (again) --record.used;
   ATOLL_RETURN_IF_ERROR(CheckToken(record, record.secret_hash, role, request.name(), NowSeconds()));
@@ -256,14 +258,14 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
   ATOLL_RETURN_IF_ERROR(key.status());
-  // Whoever had the certificate may still have the token by which it came.
+  // The former holder of the certificate may still have its token.
   if (const auto revoked_s = parts_.guard.RevokedAt(request.name()); revoked_s && record.create_s <= *revoked_s) {
     return absl::UnauthenticatedError(absl::StrCat("the name '", request.name(), "' was revoked at ",
                                                    DateText(*revoked_s), ", and join token ", record.id,
                                                    " was made before: ask for a new one"));
   }
   const Identity identity{record.role, request.name(), record.id};
-  // Asked for again without end, it writes the ledger now and then.
+  // A repeated request writes the ledger at most once per kIssueStep_s.
   if (again && record.issue_s + kIssueStep_s >= NowSeconds()) return Issue(request, identity, again);
   ++record.used;
   record.issue_s = NowSeconds();
@@ -293,7 +295,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
                          authority.Sign(request.signing_request(), identity, SecondsAfterRevocation(identity.name),
                                         LifetimeOf(identity.role)));
   response.set_authorities(authority.certificates_pem());
-  // First enrolments are as many as tokens have uses.
+  // The uses of tokens bound the number of first enrolments.
   const std::optional<uint64_t> untold = again ? repeats_.Take(parts_.clock.Now()) : 0;
   const char* call = request.certificate().empty() ? "Enroll" : "Enroll (renewal)";
   if (untold) parts_.trail.TellAllowed(Who(identity), call, identity.token, *untold);
@@ -342,8 +344,8 @@ absl::StatusOr<v1::RevokeIdentityResponse> Enrollment::RevokeIdentityNow(const s
         "there are ", kRevocations,
         " revoked names, the most that are kept, each for 90 days: 'atoll ca rotate --retire' revokes all at once"));
   }
-  // What was issued since an earlier revocation is of the second after it, or of a later one (SecondsAfterRevocation).
-  // And a clock that was set back takes no certificate out.
+  // Certificates issued after an earlier revocation carry the second after it or a later one
+  // (SecondsAfterRevocation). The new revocation covers them even if the clock was set back.
   const int64_t after_s = known == revocations_.end() ? 0 : known->second.revoke_s + 1;
   const RevocationRecord revocation{.name = name, .revoke_s = std::max(NowSeconds(), after_s), .by = by};
   ATOLL_RETURN_IF_ERROR(Written(parts_.ledger.PutRevocation(revocation)));

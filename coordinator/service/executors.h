@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The threads of a coordinator beside the engine's and gRPC's: what each of them runs in order.
+// The coordinator's threads apart from the engine's and gRPC's. Each executor runs its work in order.
 #ifndef ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_
 #define ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_
 
@@ -10,18 +10,18 @@
 namespace atl {
 
 struct Executors {
-  static constexpr size_t kReadThreads = 4;  // they wait for the disk most of the time
+  static constexpr size_t kReadThreads = 4;  // they mostly wait for the disk
 
-  ThreadExecutor calls{1};    // of people: what blocks in them
+  ThreadExecutor calls{1};    // blocking parts of people's calls
   ThreadExecutor compute{1};  // the next three: coordinator/engine/data_plane.h
   ThreadExecutor io{1};
   ThreadExecutor snapshot_io{1};
-  ThreadExecutor reads{kReadThreads};  // of what is downloaded from files
-  ThreadExecutor ledger{1};            // commits, and reads of what was committed
+  ThreadExecutor reads{kReadThreads};  // file downloads
+  ThreadExecutor ledger{1};            // commits, and reads of committed records
   ThreadExecutor logs{1};              // event logs and the audit log
 
-  // What they hold is finished before anything that it uses goes away, themselves among it: a replay goes from one to
-  // another and back. What is posted from now on is dropped.
+  // Finishes the queued work before anything that it uses is destroyed, the executors included: a
+  // replay moves between executors. Work posted from now on is dropped.
   void Stop() {
     for (ThreadExecutor* executor : {&calls, &compute, &reads, &io, &snapshot_io, &ledger, &logs}) executor->Stop();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a job fits beside those that have not ended, and its way into the core.
+// Decides whether a job fits with the unfinished ones, and submits it to the core.
 #include <optional>
 
 #include "common/plan/limits.h"
@@ -10,7 +10,7 @@
 namespace atl {
 namespace {
 
-// A request id stands for one request. What was changed by an update since is not compared, nor a name that was made.
+// A request id stands for one request. Ignores later updates of the spec, and a generated name.
 absl::Status CheckIsSameRequest(const v1::SubmitJobRequest& request, const JobSpec& spec, const JobRecord& made) {
   const bool same_name = request.job_id().empty() || request.job_id() == made.job.value;
   const bool same_spec = made.spec_revision > 1 ||
@@ -46,7 +46,7 @@ absl::Status JobApi::CheckFits(const Core& core, const v1::SubmitJobRequest& req
     const std::optional<JobView> view = core.ViewJob(id, now);
     const JobRecord& record = view->record;
     if (!request.request_id().empty() && record.request_id == request.request_id())
-      return CheckIsSameRequest(request, spec, record);  // it is here already
+      return CheckIsSameRequest(request, spec, record);  // already submitted
     if (HasEnded(record.state) || promised_.contains(id)) continue;
     const Sizes& known = SizesOf(record);
     const uint64_t taken = record.parameters_ready
@@ -65,7 +65,7 @@ absl::Status JobApi::CheckFits(const Core& core, const v1::SubmitJobRequest& req
 
 absl::Status JobApi::CheckUpdateFits(const Core& core, const JobRecord& record, const JobSpec& spec,
                                      CoordinatorCapacity capacity, Instant now) {
-  if (HasEnded(record.state)) return absl::OkStatus();  // which the core says
+  if (HasEnded(record.state)) return absl::OkStatus();  // the core reports it
   const JobSizes& sizes = SizesOf(record).job;
   const CoordinatorNeeds before = NeedsOf(record.spec, sizes), after = NeedsOf(spec, sizes);
   const bool more_memory = after.memory_bytes > before.memory_bytes, more_disk = after.disk_bytes > before.disk_bytes;
@@ -103,7 +103,7 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
     if (!answered.status.ok()) return answer(answered.status, {});
     engine_.Query([this, request, spec, job = answered.job, response, answer](const Core& core, const History&,
                                                                               Instant now) mutable {
-      // Another request with the same id may have come in between.
+      // Another request with the same id may have been submitted in between.
       const std::optional<JobView> view = core.ViewJob(job, now);
       const absl::Status same = view ? CheckIsSameRequest(request, spec, view->record) : absl::OkStatus();
       if (!same.ok()) return answer(same, {});
@@ -113,7 +113,8 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
   });
 }
 
-// A broken copy would fail the workers that stream from it, in mid-run; without any they may have copies of their own.
+// A broken copy would fail the workers that stream from it in the middle of the run. Without any
+// copy they may have their own.
 void JobApi::LookAtCopies(IntakeResult& planned) const {
   if (!options_.corpus_copy) return;
   for (size_t i = 0; i < planned.plan.manifests.size(); ++i) {

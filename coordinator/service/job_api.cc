@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kEventsShown = 50;
 constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
 
-// Once a job has points, a metric that it has no curve of is a mistake in the request.
+// Once a job has points, an unknown metric is an error in the request.
 absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std::set<std::string>& wanted) {
   if (curves.empty()) return absl::OkStatus();
   std::string names;
@@ -38,7 +38,7 @@ absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std:
   return absl::OkStatus();
 }
 
-// [a-z0-9-]: what is left of a name wish, or one made from the clock.
+// A valid job name, [a-z0-9-]: the requested one, or one made from the clock.
 std::string JobNameFor(const std::string& wish, int64_t wall_nanos) {
   return wish.empty() ? absl::StrCat("job-", absl::Hex(wall_nanos / 1'000'000)) : wish;
 }
@@ -50,7 +50,7 @@ bool HasLabels(const JobSpec& spec, const google::protobuf::Map<std::string, std
   });
 }
 
-// The newest, or the one of that step; null: there is none, or it is not finished.
+// The newest finished checkpoint, or the finished one of the given step; null if there is none.
 const CheckpointRecord* FinishedCheckpoint(const JobView& view, const CheckpointName& name) {
   const CheckpointRecord* found = nullptr;
   for (const CheckpointRecord& record : view.checkpoints) {
@@ -59,7 +59,7 @@ const CheckpointRecord* FinishedCheckpoint(const JobView& view, const Checkpoint
   return found;
 }
 
-// Whether there is a job by this very request already.
+// Whether this request has already made a job.
 bool IsKnown(const Core& core, const v1::SubmitJobRequest& request, Instant now) {
   const std::vector<JobId> jobs = core.Jobs();
   return !request.request_id().empty() && std::any_of(jobs.begin(), jobs.end(), [&](const JobId& job) {
@@ -67,7 +67,7 @@ bool IsKnown(const Core& core, const v1::SubmitJobRequest& request, Instant now)
   });
 }
 
-// A checkpoint that version 0 is to come from must be there, and be of the same model.
+// A checkpoint used as version 0 must exist and be of the same model.
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
   if (wanted.empty()) return {};
@@ -147,7 +147,7 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   engine_.Query([this, request, plan, sizes = atl::SizesOf(plan->spec, plan->layout), capacity = options_.capacity(),
                  answer = std::move(answer)](const Core& core, const History&, Instant now) {
     const std::vector<Violation> violations = SourceViolations(core, *plan, now);
-    // What it begins from may be gone once it has begun: a request that is made again is answered all the same.
+    // The source may be deleted once the job has begun; a repeated request is answered nevertheless.
     if (!violations.empty() && !IsKnown(core, request, now)) return answer(ViolationsError(violations), {});
     const absl::Status fits = CheckFits(core, request, plan->spec, sizes, capacity, now);
     if (!fits.ok()) return answer(fits, {});
@@ -188,7 +188,7 @@ void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsRes
     std::vector<JobId> jobs = core.Jobs();
     std::reverse(jobs.begin(), jobs.end());  // newest first
     size_t at = 0;
-    if (!request.page_token().empty()) {  // the token names the last job of the page before
+    if (!request.page_token().empty()) {  // the token names the last job of the previous page
       const auto last = std::find(jobs.begin(), jobs.end(), JobId{request.page_token()});
       if (last == jobs.end())
         return answer(absl::InvalidArgumentError("page_token is not one of this list's; start again without it"), {});
@@ -260,7 +260,7 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         const absl::Status fits = CheckUpdateFits(core, view->record, *spec, capacity, now);
         if (!fits.ok()) return answer(fits, {});
         const uint64_t stop_step = PlannedInnerSteps(*spec);
-        // Whoever gave no etag wants the change on top of whatever is there: another update in between is merged with.
+        // A request without an etag applies to the newest spec: after a concurrent update it merges again.
         const std::string early = ScheduleEndsEarly(*spec);
         Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, early, answer](
                                                   const absl::Status& status, v1::UpdateJobResponse response) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, translates, asks the
-// engine; decides nothing. The gRPC reactors (api_service.h) and the harness call the same methods. Thread-safe.
+// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates,
+// translates, asks the engine; decides nothing. The gRPC reactors (api_service.h) and the harness
+// call the same methods. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 #define ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 
@@ -27,9 +28,9 @@ using Answer = std::function<void(absl::Status, Response)>;
 struct JobApiOptions {
   std::string version;  // of the program
   int64_t start_wall_nanos = 0;
-  // What the coordinator has, asked at each submit; may block. Empty: no job is refused for its size.
+  // The coordinator's capacity, read at each submit; may block. Unset: no job is refused for its size.
   std::function<CoordinatorCapacity()> capacity = [] { return CoordinatorCapacity{}; };
-  // The copy of a corpus that workers can stream, asked at each submit; may block. Empty: there is no data root.
+  // The copy of a corpus that workers can stream, read at each submit; may block. Null: there is no data root.
   std::function<CorpusCopy(const CorpusManifest&)> corpus_copy = nullptr;
 };
 
@@ -52,13 +53,13 @@ class JobApi {
   // The newest lines, none older than `since_wall_nanos`.
   void GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_wall_nanos,
                   Answer<v1::StreamJobLogsResponse> answer);
-  // Lines as they come until the job has ended; `end` is called once at the end of them. The worker or the log is asked
-  // at most once a second, never before it has answered, and for what is new alone. Returns the watcher for
-  // StopWatching.
+  // Streams new lines until the job has ended; `end` is called once, last. The worker or the log is
+  // asked for new lines only, at most once a second and never before its previous answer. Returns
+  // the watcher for StopWatching.
   struct LogsSink {
     std::function<void(v1::StreamJobLogsResponse)> lines;
     std::function<void(const absl::Status&)> end;
-    std::function<bool()> takes = [] { return true; };  // as of GlanceSink
+    std::function<bool()> takes = [] { return true; };  // as GlanceSink
   };
   absl::StatusOr<uint64_t> FollowJobLogs(const v1::StreamJobLogsRequest& request, LogsSink sink);
 
@@ -72,37 +73,41 @@ class JobApi {
   void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer<v1::DeleteCheckpointResponse> answer);
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
-  // Starts watching. Where one message would be too large, the sink gets events alone in several before that with the
-  // job. NotFound, in the first one's place, when there is no such job. Returns the watcher for StopWatching.
+  // Starts watching. If a glance is too large for one message, the sink gets messages with events
+  // alone before the one with the job. For an unknown job, the sink gets NotFound only. Returns the
+  // watcher for StopWatching.
   struct WatchSink {
     std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show;
-    std::function<bool()> takes = [] { return true; };  // as of GlanceSink
+    std::function<bool()> takes = [] { return true; };  // as GlanceSink
   };
   absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request, WatchSink sink);
   void StopWatching(uint64_t watcher);
 
  private:
-  // Engine thread only: sizes by job, worked out once.
+  // Engine thread only: sizes by job, computed once.
   struct Sizes {
     JobSizes job;
     std::vector<uint64_t> fragment_elements;
   };
   const Sizes& SizesOf(const JobRecord& record);
-  // job_admission.cc. What is wrong with the copies that workers could stream; never the engine thread.
+  // job_admission.cc. Reports faults of the copies that workers could stream. Never on the engine thread.
   void LookAtCopies(IntakeResult& planned) const;
-  // job_admission.cc; engine thread. Whether a job of this spec fits beside all other unfinished ones; one of its name
-  // does not count, and that of the same request is let through. AlreadyExists when the request id is another's.
+  // job_admission.cc; engine thread. Whether a job of this spec fits with all other unfinished
+  // ones. A job of the same name does not count, and a job of the same request is accepted.
+  // AlreadyExists if another request used the request id.
   absl::Status CheckFits(const Core& core, const v1::SubmitJobRequest& request, const JobSpec& spec,
                          const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
-  // Likewise whether the job of this record fits once it has this spec. Only what it then needs more of is looked at.
+  // As CheckFits, for a new spec of an existing job. Checks only resources of which the job needs
+  // more than before.
   absl::Status CheckUpdateFits(const Core& core, const JobRecord& record, const JobSpec& spec,
                                CoordinatorCapacity capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
-  // job_workers.cc; engine thread. With the plan beside what was measured; `job` null: it works for none.
+  // job_workers.cc; engine thread. With the plan next to the measured values. `job` null: the
+  // worker has no job.
   v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);
   using Workers = google::protobuf::RepeatedPtrField<v1::WorkerStatus>;
   void AddWorkers(const JobGlance& glance, Room& room, Workers& out);
-  // job_logs.cc. The coordinator's newest lines about the job, as many as an answer holds.
+  // job_logs.cc. The coordinator's newest lines about the job that fit into an answer.
   v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count, int64_t since_wall_nanos) const;
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);
@@ -119,7 +124,7 @@ class JobApi {
   Executor& executor_;
   BlobReader blobs_;
   std::map<JobId, Sizes> sizes_;
-  std::map<JobId, CoordinatorNeeds> promised_;  // engine thread: of jobs on their way into the core
+  std::map<JobId, CoordinatorNeeds> promised_;  // engine thread: jobs being submitted to the core
 };
 
 }  // namespace atl

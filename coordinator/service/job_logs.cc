@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines about a job: the coordinator's own, and those of a worker, which it is asked for.
+// Log lines about a job: the coordinator's own, and those that a worker sends on request.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint32_t kDefaultLogLines = 100;
 constexpr uint32_t kLargestLogLines = limits::kLogLines;
-constexpr Duration kFollowInterval = Seconds(1);  // between two questions of a follower: they share a worker's uplink
+constexpr Duration kFollowInterval = Seconds(1);  // between two requests of a follower: they share a worker's uplink
 
-// A worker's lines are its own: they come over its connection.
+// Only the worker has its lines: it must be connected.
 absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
   for (const WorkerView& view : core.ViewWorkers(now)) {
     if (view.worker == worker && view.connected) return absl::OkStatus();
@@ -28,7 +28,7 @@ absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
                                           "shows who is"));
 }
 
-// Asks for what is new while the job goes on and once after its end, one question at a time. Engine thread only.
+// Asks for new lines during the job and once after its end, one request at a time. Engine thread only.
 class Follower : public std::enable_shared_from_this<Follower> {
  public:
   Follower(JobApi& api, Clock& clock, v1::StreamJobLogsRequest request, JobApi::LogsSink sink)
@@ -49,7 +49,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
     asked_ = true;
     last_ = job_ended_;
     due_ = clock_.Now() + kFollowInterval;
-    if (new_lines_.since_wall_nanos() > 0) request_.set_tail(kLargestLogLines);  // nothing may be missed from then on
+    if (new_lines_.since_wall_nanos() > 0) request_.set_tail(kLargestLogLines);  // later answers must not skip lines
     api_.GetJobLogs(request_, new_lines_.since_wall_nanos(),
                     [self = shared_from_this()](const absl::Status& status, const v1::StreamJobLogsResponse& lines) {
                       self->Answered(status, lines);
@@ -58,14 +58,14 @@ class Follower : public std::enable_shared_from_this<Follower> {
 
   void Answered(const absl::Status& status, const v1::StreamJobLogsResponse& lines) {
     asked_ = false;
-    if (absl::IsResourceExhausted(status) && !job_ended_) return;  // asks again in a second
+    if (absl::IsResourceExhausted(status) && !job_ended_) return;  // retries in a second
     if (!status.ok()) return End(status);
     v1::StreamJobLogsResponse fresh;
     for (std::string& line : new_lines_.Of({lines.lines().begin(), lines.lines().end()}))
       fresh.add_lines(std::move(line));
     if (fresh.lines_size() > 0) sink_.lines(std::move(fresh));
     if (last_) return End(absl::OkStatus());
-    if (job_ended_) Ask();  // what was written between that question and the end
+    if (job_ended_) Ask();  // lines written between that request and the end
   }
 
   JobApi& api_;

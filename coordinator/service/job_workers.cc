@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers as people see them: what they measure, and the plan beside it.
+// Workers as people see them: measured values, and the plan next to them.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,7 +24,7 @@ std::optional<double> MedianStepSeconds(const std::vector<WorkerView>& workers, 
   return static_cast<double>(UpperMedian(std::move(steps_ns))) * 1e-9;
 }
 
-// Has the engine do it to a worker, and answers with the worker as it is then.
+// Steers a worker through the engine, and answers with its state afterwards.
 template <typename Response>
 void SteerWorker(Engine& engine, const std::string& name, WorkerAction action, Answer<Response> answer) {
   const absl::StatusOr<WorkerId> worker = ParseWorkerName(name);
@@ -70,7 +70,7 @@ v1::WorkerStatus JobApi::WorkerMessage(const WorkerView& worker, const JobHistor
   return message;
 }
 
-// Half of the room at most: events are wanted too.
+// At most half of the room, because events need some too.
 void JobApi::AddWorkers(const JobGlance& glance, Room& room, Workers& out) {
   Room half(room.left() / 2);
   for (const WorkerView& worker : glance.workers) {

@@ -11,7 +11,7 @@ namespace atl {
 int64_t WallNanosOf(const std::string& line) {
   std::tm utc{};
   const char* fraction = ::strptime(line.c_str(), "%Y-%m-%dT%H:%M:%S", &utc);
-  constexpr int kLastYear = 2200 - 1900;  // what nanoseconds in 64 bits reach
+  constexpr int kLastYear = 2200 - 1900;  // limit of nanoseconds in 64 bits
   if (fraction == nullptr || *fraction != '.' || utc.tm_year < 70 || utc.tm_year > kLastYear) return 0;
   int64_t milliseconds = 0;
   for (int i = 1; i <= 3; ++i) {
@@ -22,7 +22,8 @@ int64_t WallNanosOf(const std::string& line) {
 }
 
 std::vector<std::string> NewLines::Of(const std::vector<std::string>& lines) {
-  // The answer begins with the lines that were told, but for those that it has no room for or the ring has lost.
+  // The answer begins with the lines already returned, without those that did not fit or that the
+  // ring has dropped.
   auto first = told_.begin();
   const auto begins_with = [&lines](auto from, auto end) {
     const auto count = static_cast<size_t>(end - from);

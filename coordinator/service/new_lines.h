@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of looks at a ring of log lines that follow each other: what to ask for, and which lines are new. Pure.
+// Finds the new lines in repeated reads of a ring of log lines, and the time to read from. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_NEW_LINES_H_
 #define ATOLL_COORDINATOR_SERVICE_NEW_LINES_H_
 
@@ -11,17 +11,17 @@ namespace atl {
 
 class NewLines {
  public:
-  // Lines from this time on are wanted; 0: however old. Lines of this very time were told, more of them may come.
+  // Read lines from this time on; 0: of any age. More lines of exactly this time may follow.
   int64_t since_wall_nanos() const { return since_wall_nanos_; }
-  // Those of an answer, oldest first, that no answer before had.
+  // The lines of an answer, oldest first, that no earlier answer had.
   std::vector<std::string> Of(const std::vector<std::string>& lines);
 
  private:
   int64_t since_wall_nanos_ = 0;
-  std::vector<std::string> told_;  // from then on
+  std::vector<std::string> told_;  // returned lines of since_wall_nanos_ or later
 };
 
-// When the line was written, by the milliseconds that it begins with; 0 where it begins with no time.
+// When the line was written, from the time in milliseconds at its start; 0 if it has none.
 int64_t WallNanosOf(const std::string& line);
 
 }  // namespace atl

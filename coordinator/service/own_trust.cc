@@ -39,7 +39,7 @@ void OwnTrust::Look() {
   absl::StatusOr<Authority> now = LoadAuthority(files_.authority_directory);
   absl::Status looked = now.status();
   if (looked.ok()) looked = Renew(*now);
-  // The certificate has to be renewed where the authority can no longer be read, too.
+  // The certificate must also be renewed while the authority cannot be read.
   const absl::Status renewed = looked.ok() ? looked : Renew(held);
   const std::string told = absl::StrCat(looked.message(), renewed == looked ? "" : renewed.message());
   if (std::exchange(told_, told) != told && !told.empty()) log_.Error("own certificate", {{"reason", told}});
@@ -54,7 +54,7 @@ void OwnTrust::Look() {
 absl::Status OwnTrust::Renew(const Authority& authority) {
   const int64_t now_s = WallSeconds(clock_);
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(files_.identity);
-  // It is the proof of whose coordinator this is: only where there is none is another issued.
+  // The certificate proves which coordinator this is. Another is issued only if none exists.
   if (!held.ok() && !absl::IsNotFound(held.status()))
     return Annotate(held.status(),
                     absl::StrCat("the coordinator's own certificate cannot be read, mend that or remove ",

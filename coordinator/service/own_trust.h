@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's own side of trust: its authority, which may be rotated or retired while it runs, and its own
-// certificate, which it renews. The listeners read the certificate's file by themselves (common/rpc/tls.h).
+// The coordinator's own trust: its authority, which may be rotated or retired while it runs, and its own
+// certificate, which it renews. The listeners read the certificate file themselves (common/rpc/tls.h).
 #ifndef ATOLL_COORDINATOR_SERVICE_OWN_TRUST_H_
 #define ATOLL_COORDINATOR_SERVICE_OWN_TRUST_H_
 
@@ -18,23 +18,23 @@ namespace atl {
 
 struct OwnTrustFiles {
   std::string authority_directory;  // --trust
-  std::string identity;             // its own, written here
+  std::string identity;             // own certificate, written here
 };
 
-// authority() from any thread, the rest from one.
+// authority() is thread-safe; the other methods belong to one thread.
 class OwnTrust {
  public:
-  // Reads the authority and issues the certificate where there is none, half of its life is over, or another authority
-  // has issued it. FailedPrecondition unless the authority is the one that has issued the certificate that is there, or
-  // that one's successor: whoever has enrolled would refuse this coordinator from then on.
+  // Reads the authority. Issues the certificate if it is missing, past half of its life, or from another
+  // authority. FailedPrecondition unless the authority, or its predecessor, issued the existing certificate:
+  // otherwise every enrolled client would refuse this coordinator from now on.
   static absl::StatusOr<std::unique_ptr<OwnTrust>> Open(OwnTrustFiles files, const Clock& clock, Log& log);
 
-  // Looks at both again. Called every few seconds, more than kReloadSeconds of common/rpc/tls.h apart: a new key signs
-  // from the call on that follows the one that found it, when the listeners have read whom they trust now. Who is no
-  // longer trusted is so at once. What fails is logged once, and all stays as it was.
+  // Reads the authority and the certificate again. Called every few seconds, with more than
+  // kReloadSeconds of common/rpc/tls.h in between. A new key signs from the next call on, when the
+  // listeners trust it. Distrust takes effect at once. An error is logged once and changes nothing.
   void Look();
 
-  // The one that signs now.
+  // The current signer.
   Authority authority() const;
 
  private:
@@ -45,8 +45,8 @@ class OwnTrust {
   const OwnTrustFiles files_;
   const Clock& clock_;
   Log& log_;
-  std::optional<Authority> found_;  // signs from the next look on
-  std::string told_;                // what failed at the last look
+  std::optional<Authority> found_;  // signs from the next Look on
+  std::string told_;                // error of the last Look
   mutable Mutex mutex_;
   Authority authority_ ATOLL_GUARDED_BY(mutex_);
 };

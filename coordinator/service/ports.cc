@@ -36,7 +36,7 @@ bool Ports::TellTurnedAway() {
   for (auto& [name, port] : ports_) {
     const guard::ConnectionCounts now = port.door->Counts();
     guard::ConnectionCounts before = port.told;
-    // Handshakes that fail are the daily noise of an open port, this program's own look at it among them.
+    // An open port always has a few failed handshakes, including those of Dial.
     if (now.handshakes - before.handshakes < kHandshakesToTell) before.handshakes = now.handshakes;
     if (now == before) continue;
     const guard::ConnectionCounts told = std::exchange(port.told, now);
@@ -61,9 +61,9 @@ void Ports::Dial() {
   }
   for (const auto& [name, dialled] : open) {
     const guard::ConnectionCounts before = dialled.door->Counts();
-    const absl::Status answered = dialled.dial();  // not under the lock: it may take seconds
+    const absl::Status answered = dialled.dial();  // without the lock: it may take seconds
     const guard::ConnectionCounts after = dialled.door->Counts();
-    // A port that turned somebody away meanwhile, maybe us, is full but alive.
+    // A port that turned a connection away during the dial, possibly this one, is full but alive.
     const bool alive = answered.ok() || after.refused != before.refused || after.gave_way != before.gave_way;
     const MutexLock lock(mutex_);
     Port& port = ports_.at(name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listeners of one coordinator, once they are open: what they turned away, whose connections end, and whether they
-// still answer. gRPC may stop to serve a port while the process looks well, so each is dialled as a stranger would.
+// The open listeners of one coordinator: counts refused connections, ends revoked ones, and checks
+// that each port answers. gRPC may stop serving a port while the process looks healthy, so each
+// port is dialled as a client would.
 #ifndef ATOLL_COORDINATOR_SERVICE_PORTS_H_
 #define ATOLL_COORDINATOR_SERVICE_PORTS_H_
 
@@ -14,24 +15,25 @@
 
 namespace atl {
 
-// Where a listener at "host:port" is reached from this machine: loopback for the addresses that stand for all.
+// The address to dial a listener at "host:port" from this machine: loopback for wildcard addresses.
 std::string AddressToDial(const std::string& listen_host, int port);
 
-// Thread-safe. Guards are borrowed: nothing is asked of this any more once they end.
+// Thread-safe. Guards are borrowed: no method may be called after they end.
 class Ports {
  public:
-  static constexpr int kMisses = 3;  // dials in a row without an answer, after which a port is given up
+  static constexpr int kMisses = 3;  // consecutive failed dials after which a port counts as down
 
   explicit Ports(Log& log) : log_(log) {}
-  // `dial` blocks for at most some seconds and fails when nothing answers; called by Dial only.
+  // `dial` blocks for a few seconds at most and fails if nothing answers. Only Dial calls it.
   void Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
-  // Ends the open connections of these certificates, at every port.
+  // Ends the open connections with these certificates, at every port.
   void EndConnections(const std::function<bool(const CertificateFacts&)>& which) ATOLL_EXCLUDES(mutex_);
-  // A log line for each port at which connections were turned away since the last one; whether there was any.
+  // Logs a line for each port that has turned connections away since its last line. Returns whether
+  // there was any.
   bool TellTurnedAway() ATOLL_EXCLUDES(mutex_);
-  // Dials every port, one after the other, and logs what changed. One caller at a time.
+  // Dials every port, one after the other, and logs changes. One caller at a time.
   void Dial() ATOLL_EXCLUDES(mutex_);
-  // Unavailable, with the port and the reason, while a port has missed kMisses dials in a row.
+  // Unavailable, with the port and the reason, while a port has missed kMisses consecutive dials.
   absl::Status Answering() const ATOLL_EXCLUDES(mutex_);
 
  private:

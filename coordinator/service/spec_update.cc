@@ -17,7 +17,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Copies one field, named by its dotted path, from `from` to `to`. False when there is no such field.
+// Copies one field, given by its dotted path. False if there is no such field.
 bool CopyField(const Message& from, Message& to, const std::vector<std::string>& path, size_t at) {
   const FieldDescriptor* field = to.GetDescriptor()->FindFieldByName(path[at]);
   if (field == nullptr) return false;
@@ -26,7 +26,7 @@ bool CopyField(const Message& from, Message& to, const std::vector<std::string>&
     return CopyField(from.GetReflection()->GetMessage(from, field), *to.GetReflection()->MutableMessage(&to, field),
                      path, at + 1);
   }
-  // MergeFrom of a message that has only this field set, into one where it is cleared.
+  // Merges a message with only this field into one in which the field is cleared.
   std::unique_ptr<Message> only(from.New());
   only->CopyFrom(from);
   std::vector<const FieldDescriptor*> set;
@@ -46,7 +46,8 @@ void ChangeLabels(const v1::UpdateJobRequest& request, JobSpec& spec, std::vecto
   for (const auto& [key, value] : request.set_labels()) spec.labels[key] = value;
 }
 
-// workers.planned was fixed at submit. Where nobody gave it, it is workers.min of then, and yields to new bounds.
+// workers.planned was fixed at submit. If it was not given, it equals the workers.min of that time
+// and follows new bounds.
 void KeepPlannedWithin(const WorkersSpec& before, WorkersSpec& workers) {
   if (before.planned == before.min && workers.min <= workers.max)
     workers.planned = std::clamp(workers.planned, workers.min, workers.max);
@@ -56,7 +57,7 @@ void KeepPlannedWithin(const WorkersSpec& before, WorkersSpec& workers) {
 
 absl::Status ViolationsError(const std::vector<Violation>& violations) {
   std::vector<std::string> lines;
-  std::vector<FieldViolation> fields;  // for the command line, which knows where in the job file each one stands
+  std::vector<FieldViolation> fields;  // the command line maps them to lines of the job file
   for (const Violation& violation : violations) {
     lines.push_back(absl::StrCat(violation.field, ": ", violation.problem));
     fields.push_back({violation.field, violation.problem});
@@ -89,7 +90,7 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   KeepPlannedWithin(current.workers, spec.workers);
   violations = ValidateJobSpec(spec, /*before_submit=*/false);
   if (!violations.empty()) return ViolationsError(violations);
-  // What the update leaves out of what it replaces is chosen as at submit.
+  // Values that the update leaves out are chosen as at submit.
   (void)ResolveDefaults(spec, spec.model.vocab_size);
   return spec;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `job update`: the new values of some fields put into a running job's spec. Pure.
+// `job update`: merges new field values into the spec of a running job. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_SPEC_UPDATE_H_
 #define ATOLL_COORDINATOR_SERVICE_SPEC_UPDATE_H_
 
@@ -12,12 +12,12 @@
 
 namespace atl {
 
-// The spec with the fields of `request.update_mask` taken from `request.spec`, and its labels changed as the request
-// says. InvalidArgument lists, a line each, the fields that may not change in mid-run, that do not exist, or whose new
-// value breaks a rule, and the labels to be removed that the job does not have.
+// The spec with the fields of `request.update_mask` taken from `request.spec`, and its labels changed by the
+// request. InvalidArgument with one line for each field that cannot change during a run, does not exist, or
+// gets an invalid value, and for each label to remove that the job does not have.
 absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request);
 
-// InvalidArgument with one line a violation.
+// InvalidArgument with one line per violation.
 absl::Status ViolationsError(const std::vector<Violation>& violations);
 
 }  // namespace atl

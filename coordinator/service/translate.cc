@@ -15,7 +15,7 @@ namespace atl {
 namespace {
 
 constexpr double kMicro = 1e-6;
-constexpr double kFastestLink = 1e15;  // bytes a second; a heartbeat that says more is wrong
+constexpr double kFastestLink = 1e15;  // bytes per second; a heartbeat with a higher value is wrong
 
 void SetTime(int64_t wall_nanos, google::protobuf::Timestamp* out) {
   out->set_seconds(wall_nanos / 1'000'000'000);
@@ -137,7 +137,8 @@ double TokensPerSecond(const WorkerView& worker, const JobSpec& spec) {
 
 namespace {
 
-// Of the newest heartbeat; nothing when the worker has not measured it, or says what is no number.
+// The value in the newest heartbeat; nothing if the worker has not measured it, or sent a value
+// that is not finite.
 std::optional<double> Sample(const WorkerView& worker, Metric metric) {
   for (const MetricSample& sample : worker.last.metrics) {
     if (sample.name == HeartbeatName(metric) && std::isfinite(sample.value)) return sample.value;
@@ -155,7 +156,7 @@ void SetMeasured(const WorkerView& worker, v1::WorkerStatus& out) {
   if (lost) out.set_upload_error_ratio(*lost);
 }
 
-// As if every worker took the steps of this one: that is what its link carries.
+// The spec as if every worker took this worker's steps: this determines the load of its link.
 JobSpec AtItsPace(const WorkerView& worker, const JobSpec& spec) {
   JobSpec out = spec;
   const uint32_t steps = worker.last.period_steps;
@@ -180,7 +181,7 @@ std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec
 
 namespace {
 
-// What the screens hold against it: the core those of norms, the engine its direction in the newest rounds.
+// The results of the screens for a worker: norms from the core, direction in the newest rounds from the engine.
 std::string HeldAgainst(const WorkerView& worker, const JobHistory* totals) {
   std::string held = worker.screened;
   if (totals == nullptr || worker.state == WorkerState::kQuarantined) return held;
@@ -231,7 +232,7 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
 
 namespace {
 
-// `whole`: each contribution too.
+// `whole`: includes each contribution.
 void SetDiagnostics(const RoundMeasures& measures, bool whole, v1::RoundDiagnostics& out) {
   out.set_pseudo_gradient_norm(measures.merged_norm);
   out.set_mean_cosine_ratio(measures.mean_cosine);
@@ -268,14 +269,14 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
   out.set_spec_revision(record.spec_revision);
   out.set_state(ToProto(record.state));
   const bool waiting = !HasEnded(record.state) && (record.reason.empty() || view.no_room);
-  // A job that closes has a reason for that, and may wait for something on the way.
+  // A closing job has a reason for closing, and may wait for something before its end.
   const bool closing = record.state == JobState::kClosing && !view.waiting_line.empty();
   out.set_reason(waiting   ? view.waiting_line
                  : closing ? absl::StrCat(record.reason, "; ", view.waiting_line)
                            : record.reason);
   for (const auto& [key, value] : record.spec.labels) (*out.mutable_labels())[key] = value;
   out.set_step(view.clock_step);
-  // Workers are some steps further when they hear of a drain.
+  // Workers are a few steps further when a drain reaches them.
   out.set_stop_step(HasEnded(record.state) && record.draining ? std::max(record.stop_step, view.clock_step)
                                                               : record.stop_step);
   out.set_tokens(view.tokens_committed);

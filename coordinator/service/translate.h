@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of the engine -> messages of the API. Pure.
+// Translates views of the engine into messages of the API. Pure.
 #ifndef ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_
 #define ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_
 
@@ -18,20 +18,21 @@ v1::EvaluationResult ToProto(const EvaluationRecord& record);
 v1::JobEvent ToProto(const EventLine& line);
 v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
                        const std::vector<uint64_t>& fragment_elements);
-// `totals` gives the byte accounts; null leaves them 0.
+// `totals` has the byte accounts; null leaves them 0.
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec);
-// `with_spec` false leaves the spec and each contribution's diagnostics out, as lists and watchers want it.
+// `with_spec` false omits the spec and the diagnostics of single contributions, for lists and watchers.
 v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements,
                 bool with_spec);
 
 // Changes with every change of the resource.
 std::string EtagOf(const JobView& view);
 
-// CoordinatorUtilization of common/plan for the worker's measured step time and rates; nothing until all are known.
+// CoordinatorUtilization of common/plan for the worker's measured step time and rates; nothing
+// until all are known.
 std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
                                          const std::vector<uint64_t>& fragment_elements);
 
-// Recent tokens a second of a worker on this job; 0 when unknown.
+// Recent tokens per second of a worker on this job; 0 if unknown.
 double TokensPerSecond(const WorkerView& worker, const JobSpec& spec);
 
 }  // namespace atl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who watches jobs, by certificate: a coordinator serves limits::kWatchers of them, which nobody may take alone.
+// Limits the watchers of one certificate: a coordinator serves limits::kWatchers, and no client may
+// take them all.
 #ifndef ATOLL_COORDINATOR_SERVICE_WATCH_PLACES_H_
 #define ATOLL_COORDINATOR_SERVICE_WATCH_PLACES_H_
 
@@ -15,13 +16,13 @@
 
 namespace atl {
 
-// Thread-safe. Outlived by the places that it gave.
+// Thread-safe. Its places may outlive it.
 class WatchPlaces {
  public:
   static constexpr uint32_t kOfOne = 32;
-  // Given back by its last holder.
+  // Released by its last holder.
   using Place = std::shared_ptr<const void>;
-  // ResourceExhausted while the caller has kOfOne. Who shows no certificate is not counted.
+  // ResourceExhausted while the caller has kOfOne places. Callers without a certificate are not counted.
   absl::StatusOr<Place> Take(const std::optional<Identity>& caller);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a plain page at / that says where to look. What is
-// shown comes in as functions from main; this room knows no engine state.
+// The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a plain page at / with links. main
+// passes the content as functions; this room knows no engine state.
 #ifndef ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
 #define ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
 
@@ -17,7 +17,7 @@ namespace atl {
 
 struct WebHandlers {
   ProbeHandlers probes;
-  // Sets gauges before an exposition; may be empty.
+  // Updates the gauges before an exposition; may be empty.
   std::function<void()> refresh;
 };
 
