@@ -19,7 +19,7 @@ Duration Backoff::Next() {
   const int64_t spread = current_.ns / 100 * options_.jitter_percent;
   const auto offset = static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(2 * spread + 1))) - spread;
   const Duration wait = std::min(Duration{current_.ns + offset}, options_.maximum);
-  // Division first: no intermediate value beyond 2 x maximum.
+  // Divides first, so that no intermediate value exceeds 2 x maximum.
   const Duration grown{current_.ns / 100 * options_.factor_percent + current_.ns % 100};
   current_ = std::min(std::max(grown, current_), options_.maximum);
   return wait;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to try again after a failure: exponential with full-range jitter of +-20 %, capped. Pure and seeded; knows no
-// clock.
+// Waits between retries: exponential growth with +-20 % jitter, up to a maximum. Deterministic for
+// a seed; reads no clock.
 #ifndef ATOLL_COMMON_RPC_BACKOFF_H_
 #define ATOLL_COMMON_RPC_BACKOFF_H_
 
@@ -14,17 +14,17 @@ namespace atl {
 struct BackoffOptions {
   Duration initial = Milliseconds(100);
   Duration maximum = Seconds(5);
-  uint32_t factor_percent = 200;  // each wait is this much of the one before; >= 100
-  uint32_t jitter_percent = 20;   // of the wait, both ways; <= 100
+  uint32_t factor_percent = 200;  // each wait is this percentage of the previous one; >= 100
+  uint32_t jitter_percent = 20;   // percentage of the wait, in both directions; <= 100
 };
 
 // Not thread-safe.
 class Backoff {
  public:
   Backoff(const BackoffOptions& options, uint64_t seed);
-  // The next wait; grows with each call up to the maximum (jitter included).
+  // Returns the next wait. Waits grow with each call up to the maximum (jitter included).
   Duration Next();
-  // After a success.
+  // Call after a success.
   void Reset();
 
  private:

@@ -46,7 +46,8 @@ std::shared_ptr<const std::vector<std::byte>> MakeNoise() {
   return noise;
 }
 
-// The same MiB again and again, and the same for all: made once, so that to ask for a probe costs nothing.
+// Returns the same MiB again and again. All sources share one buffer, so that a probe request costs
+// no memory or time.
 class ProbeSource final : public BulkSource {
  public:
   explicit ProbeSource(uint64_t bytes) : size_(bytes) {
@@ -64,7 +65,7 @@ class ProbeSource final : public BulkSource {
     for (size_t left = bytes; left > 0; left -= pieces->back().size()) {
       pieces->push_back(Bytes(*buffer_).first(std::min(left, buffer_->size())));
     }
-    return BulkBytes{std::span<const Bytes>(*pieces), pieces};  // the noise stays as long as the process
+    return BulkBytes{std::span<const Bytes>(*pieces), pieces};  // the noise lives as long as the process
   }
 
  private:

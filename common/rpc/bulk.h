@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk bytes behind interfaces: contributions and files go up, updates, fragments, blocks and files come down. Behind
-// them stands gRPC (bulk_client.h, bulk_service.h) or memory (memory_bulk.h). One call is one conversation: whoever
-// wants to go on after a break calls again with the offset reached, at times chosen by Backoff. Payload is never copied
-// by the sender.
+// Interfaces for bulk bytes. Contributions and files are uploaded; updates, fragments, blocks and
+// files are downloaded. Implementations: gRPC (bulk_client.h, bulk_service.h) and memory
+// (memory_bulk.h). One call is one conversation. After a broken connection the caller starts a new
+// call at the offset reached, at times chosen by Backoff. The sender never copies the payload.
 #ifndef ATOLL_COMMON_RPC_BULK_H_
 #define ATOLL_COMMON_RPC_BULK_H_
 
@@ -21,7 +21,8 @@
 
 namespace atl {
 
-// One piece, kept here, or many that lie with their owner: to hand on a frame takes nothing from the heap.
+// One piece, stored inline, or many pieces in an array of the owner. Passing on a frame allocates
+// nothing.
 class BulkPieces {
  public:
   BulkPieces() = default;
@@ -37,41 +38,41 @@ class BulkPieces {
   std::span<const Bytes> many_;
 };
 
-// Immutable bytes that stay valid, with the list of their pieces, while `owner` is held. The pieces in order are the
-// content.
+// Immutable bytes: the pieces in order. The pieces and their list stay valid while `owner` is held.
 struct BulkBytes {
   BulkPieces pieces;
   std::shared_ptr<const void> owner;
   size_t size() const;
 };
 
-// Where sent bytes come from.
+// Source of the bytes to send.
 class BulkSource {
  public:
   virtual ~BulkSource() = default;
   virtual uint64_t size_bytes() const = 0;
-  // Exactly `bytes` from `offset`; offset + bytes <= size_bytes(). May read a file. Called one at a time for one
-  // transfer.
+  // Returns exactly `bytes` bytes from `offset`; offset + bytes <= size_bytes(). May read a file.
+  // For one transfer calls come one at a time.
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
-  // Told once, from a thread of the transport, when the last byte is handed on and only the answer is waited for; not
-  // where a transfer ends before.
+  // Called once, on a thread of the transport, after the last byte is handed on and while the
+  // answer is awaited. Not called when the transfer ends earlier.
   virtual void OnAllSent() {}
-  // True when Read never waits, and may be called for several transfers at once.
+  // True when Read never blocks and may be called for several transfers concurrently.
   virtual bool in_memory() const { return false; }
-  // CRC-32C of `bytes`, which Read has given from `offset`.
+  // CRC-32C of `bytes`, which Read returned for `offset`.
   virtual uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const;
 };
-// A source over bytes in memory, shared and immutable. CRCs of whole frames are computed once, however often they are
-// sent. Thread-safe.
+// A source over shared, immutable bytes in memory. Computes the CRC of a whole frame once, whatever
+// the number of sends. Thread-safe.
 std::shared_ptr<BulkSource> MakeMemorySource(Bytes bytes, std::shared_ptr<const void> owner);
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
-// So many bytes that no compression on the way makes fewer, out of 1 MiB of memory that all such sources
-// share: to measure a link.
+// Returns a source of incompressible bytes, to measure a link. All such sources share 1 MiB of
+// memory.
 std::shared_ptr<BulkSource> MakeProbeSource(uint64_t bytes);
 
-// Where received bytes go. Calls come one at a time: OnHeader once, then OnBytes in ascending order without gaps, each
-// already checked against its CRC-32C. An error ends the transfer with that status.
+// Destination of received bytes. Calls come one at a time: OnHeader once, then OnBytes in ascending
+// order without gaps, each already checked against its CRC-32C. An error ends the transfer with
+// that status.
 class BulkSink {
  public:
   virtual ~BulkSink() = default;
@@ -86,69 +87,74 @@ struct BulkResult {
 };
 using BulkDone = std::function<void(BulkResult)>;
 
-// A running transfer. Destroying it cancels; `done` is then called with Cancelled, or not at all if it has been.
+// A running transfer. The destructor cancels; `done` is then called with Cancelled, unless it was
+// called already.
 class BulkCall {
  public:
   virtual ~BulkCall() = default;
-  // done follows with Cancelled unless it is already on its way. Thread-safe.
+  // Calls `done` with Cancelled, unless a call of `done` is already in progress. Thread-safe.
   virtual void Cancel() = 0;
 };
 
 // Bytes a second each way; 0: no cap.
 struct BulkCaps {
   uint64_t upload_bytes_per_second = 0;    // over all uploads of a client
-  uint64_t download_bytes_per_second = 0;  // over all downloads of the requests' worker, kept by the sender
+  uint64_t download_bytes_per_second = 0;  // over all downloads for the requests' worker, enforced by the sender
 };
 
-// The client's side. Thread-safe. `done` is called exactly once, never inside the call, from a thread of the transport
-// (or the executor of the memory form). A transfer without progress for `stall_limit` (options of the implementation)
-// ends with DeadlineExceeded. Errors are those of the handlers, plus Unavailable for a broken connection.
+// Client side. Thread-safe. `done` is called exactly once, never inside the call, on a thread of
+// the transport (or on the executor of the memory form). A transfer without progress for
+// `stall_limit` (an option of the implementation) ends with DeadlineExceeded. Errors are those of
+// the handlers, plus Unavailable for a broken connection.
 class BulkClient {
  public:
   virtual ~BulkClient() = default;
-  // Requires source->size_bytes() == UploadBytes(header). OK once the receiver has said that all is durable.
+  // Requires source->size_bytes() == UploadBytes(header). OK once the receiver has reported that
+  // everything is durable.
   virtual std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) = 0;
-  // OK once the last byte is in the sink. Digests over the whole are the sink's to check.
+  // OK once the last byte is in the sink. The sink checks digests over the whole.
   virtual std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink,
                                              BulkDone done) = 0;
-  // Which of these are not stored at the coordinator; at most 4,096.
+  // Returns the blobs in `blobs` that the coordinator does not store; at most 4,096.
   virtual void MissingBlobs(std::vector<Sha256> blobs,
                             std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) = 0;
-  // Caps of the job, besides those that the client was made with: the lower holds, for uploads from the next frame on,
-  // for downloads that begin from now on.
+  // Sets the caps of the job. The lower of these and the client's own caps applies: to uploads from
+  // the next frame on, to downloads that begin after the call.
   virtual void SetJobCaps(const BulkCaps& caps) = 0;
 };
 
-// ---- the server's side, implemented by coordinator/service
-// -----------------------------------------------------------
+// ---- server side, implemented by coordinator/service ------------------------------------------
 
 using UploadReply = std::function<void(absl::StatusOr<UploadStatus>)>;
-// With room for a shared pointer and a few words: one is made for every frame.
+// Inline storage fits a shared pointer and a few words, because one reply is made for every frame.
 using StatusReply = SmallFunction<void(absl::Status)>;
 
-// One upload conversation: OnBegin, OnBytes*, OnEnd or OnBroken (the last call). Calls come one at a time, on transport
-// threads or inside a reply, and must not block; replies may come later from any thread, each exactly once.
+// One upload conversation: OnBegin, OnBytes*, then OnEnd or OnBroken. Calls come one at a time, on
+// transport threads or inside a reply, and must not block. Each reply is called exactly once, at
+// any later time and from any thread.
 class UploadHandler {
  public:
   virtual ~UploadHandler() = default;
-  // Replies with the offset to go on from, with accepted = true when nothing is left to send, or with the refusal.
+  // Replies with the offset to continue from, with accepted = true when nothing is left to send, or
+  // with an error.
   virtual void OnBegin(UploadHeader header, UploadReply reply) = 0;
-  // The next bytes, in order, without gap, CRC checked. At most kUploadCredits calls are unanswered at a time. An error
-  // ends the conversation with that status.
+  // Receives the next bytes, in order, without gaps, CRC checked. At most kUploadCredits calls are
+  // unanswered at a time. An error ends the conversation with that status.
   virtual void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) = 0;
-  // All announced bytes were given and answered. Replies OK once everything is durable.
+  // Called when all announced bytes were passed on and answered. Replies OK once everything is
+  // durable.
   virtual void OnEnd(StatusReply reply) = 0;
-  // The conversation ended before acceptance: the peer is gone, stalled or sent rubbish, or a reply was an error.
-  // Outstanding replies are ignored from now on.
+  // The conversation ended before acceptance: the peer disconnected, stalled or sent invalid data,
+  // or a reply was an error. Outstanding replies are ignored from now on.
   virtual void OnBroken(absl::Status why) = 0;
 };
 constexpr int kUploadCredits = 4;
 
-// What a download sends.
+// Content of a download.
 struct DownloadContent {
   DownloadHeader header;               // total_bytes == source->size_bytes()
-  std::shared_ptr<BulkSource> source;  // read on the I/O executor of the service; also the pin on what is read
-  // Told once when the transfer is over, with the payload bytes moved; may be empty.
+  std::shared_ptr<BulkSource> source;  // read on the I/O executor of the service; pins what is read
+  // Called once when the transfer is over, with the payload bytes moved; may be empty.
   std::function<void(BulkResult)> finished;
 };
 using DownloadReply = std::function<void(absl::StatusOr<DownloadContent>)>;

@@ -26,8 +26,8 @@ namespace {
 constexpr char kUploadMethod[] = "/atoll.v1.TransferService/Upload";
 constexpr char kDownloadMethod[] = "/atoll.v1.TransferService/Download";
 
-// What all transfers of one client share. The channel is let go by the client alone, and only once no call uses it:
-// gRPC 1.51 aborts when the last channel of a process ends on one of its own threads.
+// State shared by all transfers of one client. Only the client releases the channel, and only when
+// no call uses it: gRPC 1.51 aborts when the last channel of a process ends on a gRPC thread.
 class Shared {
  public:
   Shared(std::shared_ptr<grpc::Channel> c, const Clock& k, const BulkClientOptions& o)
@@ -39,11 +39,13 @@ class Shared {
         download_cap(o.caps.download_bytes_per_second),
         bucket(o.caps.upload_bytes_per_second, k) {}
 
-  // A call has begun; `cancel` may come at any time, also after its end.
+  // Registers a call. `cancel` may be called at any time, also after the end of the call.
   void Begun(const void* call, std::function<void()> cancel) ATOLL_EXCLUDES(mutex_);
-  // The last thing a call does here: tells its result, after which the client may go.
+  // The last step of a call: reports its result with `tell`. The client may be destroyed
+  // afterwards.
   void Ended(const void* call, const std::function<void()>& tell) ATOLL_EXCLUDES(mutex_);
-  // Cancels what runs and waits for its end, unless called while a result is told on this thread.
+  // Cancels all running calls and waits until they have ended, unless called on a thread that is
+  // reporting a result.
   void EndAll() ATOLL_EXCLUDES(mutex_);
 
   const Clock& clock;
@@ -89,13 +91,14 @@ void Shared::EndAll() {
   while (!running_.empty() && !telling_.contains(std::this_thread::get_id())) ended_.Wait(mutex_);
 }
 
-// One conversation. All state is touched on the strand only; keeps itself alive from Begin to OnDone.
+// One conversation. The strand guards all state. The object keeps itself alive from Begin to
+// OnDone.
 class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                  public std::enable_shared_from_this<Transfer> {
  public:
   Transfer(std::shared_ptr<Shared> shared, BulkDone done) : shared_(std::move(shared)), done_(std::move(done)) {}
 
-  // Not on the strand, and the call starts last: whoever begins a transfer runs none of its callbacks.
+  // Not on the strand. Starts the call last, so that the caller runs none of the call's callbacks.
   void Begin(const char* method) {
     self_ = shared_from_this();
     shared_->Begun(this, [weak = weak_from_this()] {
@@ -110,7 +113,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     strand_.Open();
     StartCall();
   }
-  // Not on the strand either. A read is always under way and will fail.
+  // Not on the strand. A read is always in progress and will fail.
   void Cancel() {
     cancelled_ = true;
     MutexLock lock(context_mutex_);
@@ -165,12 +168,12 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   }
 
  protected:
-  // Writes what comes first.
+  // Writes the first message.
   virtual void OnBegun() = 0;
   virtual absl::Status OnMessage(const grpc::ByteBuffer& message) = 0;
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
-  // What did not come, when the transfer stalls.
+  // Name of the missing data, for the error message of a stall.
   virtual const char* Awaited() const = 0;
 
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
@@ -183,13 +186,13 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     writing_ = true;
     StartWrite(&out_);
   }
-  // The first reason stands; OnDone follows.
+  // Keeps the first reason. OnDone follows.
   void Fail(const absl::Status& why) {
     if (!failure_) failure_ = why;
     if (context_ != nullptr) context_->TryCancel();
     if (!reading_) Release();
   }
-  // Nothing more will be begun outside of reactions.
+  // Called when no operation will be started outside of reactions any more.
   void Release() {
     if (released_) return;
     released_ = true;
@@ -218,7 +221,8 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
 
   const std::shared_ptr<Shared> shared_;
   BulkDone done_;
-  // Reset on the strand when the call is done; the mutex is for Cancel, which comes from outside.
+  // The strand resets the context when the call is done. The mutex serves Cancel, which runs
+  // outside of the strand.
   Mutex context_mutex_;
   std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   Strand strand_;
@@ -300,7 +304,7 @@ class UploadTransfer final : public Transfer {
   FrameSize frame_size_;
   uint64_t offset_ = 0;
   std::optional<Instant> due_;  // when the next frame may go
-  size_t due_bytes_ = 0;        // and what it holds
+  size_t due_bytes_ = 0;        // size of the next frame
   bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
 };
 
@@ -360,7 +364,7 @@ class CallHandle final : public BulkCall {
   const std::weak_ptr<Transfer> transfer_;
 };
 
-// A unary call that owns what it needs until it is answered.
+// A unary call that owns its request, response and context until the answer.
 struct MissingCall {
   std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
   v1::MissingBlobsRequest request;
@@ -377,7 +381,7 @@ absl::StatusOr<std::vector<Sha256>> ReadMissing(const v1::MissingBlobsResponse& 
   return out;
 }
 
-// Of two caps; 0 is none.
+// The lower of two caps, where 0 is no cap.
 uint64_t Lower(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 class GrpcBulkClient final : public BulkClient {

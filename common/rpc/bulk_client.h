@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie. A token bucket paces what this side sends; a cap
-// on what it receives goes to the sender with each request.
+// BulkClient over gRPC: raw frames of 1 MiB, sent without a copy. A token bucket limits the upload
+// rate. The download cap is sent to the server with each request.
 #ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_
 #define ATOLL_COMMON_RPC_BULK_CLIENT_H_
 
@@ -18,22 +18,25 @@
 namespace atl {
 
 struct BulkClientOptions {
-  // Without a frame either way, or an answer. A frame is 1 MiB at most, so this is the rate below which a link is given
-  // up, 35 kB/s, whatever the size of the transfer. It bounds small ones as a whole: a data block is one frame, a
-  // manifest 64 at most, and both are asked for again. A long one that moves is not ended, since it goes on by offset
-  // and nothing is gained by beginning anew: what the command line moves may take days, and a person watches it. Where
-  // somebody waits for the whole of it, contributions, updates and fragments of a worker, the link sets a limit by size
-  // and measured rate beside this (worker/link/transfer_limit.h).
+  // Time without a frame in either direction, or without an answer. A frame has at most 1 MiB, so
+  // the slowest usable link has 35 kB/s, whatever the size of the transfer. The limit bounds small
+  // transfers as a whole (a data block is one frame, a manifest at most 64), and both are requested
+  // again. The client never ends a long transfer that makes progress: restarting gains nothing,
+  // since transfers resume by offset, and a transfer of the command line may take days under the
+  // eyes of its user. For contributions, updates and fragments of a worker,
+  // worker/link/transfer_limit.h adds a limit computed from size and measured rate.
   Duration stall_limit = Seconds(30);
   BulkCaps caps;
 };
 
-// The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls
-// it still holds the channel. It must not be called from a source or a sink. `clock` must outlive the client.
+// The destructor cancels all running calls and waits for their end. When it is called from a
+// `done`, it does not wait, and the caller must still hold the channel. It must not be called from
+// a source or a sink. `clock` must outlive the client.
 std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
                                                const BulkClientOptions& options);
 
-// For programs that have nothing else to do: block until done. The stall limit of the client bounds the wait.
+// Blocking forms, for programs with nothing else to do. The stall limit of the client bounds the
+// wait.
 BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source);
 // A download ends with Cancelled when `stop` is requested.
 BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink,

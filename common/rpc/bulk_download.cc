@@ -83,7 +83,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
     v1::DownloadRequest proto;
-    grpc::ByteBuffer copy = message;  // deserialising empties it
+    grpc::ByteBuffer copy = message;  // deserializing empties the buffer
     if (!grpc::SerializationTraits<v1::DownloadRequest>::Deserialize(&copy, &proto).ok()) {
       return absl::InvalidArgumentError("a download request is not a valid message");
     }
@@ -119,7 +119,8 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
 
-  // Reads one frame ahead while the one before is being sent: on the executor of reads where that may wait.
+  // Reads one frame ahead while the previous one is being sent. Sources that may block are read on
+  // the executor for reads.
   void PrepareNext() {
     if (preparing_ || prepared_ || last_prepared_ || ended_) return;
     preparing_ = true;
@@ -139,7 +140,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       done();
     });
   }
-  // Off the strand too, one at a time: preparing_ says so.
+  // May run outside of the strand. preparing_ ensures one call at a time.
   absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
     ATOLL_ASSIGN_OR_RETURN(const grpc::ByteBuffer frame, frames_.Next(source, offset, bytes));
     return Prepared{frame, bytes, offset + bytes == source.size_bytes()};
@@ -161,7 +162,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       return;
     }
     due_.reset();
-    watchdog_.Progress();  // waiting for the rate cap was our doing, not the peer's stall
+    watchdog_.Progress();  // this side waited for the rate cap; the peer did not stall
     out_.Swap(&prepared_->frame);
     in_flight_bytes_ = prepared_->payload_bytes;
     frame_size_.Begin(shared_->clock.Now());
@@ -175,10 +176,11 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
     if (receiver_bucket_) most = std::min(most, receiver_bucket_->frame_bytes());
     if (content_->source->in_memory()) return most;
-    // The downloads of a connection share what one may have ready: whoever stops reading leaves little behind.
+    // The downloads of a connection share one frame of read-ahead: a peer that stops reading ties
+    // up little memory.
     return std::min<uint64_t>(most, limits::kFramePayloadBytes / std::max<size_t>(1, shared_->turns.Of(connection_)));
   }
-  // Under the receiver's cap and that of all.
+  // Applies the receiver's cap and the cap over all downloads.
   Instant ReserveTurn(uint64_t bytes) {
     const Instant of_all = shared_->bucket.Reserve(bytes);
     return receiver_bucket_ ? std::max(of_all, receiver_bucket_->Reserve(bytes)) : of_all;
@@ -189,8 +191,9 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     End(absl::DeadlineExceededError(absl::StrCat("a download made no progress for ",
                                                  ToSeconds(shared_->options.stall_limit),
                                                  " s: the receiver took nothing, or the source gave nothing")));
-    // The write in progress would keep the call open for as long as the peer does not read, also one that has ended for
-    // another reason. While there is one the call is not finished; without one it may be gone, and its context.
+    // A write in progress keeps the call open while the peer does not read, also when the call has
+    // ended for another reason. During a write the call is not finished, so its context exists.
+    // Otherwise the context may be gone.
     if (writing_) context_->TryCancel();
   }
   void End(const absl::Status& status) {
@@ -211,18 +214,18 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   Strand strand_;
   Watchdog watchdog_;
   Timer pace_;
-  std::shared_ptr<SharedBucket> receiver_bucket_;  // null: the receiver wants no cap
+  std::shared_ptr<SharedBucket> receiver_bucket_;  // null: the receiver has no cap
   grpc::ByteBuffer out_;
   std::optional<DownloadContent> content_;
   std::optional<Prepared> prepared_;
   FrameSender frames_;
   FrameSize frame_size_;
-  uint64_t offset_ = 0;  // of the next frame to prepare
+  uint64_t offset_ = 0;  // offset of the next frame to prepare
   size_t in_flight_bytes_ = 0;
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
   std::optional<Instant> due_;  // when the prepared frame may go
-  bool entered_ = false;        // among the downloads of its connection
+  bool entered_ = false;        // counted among the downloads of its connection
   bool ended_ = false, finished_ = false;
   std::shared_ptr<DownloadReactor> self_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's side of one download. Only for bulk_service.cc.
+// Server side of one download. Only for bulk_service.cc.
 #ifndef ATOLL_COMMON_RPC_BULK_DOWNLOAD_H_
 #define ATOLL_COMMON_RPC_BULK_DOWNLOAD_H_
 
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// Begins to answer `request`. The reactor owns itself until gRPC is done with it.
+// Starts to answer `request`. The reactor owns itself until gRPC is done with it.
 grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(std::shared_ptr<BulkShared> shared,
                                                           grpc::CallbackServerContext* context,
                                                           const grpc::ByteBuffer& request);

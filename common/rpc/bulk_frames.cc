@@ -28,13 +28,14 @@ grpc::ByteBuffer BufferOf(const std::string& message) {
 
 grpc::ByteBuffer HeaderFrame(const std::string& header) { return BufferOf(EncodeHeaderFrame(header)); }
 
-// A slice over bytes that stay where they are; what `held` holds is let go when the transport is done.
+// Returns a slice over bytes without a copy. `held` is released when the transport is done with the
+// slice.
 grpc::Slice FrameSender::Borrowed(Bytes bytes, const std::shared_ptr<Held>& held) {
   {
     const MutexLock lock(held->mutex);
     held->self = held;
   }
-  // gRPC's interface takes a mutable pointer and does not write through it.
+  // gRPC takes a mutable pointer but does not write through it.
   return grpc::Slice(const_cast<std::byte*>(bytes.data()), bytes.size(), LetGo, held.get());
 }
 

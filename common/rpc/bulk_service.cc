@@ -17,11 +17,12 @@
 namespace atl {
 namespace {
 
-constexpr size_t kMissingBlobs = 4096;  // of one question
+constexpr size_t kMissingBlobs = 4096;  // in one request
 
 // ---- upload ---------------------------------------------------------------------------------------------------------
 
-// One upload conversation. All state is touched on the strand only; keeps itself alive from Begin to OnDone.
+// One upload conversation. The strand guards all state. The object keeps itself alive from Begin to
+// OnDone.
 class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public std::enable_shared_from_this<UploadReactor> {
  public:
@@ -48,7 +49,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       watchdog_.Progress();
       if (ended_) return;
       if (!ok) return Fail(absl::CancelledError("the sender went away in the middle of an upload"));
-      // Taken out first: the reaction may begin the next read into in_.
+      // Swapped out first, because the reaction may start the next read into in_.
       grpc::ByteBuffer message;
       message.Swap(&in_);
       const absl::Status status = begun_ ? OnPayload(message) : OnHeader(message);
@@ -186,10 +187,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       Fail(absl::DeadlineExceededError(
           absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
-    // What it was told does not leave: a peer that takes no bytes would keep its place for ever.
-    if (writing_ && self_) context_->TryCancel();  // until OnDone there is a context
+    // The final status is stuck in a write: a peer that reads nothing would keep its place forever.
+    if (writing_ && self_) context_->TryCancel();  // the context exists until OnDone
   }
-  // What did not come.
+  // Name of the missing data, for the error message of a stall.
   const char* Awaited() const {
     if (!begun_) return "the sender did not say what it is";
     if (!granted_) return "the coordinator did not begin with it, its disk may be busy or hang";
@@ -209,7 +210,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   int unanswered_ = 0;
   bool begun_ = false, handler_begun_ = false, granted_ = false, last_seen_ = false, ending_ = false;
   bool reading_ = false, writing_ = false, accepted_frame_due_ = false;
-  bool ended_ = false;     // accepted or failed: nothing more goes to the handler
+  bool ended_ = false;     // accepted or failed: the handler gets no more calls
   bool finished_ = false;  // Finish was called
   std::optional<absl::Status> finish_;
   std::shared_ptr<UploadReactor> self_;

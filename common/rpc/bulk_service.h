@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Payload is handed on as
-// views into the received slices and sent from where it lies.
+// atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Received
+// payload is passed on as views into the received slices, and sent payload is not copied.
 #ifndef ATOLL_COMMON_RPC_BULK_SERVICE_H_
 #define ATOLL_COMMON_RPC_BULK_SERVICE_H_
 
@@ -16,16 +16,16 @@
 
 namespace atl {
 
-constexpr size_t kDownloadsPerConnection = 16;  // at once; further ones are refused with RESOURCE_EXHAUSTED
+constexpr size_t kDownloadsPerConnection = 16;  // concurrently; further ones are refused with RESOURCE_EXHAUSTED
 
 struct BulkServiceOptions {
-  Duration stall_limit = Seconds(30);      // a peer without progress for this long is cut
+  Duration stall_limit = Seconds(30);      // a peer without progress for this long is disconnected
   uint64_t download_bytes_per_second = 0;  // cap over all downloads; 0: none
-  size_t reads_at_once = 2;                // of download sources
+  size_t reads_at_once = 2;                // concurrent reads of download sources
 };
 
-// `handler`, `reads` (on which download sources are read, by as many threads as it has) and `clock` must outlive the
-// service, the service its server.
+// `reads` is the executor for reading download sources, which uses all of its threads. `handler`,
+// `reads` and `clock` must outlive the service, and the service its server.
 std::unique_ptr<grpc::Service> MakeBulkService(BulkHandler& handler, Executor& reads, const Clock& clock,
                                                const BulkServiceOptions& options);
 

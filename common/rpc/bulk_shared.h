@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the calls of one bulk service share, and the watch over a peer's progress. Only for bulk_service.cc and
-// bulk_download.cc.
+// State shared by the calls of one bulk service, and the watchdog for a peer's progress. Only for
+// bulk_service.cc and bulk_download.cc.
 #ifndef ATOLL_COMMON_RPC_BULK_SHARED_H_
 #define ATOLL_COMMON_RPC_BULK_SHARED_H_
 
@@ -19,9 +19,9 @@
 
 namespace atl {
 
-// Of one service.
+// Shared state of one service.
 struct BulkShared {
-  static constexpr size_t kOpensAtOnce = 2;  // the handler may have others wait for the executor that it opens them on
+  static constexpr size_t kOpensAtOnce = 2;  // the handler opens sources on an executor that others need too
   BulkShared(BulkHandler& h, Executor& r, const Clock& k, const BulkServiceOptions& o)
       : handler(h),
         reads(r),
@@ -35,23 +35,24 @@ struct BulkShared {
   Executor& reads;
   const Clock& clock;
   const BulkServiceOptions options;
-  SharedBucket bucket;  // of all downloads
+  SharedBucket bucket;  // over all downloads
   ReceiverBuckets receivers;
-  DownloadTurns turns;  // of reads
-  DownloadTurns opens;  // of sources, by the handler
+  DownloadTurns turns;  // turns to read
+  DownloadTurns opens;  // turns to open a source in the handler
 };
 
-// Calls `stalled` when Progress was not called for the limit. Touched on the owner's strand only.
+// Detects a peer without progress: Progress was not called for the limit. Touched on the owner's
+// strand only.
 class Watchdog {
  public:
   Watchdog(const Clock& clock, Duration limit) : clock_(clock), limit_(limit), last_(clock.Now()) {}
   void Progress() { last_ = clock_.Now(); }
-  // `check` must bring itself to the owner's strand and call Check there.
+  // `check` must post to the owner's strand and call Check there.
   void Start(std::function<void()> check) {
     check_ = std::move(check);
     timer_.Set(limit_, check_);
   }
-  // True when the peer has stalled; otherwise sets itself again.
+  // Returns true when the peer has stalled; otherwise sets the timer again.
   bool Check() {
     const Duration silent = clock_.Now() - last_;
     if (silent >= limit_) return true;

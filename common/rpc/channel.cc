@@ -17,18 +17,18 @@ int Milli(Duration d) { return static_cast<int>(std::min<int64_t>(d.ns / 1'000'0
 
 grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   grpc::ChannelArguments args;
-  // One pool for each channel: channels to the same address do not share a socket.
+  // Each channel has its own pool: channels to the same address do not share a socket.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milli(options.keepalive_interval));
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milli(options.keepalive_timeout));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // How long one attempt may take, up to the server's settings: several round trips of a slow link, and some segments
-  // lost on the way.
+  // Time limit of one connection attempt, up to the server's settings: several round trips of a
+  // slow link plus some lost segments.
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-  // An address of ours is a host and a port; a proxy of the environment must not come between.
+  // Addresses are a host and a port. A proxy from the environment must not intercept them.
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes));
   args.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channels and call contexts. A worker has two channels to one address, control and bulk, each with a subchannel pool
-// of its own, hence two sockets: a heartbeat never waits for a fragment (docs/design.md section 5).
+// Channels and call contexts. A worker has two channels to one address, control and bulk. Each
+// channel has its own subchannel pool and hence its own socket: a heartbeat never waits for a
+// fragment (docs/design.md section 5).
 #ifndef ATOLL_COMMON_RPC_CHANNEL_H_
 #define ATOLL_COMMON_RPC_CHANNEL_H_
 
@@ -16,12 +17,13 @@
 
 namespace atl {
 
-// How a connection proves who it is.
+// Authentication of a connection.
 class ChannelSecurity {
  public:
-  // InvalidArgument by MakeChannel unless the address is loopback (127.0.0.0/8, [::1], localhost) or a unix socket.
+  // No authentication. MakeChannel returns InvalidArgument unless the address is loopback
+  // (127.0.0.0/8, [::1], localhost) or a unix socket.
   static ChannelSecurity PlaintextLoopback();
-  // Any address; the other end must show a certificate for `server_name`. Made by common/rpc/tls.h.
+  // Any address. The server must show a certificate for `server_name`. Made by common/rpc/tls.h.
   static ChannelSecurity WithCertificates(std::shared_ptr<grpc::ChannelCredentials> credentials,
                                           std::string server_name);
   const std::shared_ptr<grpc::ChannelCredentials>& credentials() const { return credentials_; }
@@ -43,15 +45,16 @@ struct ChannelOptions {
 // True for 127.0.0.0/8, [::1], localhost and unix: addresses.
 bool IsLoopback(const std::string& address);
 
-// A channel for unary calls and the control stream. Connects lazily; a lost connection is made again after 0.1 to 5 s.
-// InvalidArgument when `security` forbids the address.
+// A channel for unary calls and the control stream. Connects lazily and reconnects after 0.1 to 5
+// s. InvalidArgument when `security` forbids the address.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const ChannelOptions& options,
                                                                   const ChannelSecurity& security);
-// A channel for the bulk connection: never shares a socket with another channel.
+// A channel for the bulk connection, which never shares a socket with another channel.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeBulkChannel(const ChannelOptions& options,
                                                                const ChannelSecurity& security);
 
-// Gives a unary call its deadline (limits::kControlDeadline unless told otherwise). Every unary call has one.
+// Sets the deadline of a unary call, by default limits::kControlDeadline. Every unary call has a
+// deadline.
 void SetDeadline(grpc::ClientContext& context);
 void SetDeadline(grpc::ClientContext& context, Duration limit);
 

@@ -28,8 +28,8 @@ absl::Status FullError() {
 
 // ---- the worker's end -----------------------------------------------------------------------------------------------
 
-// One call. Keeps itself alive from Begin to OnDone. A hold keeps the call open for operations that begin outside of
-// its reactions; it is given up once nothing more will be begun.
+// One call. Keeps itself alive from Begin to OnDone. A hold keeps the call open for operations
+// started outside of its reactions. The hold is removed once no more operations will be started.
 class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                          public std::enable_shared_from_this<WorkerCall> {
  public:
@@ -76,7 +76,8 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     ReadIfDue();
   }
   HandlerGate<CoordinatorMessage>& gate() { return gate_; }
-  // Waits until the call is over, at most `limit`; true when it is, or never began.
+  // Waits until the call is over, at most `limit`. Returns true when the call is over or never
+  // began.
   bool WaitUntilOver(Duration limit) {
     MutexLock lock(mutex_);
     if (begun_ && !over_) wake_.WaitFor(mutex_, limit);
@@ -101,7 +102,7 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     MutexLock lock(mutex_);
     writing_ = false;
     if (!outbox_.empty()) outbox_.pop_front();
-    // A failed write means that the stream is over; the read in progress will say so.
+    // A failed write means that the stream is over; the read in progress will report it.
     if (!ok && !reading_) EndLocked();
     if (ok) WriteIfDue();
   }
@@ -122,7 +123,7 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
   }
 
  private:
-  // False when what came is no valid message: the stream is then cut.
+  // Returns false for an invalid message: the stream is then cut.
   bool Deliver() {
     absl::StatusOr<CoordinatorMessage> message = CoordinatorMessageFromProto(in_);
     if (message.ok()) {
@@ -145,7 +146,7 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     } else if (closing_ && !half_closed_) {
       half_closed_ = true;
       StartWritesDone();
-      // Reading goes on to the end even if paused: nothing else would notice it.
+      // Reads on to the end even if paused, because nothing else would notice the end.
       paused_ = false;
       ReadIfDue();
     }
@@ -163,15 +164,15 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     RemoveHold();
   }
 
-  // Let go by the owner of the end once the call is over: gRPC 1.51 aborts when the last channel of a process ends on
-  // one of its own threads.
+  // The owner of the end releases the channel once the call is over: gRPC 1.51 aborts when the last
+  // channel of a process ends on a gRPC thread.
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   HandlerGate<CoordinatorMessage> gate_;
   v1::CoordinatorMessage in_;
   Mutex mutex_;
-  std::deque<v1::WorkerMessage> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
+  std::deque<v1::WorkerMessage> outbox_ ATOLL_GUARDED_BY(mutex_);  // the front is being written while writing_
   bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   bool reading_ ATOLL_GUARDED_BY(mutex_) = false;
   bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
@@ -179,8 +180,8 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
   bool closing_ ATOLL_GUARDED_BY(mutex_) = false;
   bool half_closed_ ATOLL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool ended_ ATOLL_GUARDED_BY(mutex_) = false;  // nothing more will be begun
-  bool over_ ATOLL_GUARDED_BY(mutex_) = false;   // the end has been told
+  bool ended_ ATOLL_GUARDED_BY(mutex_) = false;  // no more operations will be started
+  bool over_ ATOLL_GUARDED_BY(mutex_) = false;   // the end was reported
   CondVar wake_;
   std::optional<absl::Status> local_status_ ATOLL_GUARDED_BY(mutex_);
   std::shared_ptr<WorkerCall> self_ ATOLL_GUARDED_BY(mutex_);
@@ -192,7 +193,7 @@ class GrpcWorkerEnd final : public WorkerEnd {
       : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
   ~GrpcWorkerEnd() override {
     const bool in_handler = call_->gate().Detach();
-    // What was queued before Close has this long to go out.
+    // Messages queued before Close have this long to be sent.
     for (int i = 0; closed_ && !in_handler && i < kCloseWaits && !call_->WaitUntilOver(kCloseWait); ++i) {
     }
     call_->Cancel(absl::CancelledError("the control stream was dropped"));
@@ -226,8 +227,8 @@ grpc::ByteBuffer Serialised(const v1::CoordinatorMessage& message) {
   return buffer;
 }
 
-// One call at the server, with messages as bytes: gRPC tells bytes that are no message like the end of the stream.
-// Keeps itself alive from Adopt to OnDone. After Finish nothing is begun any more.
+// One call at the server, with messages as bytes: gRPC reports an unparsable message like the end
+// of the stream. Keeps itself alive from Adopt to OnDone. Starts nothing after Finish.
 class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<CoordinatorCall> {
  public:
@@ -250,7 +251,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     ReadIfDue();
     WriteIfDue();
   }
-  // Nobody will call Begin, Send or Close any more.
+  // Called when Begin, Send and Close will not be called any more.
   void Drop(bool cancel) {
     MutexLock lock(mutex_);
     dropped_ = true;
@@ -298,7 +299,8 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
       ReadIfDue();
       return;
     }
-    // Nothing more to read: the worker closed in order, or it is gone (then OnCancel has its say too).
+    // Nothing more to read: the worker closed the stream in order, or it disconnected (then
+    // OnCancel runs too).
     read_ended_ = true;
     if (context_->IsCancelled()) {
       FinishLocked(absl::CancelledError("the worker is gone"), absl::CancelledError("the worker is gone"));
@@ -360,7 +362,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     reading_ = true;
     StartRead(&in_);
   }
-  // Drops what is queued and finishes as soon as no write is in progress. The first reason stands.
+  // Drops the queue and finishes as soon as no write is in progress. Keeps the first reason.
   void FinishLocked(const absl::Status& to_peer, const absl::Status& own) ATOLL_REQUIRES(mutex_) {
     if (finished_ || abrupt_) return;
     abrupt_ = true;
@@ -369,7 +371,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     outbox_.resize(writing_ ? 1 : 0);
     WriteIfDue();
   }
-  // What is queued is written before, in limited time.
+  // Writes the queue first, within a time limit.
   void Decide(absl::Status to_peer) ATOLL_REQUIRES(mutex_) {
     finish_ = std::move(to_peer);
     ending_.Set(ending_limit_, [weak = weak_from_this()] {
@@ -378,7 +380,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   }
   void BreakOff() {
     MutexLock lock(mutex_);
-    if (self_) context_->TryCancel();  // until OnDone there is a context
+    if (self_) context_->TryCancel();  // the context exists until OnDone
   }
   void WriteIfDue() ATOLL_REQUIRES(mutex_) {
     if (writing_ || finished_) return;
@@ -386,7 +388,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
       writing_ = true;
       StartWrite(&outbox_.front());
     } else if (finish_ && (begun_ || dropped_)) {
-      // Not before the handlers are there: the end could not be told otherwise.
+      // Waits for the handlers: without them the end could not be reported.
       finished_ = true;
       Finish(ToGrpc(*finish_));
     }
@@ -397,7 +399,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   HandlerGate<WorkerMessage> gate_;
   grpc::ByteBuffer in_;
   Mutex mutex_;
-  std::deque<grpc::ByteBuffer> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
+  std::deque<grpc::ByteBuffer> outbox_ ATOLL_GUARDED_BY(mutex_);  // the front is being written while writing_
   bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   bool reading_ ATOLL_GUARDED_BY(mutex_) = false;
   bool read_ended_ ATOLL_GUARDED_BY(mutex_) = false;
@@ -406,10 +408,10 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
   bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
   bool dropped_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool heard_ ATOLL_GUARDED_BY(mutex_) = false;  // a message, or that there will be none
+  bool heard_ ATOLL_GUARDED_BY(mutex_) = false;  // a message, or the end of messages
   Timer silence_ ATOLL_GUARDED_BY(mutex_), ending_ ATOLL_GUARDED_BY(mutex_);
-  std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // what the worker is told at the end
-  std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // what this end's handler is told
+  std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // final status sent to the worker
+  std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // final status reported to this end's handler
   std::shared_ptr<CoordinatorCall> self_ ATOLL_GUARDED_BY(mutex_);
 };
 

@@ -15,22 +15,23 @@
 
 namespace atl {
 
-// Opens the stream; the connection is made in the background, a failure comes as on_closed. The destructor of the end
-// waits until the call is over (at most about a second after Close, then it cancels); whoever drops an end from its own
-// handler still holds the channel.
+// Opens the stream. The connection is made in the background; a failure is reported by on_closed.
+// The destructor of the end waits until the call is over: after Close at most about a second, then
+// it cancels. A caller that destroys an end in its own handler must still hold the channel.
 std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
 
-// Called for each new stream with its coordinator's end and the peer (PeerText of
-// common/trust/identity.h), on a transport thread. The acceptor takes the end over and calls Start on it, at once or
-// later; dropping it refuses the stream.
+// Called on a transport thread for each new stream, with the coordinator's end and the peer
+// (PeerText of common/trust/identity.h). The acceptor takes over the end and calls Start on it, at
+// once or later. Dropping the end refuses the stream.
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
 struct ControlServiceOptions {
-  // From Start of a coordinator's end to the worker's first message. A stream that stays silent for longer ends with
-  // DeadlineExceeded at both ends: until then it takes a place that a worker could have.
+  // Time from Start of a coordinator's end to the worker's first message. A stream that stays
+  // silent for longer ends with DeadlineExceeded at both ends, because it occupies a place that
+  // another worker could use.
   Duration first_message = Seconds(30);
-  // From the decision to end a stream until it is over, which a peer that takes no bytes would never let it be: then it
-  // is broken off.
+  // Time from the decision to end a stream until the stream is over. Then the stream is aborted,
+  // because a peer that reads nothing would never let it end.
   Duration ending = Seconds(10);
 };
 

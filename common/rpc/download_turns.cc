@@ -40,7 +40,7 @@ void DownloadTurns::Give() {
     Work work;
     {
       const MutexLock lock(mutex_);
-      if (first && giving_) return;  // that thread looks again before it stops
+      if (first && giving_) return;  // the other thread checks again before it stops
       giving_ = running_ < at_once_ && !order_.empty();
       if (!giving_) return;
       const std::string connection = std::move(order_.front());

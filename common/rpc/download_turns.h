@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose download is opened or read for next, and how many downloads a connection may have. Sources are opened on an
-// executor that others need as well, uploads first of all, and read by a few threads: however many downloads are asked
-// for, a few of them stand in a queue, and the connections take turns.
+// Fair order among downloads, and a limit on the downloads of a connection. Sources are opened on
+// an executor that uploads need too, and read by a few threads. Whatever the number of requested
+// downloads, only a few are queued there, and connections take turns.
 #ifndef ATOLL_COMMON_RPC_DOWNLOAD_TURNS_H_
 #define ATOLL_COMMON_RPC_DOWNLOAD_TURNS_H_
 
@@ -15,22 +15,25 @@
 
 namespace atl {
 
-// Thread-safe. Never waits.
+// Thread-safe. Never blocks.
 class DownloadTurns {
  public:
   using Done = std::function<void()>;
   using Work = std::function<void(Done)>;
 
-  // At most `per_connection` downloads of one connection, and `at_once` turns of all; both at least 1.
+  // At most `per_connection` downloads of one connection and `at_once` concurrent turns in all;
+  // both at least 1.
   DownloadTurns(size_t per_connection, size_t at_once) : per_connection_(per_connection), at_once_(at_once) {}
-  // A download of `connection` begins. False, and nothing has changed, when it has as many as it may.
+  // Registers a download of `connection`. Returns false and changes nothing when the connection is
+  // at its limit.
   bool Enter(const std::string& connection) ATOLL_EXCLUDES(mutex_);
-  // One that entered is over. What it has asked for still gets its turn.
+  // Unregisters a download. Its pending requests still get their turns.
   void Leave(const std::string& connection) ATOLL_EXCLUDES(mutex_);
-  // Downloads of the connection that have entered and not left.
+  // Number of registered downloads of the connection.
   size_t Of(const std::string& connection) const ATOLL_EXCLUDES(mutex_);
-  // Calls `work` when it is its turn: at once, or in another caller's thread; those of one connection in their order.
-  // The turn is over when Done is called, from any thread, once. Work must not block.
+  // Calls `work` at its turn: at once, or later on another caller's thread. Work of one connection
+  // runs in order. The turn is over when Done is called, exactly once, from any thread. `work` must
+  // not block.
   void Take(const std::string& connection, Work work) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -39,10 +42,11 @@ class DownloadTurns {
   const size_t per_connection_, at_once_;
   mutable Mutex mutex_;
   std::map<std::string, size_t> entered_ ATOLL_GUARDED_BY(mutex_);
-  std::map<std::string, std::deque<Work>> waiting_ ATOLL_GUARDED_BY(mutex_);  // none is empty
-  std::deque<std::string> order_ ATOLL_GUARDED_BY(mutex_);                    // of those that wait
+  std::map<std::string, std::deque<Work>> waiting_ ATOLL_GUARDED_BY(mutex_);  // no queue is empty
+  std::deque<std::string> order_ ATOLL_GUARDED_BY(mutex_);                    // connections with waiting work
   size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  bool giving_ ATOLL_GUARDED_BY(mutex_) = false;  // one thread does, so that work which is done at once does not nest
+  bool giving_ ATOLL_GUARDED_BY(mutex_) =
+      false;  // only one thread at a time, so that work which ends at once does not nest
 };
 
 }  // namespace atl

@@ -18,8 +18,8 @@ absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::s
   const absl::StatusOr<HttpsAnswer> answer =
       PostHttps(address, authority_pem, kEnrollTarget, kProtobuf, request.SerializeAsString());
   if (absl::IsUnavailable(answer.status()) && request.certificate().empty()) {
-    // The authority was shown a moment ago, so something listens: a port that asks for a certificate ends such a
-    // connection. A worker that renews has been here before.
+    // FetchAuthority has just succeeded, so some server listens there. A port that demands a client
+    // certificate ends such a connection. A worker that renews has used the port before.
     return absl::UnavailableError(absl::StrCat(answer.status().message(),
                                                "; this may be the control or bulk port and not the enrolment port "
                                                "(--enroll-port of the coordinator, 7073 unless given)"));
@@ -34,8 +34,8 @@ absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::s
                                              answer->status, " ", answer->body.substr(0, 200)));
 }
 
-// `authority_pem`: whose certificates the listener may show. `issuer_pem`: of those the one that the answer's
-// certificate must be of, or of its successor.
+// `authority_pem`: authorities that may have issued the listener's certificate. `issuer_pem`: the
+// one of them that must have issued the returned certificate, itself or through its successor.
 absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& authority_pem,
                                  const std::string& issuer_pem, const std::string& key_pem, v1::EnrollRequest request) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
@@ -43,7 +43,7 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   const absl::StatusOr<v1::EnrollResponse> response = Post(address, authority_pem, request);
   if (!response.ok()) return Annotate(response.status(), absl::StrCat("enrolment at ", address));
   IdentityFile identity{.key_pem = key_pem, .certificate_pem = response->certificate(), .authority_pem = authority_pem};
-  // What was sent is looked at before it replaces anything.
+  // Checks the answer before it replaces anything.
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   ATOLL_ASSIGN_OR_RETURN(const Sha256 own, CheckSigningRequest(request.signing_request()));
   if (facts.public_key != own) {
@@ -60,12 +60,12 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   return identity;
 }
 
-// The key of a call before that had no answer, or a new one, which is on disk then.
+// Returns the key of an earlier call that got no answer, or a new key, which is then on disk.
 absl::StatusOr<std::string> KeyToAskWith(const std::string& path, const std::string& passphrase) {
   if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path); before.ok()) {
     const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(*before, passphrase);
     if (key.ok()) return key->ToPem();
-    // Another key would be another use of the token.
+    // A different key would use up the token a second time.
     if (IsProtected(*before)) return Annotate(key.status(), path);
   }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
@@ -98,7 +98,7 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   if (role) request.set_role(RoleName(*role));
   ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, Ask(address, *authority, *authority, key_pem, std::move(request)));
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity, passphrase));
-  // Left behind, it is the key of the identity once more, and read by nobody else.
+  // If it remains, the file is a second copy of the identity's key, with the same permissions.
   (void)MakePosixFiles()->Remove(unanswered);
   return identity;
 }

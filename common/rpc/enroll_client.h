@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's side of enrolment (docs/formats/enrolment.md): a join token, or the certificate it renews, becomes an identity.
-// Keys are made here and never leave the machine. Blocks; each call ends within about 20 s.
+// Client side of enrollment (docs/formats/enrolment.md): turns a join token, or the certificate to
+// renew, into an identity. Keys are generated here and never leave the machine. Blocks; each call
+// ends within about 20 s.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 #define ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 
@@ -13,23 +14,25 @@
 
 namespace atl {
 
-// Enrolment is one HTTPS request: POST of an EnrollRequest, answered with an EnrollResponse, or with an EnrollFailure
-// where the status is not 200.
+// Enrollment is one HTTPS request: a POST of an EnrollRequest. The answer is an EnrollResponse, or
+// an EnrollFailure with a status other than 200.
 inline constexpr char kEnrollTarget[] = "/v1/enroll";
 inline constexpr char kProtobuf[] = "application/x-protobuf";
 
-// Writes the identity to `path`. The new key lies beside it, in PATH.enrolling, from before the coordinator is asked
-// until the identity is written: where the answer was lost, the next call asks with the same key and is answered again,
-// though the token's use is taken. `address` is the enrolment port. `role`: refused unless the token is for it;
-// nothing: whatever the token is for. Errors of FetchAuthority, and the coordinator's: Unauthenticated with the reason.
-// Where the path cannot be written the token is not sent. `passphrase`: protects the key in both files, unless empty.
+// Writes the identity to `path`. The new key is stored in PATH.enrolling before the coordinator is
+// asked, until the identity is written. If the answer is lost, the next call sends the same key and
+// gets an answer again, although the token is used up. `address` is the enrollment port. `role`:
+// refused unless the token is for this role; nullopt: the token's role. Errors: those of
+// FetchAuthority, and the coordinator's: Unauthenticated with the reason. The token is not sent
+// when `path` cannot be written. `passphrase` protects the key in both files, unless empty.
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
                                              std::optional<Role> role, const std::string& name, const std::string& path,
                                              const std::string& passphrase = "");
-// A new certificate for the same key. Works until kRenewalGrace_s after the old one's end.
+// Returns a new certificate for the same key. Works until kRenewalGrace_s after the expiry of the
+// old one.
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity);
 
-// A token from a file, without the white space around it.
+// Reads a token from a file, without the surrounding white space.
 absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path);
 
 }  // namespace atl

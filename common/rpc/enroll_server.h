@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The enrolment port: POST /v1/enroll with an EnrollRequest, answered with an EnrollResponse or an EnrollFailure.
+// The enrollment port: answers POST /v1/enroll with an EnrollResponse or an EnrollFailure.
 #ifndef ATOLL_COMMON_RPC_ENROLL_SERVER_H_
 #define ATOLL_COMMON_RPC_ENROLL_SERVER_H_
 
@@ -13,7 +13,7 @@
 namespace atl {
 
 using EnrollAnswer = std::function<void(const absl::Status& status, const v1::EnrollResponse& response)>;
-// Answers once, on any thread. `address`: of the caller, without its port. Must not wait.
+// Answers exactly once, on any thread. `address`: the caller's, without port. Must not block.
 using Enroller = std::function<void(const v1::EnrollRequest& request, const std::string& address, EnrollAnswer answer)>;
 
 guard::HttpHandler MakeEnrollHandler(Enroller enroller);

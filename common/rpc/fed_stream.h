@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server stream of gRPC that is fed from outside, by feeders that may outlive it.
+// A gRPC server stream with writers ("feeders") that may outlive it.
 #ifndef ATOLL_COMMON_RPC_FED_STREAM_H_
 #define ATOLL_COMMON_RPC_FED_STREAM_H_
 
@@ -19,12 +19,13 @@
 
 namespace atl {
 
-// Keeps what it was fed until the reader has taken it: feeders ask Takes() before, so that it holds what they feed at
-// once. A reader that takes nothing for `stall_limit` is cut off; it sees CANCELLED.
+// Queues responses until the reader takes them. A feeder asks Takes() first, so that the queue
+// holds only what it feeds at once. A reader that takes nothing for `stall_limit` is disconnected
+// with CANCELLED.
 template <typename Response>
 class FedStream : public grpc::ServerWriteReactor<Response> {
  public:
-  // For a method of a service to return.
+  // Returns a stream for a service method to return.
   static FedStream* Open(grpc::CallbackServerContext* context, Duration stall_limit = limits::kStreamStall) {
     auto stream = std::make_shared<FedStream>(context, stall_limit);
     stream->self_ = stream;
@@ -33,11 +34,12 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   FedStream(grpc::CallbackServerContext* context, Duration stall_limit)
       : context_(context), stall_limit_(stall_limit) {}
 
-  // A feeder's hold on a stream that may end at any time; without effect from then on. Thread-safe.
+  // A feeder's reference to a stream that may end at any time. Has no effect after the end.
+  // Thread-safe.
   class Feeder {
    public:
     explicit Feeder(FedStream* stream) : stream_(stream) {}
-    // Whether the reader has taken all that was fed, and nothing has ended it.
+    // True when the reader has taken all responses and the stream has not ended.
     bool Takes() ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
       return stream_ != nullptr && stream_->Takes();
@@ -46,7 +48,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
       MutexLock lock(mutex_);
       if (stream_ != nullptr) stream_->Feed(std::move(response));
     }
-    // Ends the stream once everything fed is written.
+    // Ends the stream once all queued responses are written.
     void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
       if (stream_ != nullptr) stream_->End(status);
@@ -60,7 +62,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
     }
     void CutOff() ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
-      if (stream_ != nullptr) stream_->context_->TryCancel();  // until OnDone there is a context
+      if (stream_ != nullptr) stream_->context_->TryCancel();  // the context exists until OnDone
     }
 
     Mutex mutex_;
@@ -68,7 +70,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   };
   const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
 
-  std::function<void()> on_done = [] {};  // set before the method of the service returns
+  std::function<void()> on_done = [] {};  // set before the service method returns
 
   void OnWriteDone(bool ok) override ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -89,7 +91,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
  private:
   bool Takes() ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    return !finishing_ && !writing_;  // nothing waits then
+    return !finishing_ && !writing_;  // the queue is then empty
   }
   void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -128,7 +130,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ATOLL_GUARDED_BY(mutex_);
   Response current_;
-  Timer stall_ ATOLL_GUARDED_BY(mutex_);  // while something is on its way
+  Timer stall_ ATOLL_GUARDED_BY(mutex_);  // set while a write or the end is in flight
   std::shared_ptr<FedStream> self_;       // until the call is over
 };
 

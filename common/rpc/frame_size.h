@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much payload the next frame of a transfer takes where no cap says it: as much as leaves within a moment. What is
-// said meanwhile over the same connection, a request or a grant, waits behind the frame that is leaving and what the
-// receiver has room for, which is at least a frame: on a slow link frames of 1 MiB would let a short answer wait for as
-// long as a whole fragment takes, so that nothing goes up while something comes down. Pure arithmetic.
+// Payload size of the next frame of a transfer without a rate cap: small enough to be sent quickly.
+// Other messages on the same connection, a request or a grant, queue after the frame being sent and
+// after the receiver's window of at least one frame. With frames of 1 MiB on a slow link, a short
+// answer would wait as long as a whole fragment, and uploads would stall during downloads. Pure
+// arithmetic.
 #ifndef ATOLL_COMMON_RPC_FRAME_SIZE_H_
 #define ATOLL_COMMON_RPC_FRAME_SIZE_H_
 
@@ -20,12 +21,13 @@ class FrameSize {
   static constexpr uint64_t kLeast = 32 * 1024, kFirst = 64 * 1024, kMost = limits::kFramePayloadBytes;
   static constexpr Duration kQuick = Milliseconds(10), kSlow = Milliseconds(100);
 
-  // Of a frame that begins at `offset` of what is sent: none reaches over a multiple of kMost, so that all receivers of
-  // one thing soon take the same frames of it, whose CRC is taken once (MakeMemorySource).
+  // Size of a frame at `offset` of the content. No frame crosses a multiple of kMost. All receivers
+  // of the same content then soon get the same frames, and MakeMemorySource computes their CRC
+  // once.
   uint64_t BytesAt(uint64_t offset) const { return std::min(bytes_, kMost - offset % kMost); }
-  // The transport is given a frame.
+  // Call when a frame is handed to the transport.
   void Begin(Instant now) { began_ = now; }
-  // It has left.
+  // Call when the frame has been sent.
   void Sent(Instant now) {
     const Duration took = now - began_;
     if (took <= kQuick) bytes_ = std::min(kMost, bytes_ * 2);

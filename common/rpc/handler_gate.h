@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the handlers of one stream end one at a time and keeps the promise of the end's destructor: after Detach no
-// handler runs any more. Used by every form of MessageStream; not for other rooms.
+// Calls the handlers of one stream end one at a time. After Detach no handler runs any more, as the
+// destructor of MessageStream promises. Used by every implementation of MessageStream; not for
+// other rooms.
 #ifndef ATOLL_COMMON_RPC_HANDLER_GATE_H_
 #define ATOLL_COMMON_RPC_HANDLER_GATE_H_
 
@@ -12,7 +13,7 @@
 
 namespace atl {
 
-// Thread-safe. Message and Closed are never called at the same time by their users.
+// Thread-safe, but callers must not call Message and Closed concurrently.
 template <typename In>
 class HandlerGate {
  public:
@@ -34,7 +35,7 @@ class HandlerGate {
     MutexLock lock(mutex_);
     handlers_.reset();
   }
-  // Waits for a running handler unless called from within it; then it returns true.
+  // Waits for a running handler. Inside a handler it does not wait and returns true.
   bool Detach() ATOLL_EXCLUDES(mutex_) {
     std::shared_ptr<StreamHandlers<In>> dropped;  // destroyed after the lock is released
     MutexLock lock(mutex_);

@@ -8,7 +8,8 @@
 namespace atl {
 namespace {
 
-// What all conversations of one client share; `executor` runs every step, so that nothing here needs a lock.
+// State shared by all conversations of one client. `executor` runs every step, so that no lock is
+// needed.
 struct Shared {
   BulkHandler& handler;
   Executor& executor;
@@ -19,13 +20,13 @@ struct Shared {
 absl::Status CutError() { return absl::UnavailableError("the connection broke in the middle of a bulk transfer"); }
 absl::Status CancelledByCaller() { return absl::CancelledError("the bulk transfer was cancelled"); }
 
-// A conversation ends once: the first result is told, on the executor.
+// Ends once: the first result is reported, on the executor.
 class Conversation : public std::enable_shared_from_this<Conversation> {
  public:
   Conversation(std::shared_ptr<Shared> shared, BulkDone done) : shared_(std::move(shared)), done_(std::move(done)) {}
   virtual ~Conversation() = default;
   virtual void Begin() = 0;
-  // On the executor.
+  // Runs on the executor.
   void End(const absl::Status& status) {
     if (ended_) return;
     ended_ = true;
@@ -66,7 +67,7 @@ class MemoryUpload final : public Conversation {
 
  private:
   void OnEnded(const absl::Status& status) override {
-    // It may hold our answer for ever, and we hold it.
+    // Moved out to break the cycle: the handler may hold our reply forever.
     const std::shared_ptr<UploadHandler> handler = std::move(handler_);
     if (handler != nullptr && !accepted_) handler->OnBroken(status);
   }

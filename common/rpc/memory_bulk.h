@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkClient joined to a BulkHandler in memory: frames, credits and resume as over gRPC, each step one job on an
-// executor.
+// BulkClient connected to a BulkHandler in memory: frames, credits and resume as over gRPC. Each
+// step is one job on an executor.
 #ifndef ATOLL_COMMON_RPC_MEMORY_BULK_H_
 #define ATOLL_COMMON_RPC_MEMORY_BULK_H_
 
@@ -16,7 +16,8 @@ namespace atl {
 
 struct MemoryBulkOptions {
   size_t frame_bytes = limits::kFramePayloadBytes;
-  // Asked before each frame; true breaks that conversation with Unavailable, as a cut wire would. May be empty.
+  // Asked before each frame; true breaks the conversation with Unavailable, like a broken
+  // connection. May be empty.
   std::function<bool()> cut;
 };
 

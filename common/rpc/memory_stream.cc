@@ -11,14 +11,14 @@
 namespace atl {
 namespace {
 
-// What one end has yet to be told. Guarded by the wire's mutex.
+// Pending events of one end. Guarded by the wire's mutex.
 template <typename In>
 struct Lane {
   std::deque<In> inbox;
   std::optional<absl::Status> orderly_end;  // after the inbox
   std::optional<absl::Status> abrupt_end;   // before the inbox
   bool started = false, paused = false, scheduled = false, told = false;
-  bool sending_ended = false;  // this end may not send any more
+  bool sending_ended = false;  // this end cannot send any more
   std::shared_ptr<HandlerGate<In>> gate = std::make_shared<HandlerGate<In>>();
 
   bool Due() const {
@@ -63,7 +63,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     FinishCoordinator(std::move(status));
     PumpBoth();
   }
-  // Ends both ends at once; nothing is left to end when the one that asks has heard its end already.
+  // Cancels both ends. Does nothing when the calling end was already notified of its end.
   void CancelBy(bool at_worker) {
     MutexLock lock(mutex_);
     if (at_worker ? worker_.told : coordinator_.told) return;
@@ -102,7 +102,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     if (coordinator_.sending_ended) return;
     coordinator_.sending_ended = true;
     worker_.orderly_end = std::move(status);
-    // As over the network: a server that has finished hears nothing more.
+    // As over the network: a server that has finished receives nothing more.
     coordinator_.inbox.clear();
     coordinator_.orderly_end = absl::OkStatus();
   }
@@ -132,7 +132,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
     });
   }
 
-  // One delivery: a message, or the end.
+  // Delivers one event: a message, or the end.
   template <typename In>
   void Deliver(Lane<In>& lane, bool at_worker) {
     std::optional<In> message;
@@ -148,7 +148,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
         end = lane.orderly_end;
       }
       if (end) lane.told = true;
-      // A coordinator whose worker has closed finishes too.
+      // A coordinator finishes when its worker has closed.
       if (end && !at_worker && !lane.abrupt_end) FinishCoordinator(absl::OkStatus());
     }
     if (message) lane.gate->Message(*std::move(message));
@@ -160,7 +160,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
 
   Executor& executor_;
   Mutex mutex_;
-  Lane<CoordinatorMessage> worker_;  // what the worker's end has yet to hear
+  Lane<CoordinatorMessage> worker_;  // pending events of the worker's end
   Lane<WorkerMessage> coordinator_;
 };
 

@@ -11,12 +11,12 @@
 
 namespace atl {
 
-// Each delivery is one job on `executor`, which must run jobs one at a time (ManualExecutor, ThreadExecutor(1)) and
-// outlive both ends. An end that is dropped without Close is seen by the other as Cancelled.
+// Each delivery is one job on `executor`, which must run jobs one at a time (ManualExecutor,
+// ThreadExecutor(1)) and outlive both ends. The other end sees a drop without Close as Cancelled.
 struct ControlStreamPair {
   std::unique_ptr<WorkerEnd> worker;
   std::unique_ptr<CoordinatorEnd> coordinator;
-  // The wire breaks: both ends get on_closed(Unavailable); undelivered messages are lost.
+  // Breaks the connection: both ends get on_closed(Unavailable), and undelivered messages are lost.
   std::function<void()> break_connection;
 };
 ControlStreamPair MakeControlStreamPair(Executor& executor);

@@ -7,8 +7,8 @@ namespace atl {
 
 namespace {
 
-// The other end of a call, by the name of its inner socket: "unix-abstract:NAME". The guard gave that name; nothing
-// that the peer sent takes part.
+// Finds the peer of a call by the name of its inner socket, "unix-abstract:NAME". The guard chose
+// that name; the peer cannot influence it.
 guard::Peer FindPeer(const grpc::ServerContextBase& context) {
   const std::string inner = context.peer();
   if (std::optional<guard::Peer> peer = guard::ThePeers().Find(inner.substr(inner.find(':') + 1))) return *peer;
@@ -31,7 +31,7 @@ std::string PeerOf(const grpc::ServerContextBase& context) {
 absl::StatusOr<DownloadRequest> InOwnName(absl::StatusOr<DownloadRequest> request, const std::string& peer) {
   if (!request.ok()) return request;
   const std::optional<Identity> identity = IdentityOfPeer(peer);
-  // A user's request without a name has no cap of its own and is nobody's account.
+  // A user's request without a name has no cap of its own and counts for no worker.
   if (identity && identity->role != Role::kWorker && request->worker.value.empty()) return request;
   ATOLL_RETURN_IF_ERROR(CheckSpeaksFor(peer, request->worker.value));
   return request;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who calls: what a handler learns about the other end of its connection.
+// The caller of an RPC.
 #ifndef ATOLL_COMMON_RPC_PEER_H_
 #define ATOLL_COMMON_RPC_PEER_H_
 
@@ -13,12 +13,13 @@
 
 namespace atl {
 
-// The identity in the verified certificate of a call's connection; nothing where there is none, which is plaintext. A
-// connection that is not known has an identity that no access rule allows anything.
+// Identity in the verified certificate of a call's connection; nullopt for plaintext. An unknown
+// connection gets an identity that no access rule permits anything.
 std::optional<Identity> IdentityOf(const grpc::ServerContextBase& context);
-// PeerText (common/trust/identity.h) of a call.
+// PeerText (common/trust/identity.h) of the call's peer.
 std::string PeerOf(const grpc::ServerContextBase& context);
-// The request, or PermissionDenied when a worker asks in another worker's name. Users may ask without a name.
+// Returns the request, or PermissionDenied when a worker asks in another worker's name. Users may
+// leave out the name.
 absl::StatusOr<DownloadRequest> InOwnName(absl::StatusOr<DownloadRequest> request, const std::string& peer);
 
 }  // namespace atl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source of what is read piece by piece: a file, a snapshot. Few buffers serve all frames of a transfer.
+// A source over content that is read piece by piece: a file or a snapshot. Two buffers serve all
+// frames of a transfer.
 #ifndef ATOLL_COMMON_RPC_READ_AT_SOURCE_H_
 #define ATOLL_COMMON_RPC_READ_AT_SOURCE_H_
 
@@ -16,8 +17,9 @@
 
 namespace atl {
 
-// `Readable` has `absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const`, whose errors are Read's.
-// Memory: what is handed on and not let go of, and two buffers of the largest read.
+// `Readable` has `absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const`; Read
+// returns its errors. Memory: two buffers of the largest read, plus buffers that callers still
+// hold.
 template <typename Readable>
 class ReadAtSource final : public BulkSource {
  public:
@@ -34,9 +36,9 @@ class ReadAtSource final : public BulkSource {
  private:
   struct Buffer {
     std::vector<std::byte> memory;
-    void Clear() {}  // filled anew by the next read
+    void Clear() {}  // overwritten by the next read
   };
-  static constexpr size_t kBuffers = 2;  // a frame that leaves, and one that is ready
+  static constexpr size_t kBuffers = 2;  // one frame in flight, one ready
 
   const std::shared_ptr<const Readable> readable_;
   const uint64_t size_;

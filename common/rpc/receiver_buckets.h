@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rate caps that receivers ask for, kept by whoever sends to them: one bucket a receiver, whatever it fetches and
-// over however many calls.
+// Rate caps requested by receivers and enforced by the sender: one bucket for each receiver, over
+// all of its calls.
 #ifndef ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_
 #define ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_
 
@@ -16,8 +16,8 @@
 
 namespace atl {
 
-// Thread-safe. At most `most` receivers are remembered: beyond, one that receives nothing now gives way, and when all
-// do, the newcomer's bucket is its call's own.
+// Thread-safe. Remembers at most `most` receivers. Beyond that, the bucket of an idle receiver is
+// dropped. When all receivers are active, a new receiver gets a bucket for that call only.
 class ReceiverBuckets {
  public:
   ReceiverBuckets(const Clock& clock, size_t most) : clock_(clock), most_(most) {}

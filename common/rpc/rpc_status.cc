@@ -14,13 +14,13 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// google.rpc's messages are few and flat and Debian ships no headers for them: they are written and read by hand.
-// Status {int32 code = 1; string message = 2; repeated Any details = 3}, ErrorInfo {string reason = 1; string domain =
-// 2; map<string, string> metadata = 3}, BadRequest {repeated FieldViolation {string field = 1; string description = 2}
-// = 1}.
+// google.rpc's messages are few and flat, and Debian ships no headers for them. They are encoded
+// and decoded by hand: Status {int32 code = 1; string message = 2; repeated Any details = 3},
+// ErrorInfo {string reason = 1; string domain = 2; map<string, string> metadata = 3}, BadRequest
+// {repeated FieldViolation {string field = 1; string description = 2} = 1}.
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kBadRequestUrl[] = "type.googleapis.com/google.rpc.BadRequest";
-constexpr size_t kDetails = 64;  // of each repeated field; further ones are dropped
+constexpr size_t kDetails = 64;  // per repeated field; further ones are dropped
 
 class Writer {
  public:
@@ -43,7 +43,7 @@ class Writer {
   std::string out_;
 };
 
-// The fields of a flat message: numbers are skipped, texts are kept in order.
+// A field of a flat message. Numbers are skipped, texts are kept in order.
 struct Field {
   int number = 0;
   std::string text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// absl::Status <-> grpc::Status with google.rpc.ErrorInfo: a machine-readable reason beside the sentence (AIP-193).
-// Pure functions, safe everywhere.
+// Converts absl::Status to and from grpc::Status with google.rpc.ErrorInfo: a machine-readable
+// reason in addition to the message (AIP-193). Pure functions.
 #ifndef ATOLL_COMMON_RPC_RPC_STATUS_H_
 #define ATOLL_COMMON_RPC_RPC_STATUS_H_
 
@@ -28,19 +28,18 @@ struct FieldViolation {
   std::string description;  // one sentence
 };
 
-// The same status carrying `info`. OK stays OK.
+// Returns the same status with `info` attached. OK stays OK.
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);
 std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
 absl::Status WithViolations(absl::Status status, const std::vector<FieldViolation>& violations);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);
 
-// Codes map one to one; messages above limits::kTextBytes are cut; details travel both ways. A status without ErrorInfo
-// gets one whose reason is the code's name.
+// Codes map one to one. Messages above limits::kTextBytes are cut. Details are converted in both
+// directions. A status without ErrorInfo gets one with the code's name as its reason.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
-// Whether the same call may succeed later without anything being changed: UNAVAILABLE, and DEADLINE_EXCEEDED of a
-// connection.
+// True when the same call may succeed later without any change: UNAVAILABLE and DEADLINE_EXCEEDED.
 bool IsRetryable(const absl::Status& status);
 
 }  // namespace atl

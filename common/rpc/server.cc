@@ -30,20 +30,20 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
-  // What is read at once is parsed at once: thousands of calls, where it is megabytes.
+  // Bounds the work of one read: megabytes would hold thousands of calls, all parsed at once.
   builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadAtOnceBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
-  // A megabyte on the wire may be a gigabyte in memory.
+  // A megabyte of compressed data may expand to a gigabyte.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
 }
 
-// A connection takes three descriptors, its own and the inner pair, and a coordinator has up to three listeners beside
-// its files.
+// A connection takes three descriptors: its own and the inner pair. A coordinator has up to three
+// listeners in addition to its files.
 constexpr size_t kPerConnection = 3, kListeners = 3;
 
 }  // namespace
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                             .proxied = options.proxied,
                             .threads = std::clamp(UsableCores(), 1U, kMostGuardThreads)});
   if (!door.ok()) return ListenError(options.address, door.status());
-  // Of an inner socket pair, which no other process can reach.
+  // Connections come from an inner socket pair, which no other process can reach.
   auto connections = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   for (grpc::Service* service : services) builder.RegisterService(service);

@@ -19,12 +19,12 @@
 
 namespace atl {
 
-// Who may connect to a server, and what a caller may call.
+// Which clients may connect to a server, and what they may call.
 class ServerSecurity {
  public:
-  // Server::Start refuses any other address than a loopback one.
+  // Server::Start refuses any address that is not loopback.
   static ServerSecurity PlaintextLoopback(guard::CallLimits limits = {});
-  // Any address. Made by common/rpc/tls.h. `check` is asked before each call.
+  // Any address. Made by common/rpc/tls.h. `check` is called before each RPC.
   static ServerSecurity WithCertificates(std::shared_ptr<guard::TlsServer> tls, guard::CallCheck check,
                                          guard::CallLimits limits = {});
   const std::shared_ptr<guard::TlsServer>& tls() const { return tls_; }  // null: plaintext
@@ -39,25 +39,26 @@ class ServerSecurity {
 
 struct ServerOptions {
   std::string address = "127.0.0.1:0";     // port 0: any free one
-  size_t quota_bytes = size_t{256} << 20;  // that all connections together may make the transport hold
+  size_t quota_bytes = size_t{256} << 20;  // memory quota of the transport over all connections
   int streams_per_connection = 64;
   size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;
-  guard::ConnectionLimits connections;  // fewer where the process may open few descriptors
-  bool proxied = false;                 // a load balancer's PROXY header begins each connection
+  guard::ConnectionLimits connections;  // lowered to fit the process's limit on descriptors
+  bool proxied = false;                 // each connection begins with a load balancer's PROXY header
 };
 
-// The limits of a listener, fewer where the process may open few descriptors.
+// Returns the limits of a listener, lowered to fit the process's limit on descriptors.
 guard::ConnectionLimits Fitting(guard::ConnectionLimits limits);
 
-// Why a listener could not be opened, with the way out: Unavailable, or InvalidArgument for an address that is none.
+// Error for a listener that could not be opened, with a hint: Unavailable, or InvalidArgument for a
+// malformed address.
 absl::Status ListenError(const std::string& address, const absl::Status& why);
 
-// How many descriptors of this process are left beside those that the connections of a coordinator's servers may take,
-// with such limits, and its downloads; 0: not known.
+// Number of descriptors of this process that remain after the connections of a coordinator's
+// servers, with these limits, and its downloads; 0: unknown.
 uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits);
 
-// Thread-safe after Start. The destructor shuts down with a limit of 1 s.
+// Thread-safe after Start. The destructor shuts down within 1 s.
 class Server {
  public:
   // `services` (borrowed) must outlive the server. Unavailable, naming the address, when the port is in use;
@@ -65,21 +66,22 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, const ServerSecurity& security,
                                                        const std::vector<grpc::Service*>& services);
   ~Server();
-  // The port that is listened on.
+  // The listening port.
   int port() const { return guard_->port(); }
-  // Flips health to NOT_SERVING; calls go on.
+  // Sets health to NOT_SERVING; calls continue.
   void AnnounceShutdown();
-  // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
+  // Accepts no new calls and cancels running ones after `limit`. Returns when all handlers are
+  // done. Idempotent.
   void Shutdown(Duration limit);
   guard::Guard& door() { return *guard_; }
-  // Since the start: what became of connections that did not end by themselves.
+  // Counts, since the start, of connections that the guard refused or ended.
   guard::ConnectionCounts Connections() const { return guard_->Counts(); }
 
  private:
   Server(std::unique_ptr<guard::Guard> guard, std::unique_ptr<grpc::CallbackGenericService> others,
          std::unique_ptr<grpc::Server> server);
   std::unique_ptr<guard::Guard> guard_;
-  // Refuses calls of no method. gRPC would do so by itself, but in a way that keeps memory in a flood of them.
+  // Refuses calls of unknown methods. gRPC would do so too, but leaks memory in a flood of them.
   std::unique_ptr<grpc::CallbackGenericService> others_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -6,14 +6,15 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-// gRPC takes a mutator of sockets in its public interface, but installs no header that says what one is. This is that
-// of gRPC 1.51 (src/core/lib/iomgr/socket_mutator.h), the version that scripts/debian-packages.txt pins.
+// gRPC's public interface takes a socket mutator but installs no header that declares it. These are
+// the declarations of gRPC 1.51 (src/core/lib/iomgr/socket_mutator.h), the version pinned by
+// scripts/debian-packages.txt.
 struct grpc_mutate_socket_info;
 struct grpc_socket_mutator_vtable {
   bool (*mutate_fd)(int fd, grpc_socket_mutator* mutator);
   int (*compare)(grpc_socket_mutator* a, grpc_socket_mutator* b);
   void (*destroy)(grpc_socket_mutator* mutator);
-  bool (*mutate_fd_2)(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator);  // null: the first is called
+  bool (*mutate_fd_2)(const grpc_mutate_socket_info* info, grpc_socket_mutator* mutator);  // null: mutate_fd is called
 };
 struct grpc_socket_mutator {
   const grpc_socket_mutator_vtable* vtable;
@@ -36,7 +37,7 @@ constexpr grpc_socket_mutator_vtable kVtable = {
     .mutate_fd_2 = nullptr,
 };
 
-// One for all channels, never destroyed.
+// One mutator for all channels, never destroyed.
 grpc_socket_mutator& TheMutator() {
   static grpc_socket_mutator mutator = [] {
     grpc_socket_mutator made{&kVtable, {}};
@@ -51,7 +52,7 @@ grpc_socket_mutator& TheMutator() {
 void KeepUnsentShort(int fd) { ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes)); }
 
 void KeepUnsentShort(grpc::ChannelArguments& args) {
-  gpr_ref(&TheMutator().refcount);  // the arguments let go of one
+  gpr_ref(&TheMutator().refcount);  // the arguments release one reference
   args.SetSocketMutator(&TheMutator());
 }
 

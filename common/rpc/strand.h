@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs jobs one at a time and in order, on whichever thread posts while none runs: the state of a transfer is touched
-// by one job at a time without a lock. A job posted from inside a job runs after it. Jobs must not block. A job that
-// holds no more than Job has room for takes nothing from the heap.
+// Runs jobs one at a time and in order, on the thread that posts while none runs. Jobs of one
+// strand share state without a lock. A job posted by a job runs after it. Jobs must not block. A
+// job that fits into Job allocates nothing.
 //
-// The owner is pinned by each of its jobs. It is pinned under the strand's lock, so that an owner which gRPC hands from
-// the thread that made it to the threads that react is ordered by a lock of ours too: gRPC's own is one that a thread
-// sanitizer cannot see (Debian's library is not built for it).
+// Each job pins the owner, under the strand's lock. That lock also orders an owner that gRPC passes
+// from its creating thread to its reacting threads: a thread sanitizer cannot see gRPC's own
+// ordering, because Debian's library is built without it.
 #ifndef ATOLL_COMMON_RPC_STRAND_H_
 #define ATOLL_COMMON_RPC_STRAND_H_
 
@@ -23,7 +23,8 @@ class Strand {
  public:
   using Job = SmallFunction<void(), 64>;
 
-  // Runs `job` here; `owner`, who holds this strand and is held by a shared pointer, lives until it has run.
+  // Runs `job` on this thread. `owner` holds this strand, is held by a shared pointer, and lives
+  // until the job has run.
   template <typename Owner>
   void Post(Owner& owner, Job job) ATOLL_EXCLUDES(mutex_) {
     {
@@ -35,18 +36,18 @@ class Strand {
     Drain();
   }
 
-  // What this thread has written to the owner until now is seen by every job. For an owner that is made ready off the
-  // strand: called last, before others can post.
+  // Makes all writes of this thread to the owner visible to every job. For an owner that is
+  // initialized outside of the strand: call last, before others can post.
   void Open() ATOLL_EXCLUDES(mutex_) { MutexLock lock(mutex_); }
 
  private:
   struct Pinned {
     std::shared_ptr<const void> owner;
-    Job job;  // goes first
+    Job job;  // destroyed first
   };
   void Drain() ATOLL_EXCLUDES(mutex_) {
     for (;;) {
-      // Held until the lock is released again: it may own what owns this strand.
+      // Held until after the lock is released: it may own the owner of this strand.
       Pinned next;
       {
         MutexLock lock(mutex_);

@@ -9,7 +9,8 @@
 namespace atl {
 namespace {
 
-// What the callback needs; the alarm, which holds the callback, lies beside it, so that neither owns itself.
+// The callback's data. The alarm, which holds the callback, is stored separately, so that neither
+// owns itself.
 struct Work {
   std::function<void()> run;
   std::atomic<bool> cancelled = false;
@@ -36,7 +37,8 @@ void Timer::Set(Duration delay, std::function<void()> work) {
   Cancel();
   shot_ = std::make_unique<Shot>();
   shot_->work->run = std::move(work);
-  // A fresh alarm each time: setting one again from inside its own callback would replace the function that runs.
+  // A new alarm each time: resetting an alarm inside its own callback would replace the running
+  // function.
   const gpr_timespec when = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(delay.ns, GPR_TIMESPAN));
   shot_->alarm.Set(when, [held = shot_->work](bool fired) {
     if (fired && !held->cancelled) held->run();

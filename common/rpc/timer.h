@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-shot timers and a progress watchdog for transfers, on gRPC's own threads. Not for other rooms.
+// One-shot timers on gRPC's threads. Not for other rooms.
 #ifndef ATOLL_COMMON_RPC_TIMER_H_
 #define ATOLL_COMMON_RPC_TIMER_H_
 
@@ -10,13 +10,13 @@
 
 namespace atl {
 
-// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels; work that is
-// already on its way may still run, so it must hold what it needs.
+// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels.
+// `work` may still run if it has been started, so it must own the data that it uses.
 class Timer {
  public:
   Timer();
   ~Timer();
-  void Set(Duration delay, std::function<void()> work);  // replaces what was set
+  void Set(Duration delay, std::function<void()> work);  // replaces the previous setting
   void Cancel();
 
  private:

@@ -23,7 +23,7 @@ absl::Status CheckEnd(const CertificateFacts& facts, int64_t now_s) {
                                                  " by the coordinator's clock: ", kNewForPerson));
 }
 
-// Deny by default: a call without method or identity is nobody's.
+// Denies by default: a call without method or identity is unauthenticated.
 guard::CallCheck CheckEachCall(CallCheck check, const Clock& clock) {
   return [check = std::move(check), &clock](const std::string& method, const guard::Peer& peer) -> absl::Status {
     if (method.empty() || !peer.certificate) {
@@ -35,7 +35,7 @@ guard::CallCheck CheckEachCall(CallCheck check, const Clock& clock) {
   };
 }
 
-// Key, certificate and authority are one file, so that a look at it never finds halves of two.
+// Key, certificate and authority are in one file, so that a read never mixes two versions.
 std::shared_ptr<tls::CertificateProviderInterface> Watch(const std::string& file) {
   return std::make_shared<tls::FileWatcherCertificateProvider>(file, file, file, kReloadSeconds);
 }
