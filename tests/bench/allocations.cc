@@ -14,12 +14,13 @@
 
 namespace {
 
-// State of the whole program, since `operator new` is: it has no owner that could be handed in.
+// Global, because `operator new` is global.
 
-// Where code of an object lies. The table is filled before counting begins, and read only afterwards.
+// Address range of an object's code. The table is filled before counting begins and only read
+// afterwards.
 struct CodeRange {
   uintptr_t begin = 0, end = 0;
-  bool standard = false;  // of the C++ library, which asks for others
+  bool standard = false;  // the C++ library, which allocates on behalf of its callers
 };
 constexpr size_t kRanges = 64, kFrames = 24;
 std::array<CodeRange, kRanges> ranges;  // the first is the program's
@@ -43,7 +44,7 @@ bool IsIn(const CodeRange& range, const void* address) {
   return at >= range.begin && at < range.end;
 }
 
-// Whether the first caller outside of the C++ library is the program.
+// True if the innermost caller outside the C++ library is the program.
 bool AskedByProgram(const void* caller) {
   std::array<void*, kFrames> frames{};
   const auto count = static_cast<size_t>(backtrace(frames.data(), static_cast<int>(frames.size())));
@@ -70,7 +71,8 @@ void Count(size_t bytes, const void* caller) {
   if (void* memory = std::malloc(std::max<size_t>(1, bytes))) return memory;
   std::abort();
 }
-// Under the address sanitizer this form is another allocator's if it is not here, and gRPC frees it by the one below.
+// Needed under the address sanitizer: its own version of this form would not match the operator
+// delete below, which gRPC calls.
 [[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   if (counting.load(std::memory_order_relaxed)) Count(bytes, __builtin_return_address(0));
   return std::malloc(std::max<size_t>(1, bytes));
@@ -84,7 +86,7 @@ Allocations CountAllocations(const std::function<void()>& run) {
   if (known == 0) {
     dl_iterate_phdr(AddRanges, nullptr);
     std::array<void*, 1> first{};
-    backtrace(first.data(), 1);  // loads what it needs
+    backtrace(first.data(), 1);  // loads its libraries now, not while counting
   }
   for (std::atomic<uint64_t>* count : {&own_calls, &own_bytes, &library_calls, &library_bytes}) *count = 0;
   counting = true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a program takes from the heap by `operator new`, told apart by who asked: code of the program itself (its
-// own and what it has of others' headers, the standard library's calls on its behalf among it) or a shared library
-// (gRPC, protobuf, Abseil). What C code takes by malloc, as gRPC's core does for the buffers it receives into, is not
-// counted.
+// Counts heap allocations by `operator new`, separately for the program and for shared libraries
+// (gRPC, protobuf, Abseil). Code instantiated from other headers, and standard library calls on the
+// program's behalf, count as the program's. malloc by C code, such as gRPC core's receive buffers,
+// is not counted.
 //
-// A program that links allocations.cc has the counting `operator new`. Benchmarks and their kin among the tests only,
-// and not under a sanitizer, whose own it would take the place of.
+// A program that links allocations.cc gets the counting `operator new`. For benchmarks and related
+// tests only, and not with a sanitizer, since a sanitizer has its own.
 #ifndef ATOLL_TESTS_BENCH_ALLOCATIONS_H_
 #define ATOLL_TESTS_BENCH_ALLOCATIONS_H_
 
@@ -19,8 +19,8 @@ struct Allocations {
   uint64_t library_calls = 0, library_bytes = 0;
 };
 
-// Of all threads while `run` runs. One count at a time. Each allocation takes microseconds meanwhile: no run that is
-// counted is timed.
+// Counts allocations of all threads while `run` runs. One count at a time. Counting makes each
+// allocation take microseconds, so a counted run is never timed.
 Allocations CountAllocations(const std::function<void()>& run);
 
 }  // namespace atl::bench

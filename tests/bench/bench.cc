@@ -21,7 +21,8 @@
 namespace atl::bench {
 namespace {
 
-// Of all processes, from /proc/stat: user, nice, system, irq, softirq, steal; idle and iowait left out.
+// CPU time of all processes from /proc/stat: user, nice, system, irq, softirq, steal; without idle
+// and iowait.
 double BusyCpuSeconds() {
   std::ifstream file("/proc/stat");
   std::string word;

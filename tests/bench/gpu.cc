@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_gpu [ROUNDS [ELEMENTS]]: what a GPU can do, and the plugin's kernels over a range of ELEMENTS parameters, as
-// JSON for scripts/bench. Ends with status 77 and the reason where there is no GPU.
+// bench_gpu [ROUNDS [ELEMENTS]]: measures the GPU's limits and the plugin's kernels over ELEMENTS
+// parameters, as JSON for scripts/bench. Without a GPU it prints the reason and exits with status
+// 77.
 //
-// Two groups. The first bears the card's name and has its limits: copies within the device and over the bus, and
-// products of matrices of bf16, whose "bytes" are floating-point operations. The second, "kernels", begins with the
-// copy again, which the others are told as a share of. Bytes are those that have to move; n are the elements, e the
-// encoded bytes:
+// There are two groups. The first has the card's name and the card's limits: copies within the
+// device and over the bus, and bf16 matrix products, where "bytes" are floating-point operations.
+// The second, "kernels", repeats the copy as the reference for the other variants. Bytes are the
+// minimum traffic; n is the number of elements, e the encoded bytes:
 //   copy                       8n
 //   encode, decode             4n + e
 //   form                       16n + e   outer copy, local parameters and residual read, the loss written
 //   norm                       4n
 //   AdamW                      32n parameters, gradients and moments read and written
 //   AdamW, rounded to bf16     34n
-// and of n values in bf16, as a model's pass has them between its products:
+// and for n bf16 values, as between the products of a model's pass:
 //   judge                      4n        rows of scores become their gradients: 32,768 of them, 1,024 of small ranges
 //   SwiGLU, its gradient       3n, 5n    of n gates and ups
 //   rotary embedding           4n        32 heads of 128, 4 of small ranges
@@ -41,8 +42,8 @@
 namespace atl::bench {
 namespace {
 
-constexpr int kNoDevice = 77;  // as the tests' programs say that they were skipped
-constexpr int kLaunches = 20;  // of one run, so that waiting for the end weighs little
+constexpr int kNoDevice = 77;  // exit status of a skipped test program
+constexpr int kLaunches = 20;  // per run, so that the final wait has little weight
 constexpr TensorDevice kCard{true, 0};
 
 struct Codec {
@@ -61,7 +62,8 @@ T Require(absl::StatusOr<T> made) {
   return *std::move(made);
 }
 
-// Values in [-1, 1], none of which its neighbours tell: a card computes equal ones with less power, hence faster.
+// Values in [-1, 1] that differ from their neighbours: equal values need less power, and the card
+// would run faster.
 at::Tensor Uneven(int64_t elements) {
   at::Tensor index = at::arange(elements, at::TensorOptions().dtype(at::kDouble).device(ToTorch(kCard)));
   return index.mul_(index).mul_(0.37).sin_().to(at::kBFloat16);
@@ -127,7 +129,8 @@ class Card {
     Require(window_->Wait());
   }
 
-  // `launch` many times, and the wait for its end: reading anything waits for all that is on the default stream.
+  // Launches `launch` many times and waits: reading a value waits for all work on the default
+  // stream.
   Variant Launches(std::string name, double bytes, std::function<void()> launch) {
     return {std::move(name),
             bytes * kLaunches,
@@ -138,7 +141,7 @@ class Card {
             },
             {}};
   }
-  // The same for a call of the plugin's table, which says 0.
+  // The same for a function of the plugin's table, which must return 0.
   Variant Calls(std::string name, double bytes, std::function<int32_t()> call) {
     return Launches(std::move(name), bytes,
                     [call = std::move(call)] { ATOLL_CHECK(call() == 0, "a kernel of the plugin was not launched"); });
@@ -159,7 +162,7 @@ class Card {
                    return table_.codec_encode(context_, codec.of_plugin, At(0), elements_, At(3), encoded, nullptr);
                  });
   }
-  // Of what the variant before it has encoded.
+  // Decodes the output of the previous variant.
   Variant Decode(const Codec& codec) {
     const uint64_t encoded = EncodedSize(codec.kind, elements_);
     return Calls(absl::StrCat("decode ", CodecName(codec.kind)), Bytes(4) + static_cast<double>(encoded),
@@ -188,7 +191,7 @@ class Card {
           return table_.form_pass(context_, &forming, nullptr);
         });
   }
-  // A rate of zero keeps the parameters, and gradients that are left as they are those of every run.
+  // A rate of zero keeps the parameters, so every run has the same gradients.
   Variant Adamw(bool rounded) {
     const atoll_gpu_adamw factors = FactorsOf({.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8});
     return Calls(rounded ? "AdamW, rounded to bf16" : "AdamW", Bytes(rounded ? 34 : 32), [this, factors, rounded] {
@@ -237,7 +240,7 @@ class Card {
   static constexpr size_t kSmall = size_t{4} << 20;  // a sequence of heads
   static constexpr uint32_t kHead = 128;
   struct PassShape {
-    uint32_t row = 0;  // of scores, or of gates and ups
+    uint32_t row = 0;  // length of a row of scores, or of gates and ups
     uint32_t heads = 0, length = 0;
   };
 
@@ -249,7 +252,7 @@ class Card {
   std::unique_ptr<Arena> sums_;  // of the blocks of a contribution
   std::unique_ptr<HostWindow> window_;
   std::array<at::Tensor, 3> matrices_;
-  std::array<at::Tensor, 4> of_pass_;  // in bf16; the last are scores, which are judged in their place
+  std::array<at::Tensor, 4> of_pass_;  // in bf16; the last are scores, which are replaced by their gradients
   at::Tensor targets_;
   PassShape shape_;
   int64_t side_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_island [ROUNDS [ELEMENTS]]: the exchanges of an island beside one TCP connection that carries the same bytes
-// both ways at once, as JSON for scripts/bench. Ranks are threads of this process; ELEMENTS floats are reduced.
+// bench_island [ROUNDS [ELEMENTS]]: an island's exchanges, compared with one TCP connection that
+// carries the same bytes in both directions at once, as JSON for scripts/bench. Ranks are threads
+// of this process; ELEMENTS floats are reduced.
 #include <algorithm>
 #include <future>
 #include <memory>
@@ -19,7 +20,7 @@ const SystemClock kClock;
 
 Deadline Soon() { return {kClock, kClock.Now() + Seconds(600)}; }
 
-// Two ends of a connection, and as many bytes for each way.
+// Two ends of a connection, and a buffer of equal size for each direction.
 class Duplex {
  public:
   explicit Duplex(size_t bytes) : out_(bytes), in_{std::vector<std::byte>(bytes), std::vector<std::byte>(bytes)} {
@@ -35,7 +36,7 @@ class Duplex {
   }
 
  private:
-  // One thread for both directions, as an exchange of an island has.
+  // One thread serves both directions, as in an island's exchange.
   void Exchange(const Descriptor& socket, std::vector<std::byte>& in) {
     for (size_t sent = 0, got = 0; sent < out_.size() || got < in.size();) {
       size_t moved = 0;
@@ -78,7 +79,7 @@ class Ranks {
       islands_.push_back(std::make_unique<TcpIsland>(*std::move(met), IslandLimits{}, kClock));
     }
   }
-  // In exchanges of `bucket` elements.
+  // Reduces in exchanges of `bucket` elements.
   void Reduce(size_t bucket) {
     InParallel(static_cast<unsigned>(islands_.size()), [this, bucket](unsigned rank) {
       const std::span<float> all = values_[rank];
@@ -101,7 +102,7 @@ std::vector<Group> Run(size_t rounds, size_t elements) {
   std::vector<Variant> variants = {{"raw TCP", 2 * each_way, [&duplex] { duplex.Run(); }, {}}};
   for (const uint32_t world : {2U, 3U, 4U}) {
     Ranks* ranks = islands.emplace_back(std::make_unique<Ranks>(world, elements)).get();
-    // Every connection of the chain carries the values both ways.
+    // Every connection of the chain carries the values in both directions.
     const double bytes = 2 * each_way * (world - 1);
     const std::string name = std::to_string(world) + " ranks";
     variants.push_back({name, bytes, [ranks, elements] { ranks->Reduce(elements); }, {}});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_limits [ROUNDS [ELEMENTS]]: what the machine can do, as JSON for scripts/bench. Memory copy and triad at 1 and
-// 2 threads over arrays of ELEMENTS floats, TCP over loopback with 1, 2 and 4 connections, AES-128-GCM and AES-256-GCM
-// by OpenSSL in records of 16 KiB, and checksums and hashes.
+// bench_limits [ROUNDS [ELEMENTS]]: the machine's limits, as JSON for scripts/bench. Memory copy
+// and triad with 1 and 2 threads over arrays of ELEMENTS floats; TCP over loopback with 1, 2 and 4
+// connections; OpenSSL AES-128-GCM and AES-256-GCM in records of 16 KiB; checksums and hashes.
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@
 namespace atl::bench {
 namespace {
 
-constexpr size_t kRecordBytes = 16 << 10;  // the largest record of TLS
+constexpr size_t kRecordBytes = 16 << 10;  // the largest TLS record
 
-// The same MiB again and again, to where the one before went.
+// Sends the same MiB repeatedly; the receiver reuses one buffer.
 void SendMany(int fd, size_t bytes) {
   const std::vector<std::byte> buffer(kWriteBytes, std::byte{'x'});
   for (; bytes > 0; bytes -= std::min(bytes, buffer.size()))
@@ -56,7 +56,8 @@ Variant Tcp(size_t connections, size_t bytes) {
           {}};
 }
 
-// Seals or opens a buffer record by record with one key, a counter as nonce, as a TLS connection does.
+// Seals or opens a buffer record by record with one key and a counter nonce, as a TLS connection
+// does.
 class Gcm {
  public:
   Gcm(const EVP_CIPHER* cipher, size_t bytes)
@@ -106,13 +107,13 @@ class Gcm {
     return nonce;
   }
 
-  std::array<unsigned char, 32> key_{1, 2, 3};  // as much of it as the cipher takes
+  std::array<unsigned char, 32> key_{1, 2, 3};  // the cipher uses as much of it as it needs
   std::vector<unsigned char> plain_, sealed_;
   std::vector<std::array<unsigned char, 16>> tags_;
   Context seal_{EVP_CIPHER_CTX_new()}, open_{EVP_CIPHER_CTX_new()};
 };
 
-// Told through a volatile, so that it is computed.
+// Stores to a volatile, so that the value is computed.
 void Use(uint64_t value) {
   [[maybe_unused]] static volatile uint64_t sink;
   sink = value;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_link [ROUNDS [BYTES]]: what the emulator of links reaches, as JSON for scripts/bench: plain TCP through a link
-// of each rate, one way and both ways at once. BYTES go over the link of 1 Gbit/s, proportionally fewer over slower
-// ones, so that all take equally long.
-// bench_link relay BITS_PER_SECOND DELAY_SECONDS PORT...: stands between real processes until it is killed; the first
-// line printed is {"ports": [...]}, one for each PORT of loopback.
+// bench_link [ROUNDS [BYTES]]: the throughput of the link emulator, as JSON for scripts/bench.
+// Plain TCP goes through a link of each rate, in one direction and in both at once. BYTES cross the
+// link of 1 Gbit/s, and proportionally fewer cross slower links, so that all runs take equally
+// long. bench_link relay BITS_PER_SECOND DELAY_SECONDS PORT...: relays between real processes until
+// it is killed. The first output line is {"ports": [...]}, one for each loopback PORT.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -27,11 +27,11 @@
 namespace atl::bench {
 namespace {
 
-constexpr double kRates[] = {10e6, 50e6, 200e6, 1000e6};  // bits a second
-constexpr double kYardRate = 1000e6;                      // over which the given bytes go
+constexpr double kRates[] = {10e6, 50e6, 200e6, 1000e6};  // bits per second
+constexpr double kYardRate = 1000e6;                      // the link that carries all the given bytes
 constexpr double kLeastBytes = 4096;
 
-// A connection through a link of its own, whose relay runs in a thread.
+// A connection through its own link; the link's relay runs in a thread.
 class ShapedPair {
  public:
   explicit ShapedPair(double bits_per_second) : ShapedPair(bits_per_second, Listening()) {}

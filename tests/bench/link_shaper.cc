@@ -22,20 +22,21 @@
 namespace atl::bench {
 namespace {
 
-constexpr size_t kLeastPiece = 1448, kMostPiece = 128 << 10;  // of bytes that take their turn together
-constexpr size_t kArrivedBytes = 1 << 20;  // for an end that does not read; the other end of it is not read then
+constexpr size_t kLeastPiece = 1448, kMostPiece = 128 << 10;  // pieces that take turns on the line
+constexpr size_t kArrivedBytes = 1 << 20;  // for a receiver that does not read; then the sender is not read either
 constexpr int kLeastBuffer = 32 << 10, kMostBuffer = 1 << 20;
-constexpr Duration kBuffered = Milliseconds(20);  // of the line, in the kernel before it
+constexpr Duration kBuffered = Milliseconds(20);  // of line time, in the kernel's buffer in front of the line
 
 using Piece = std::vector<char>;
 
-// One direction of one connection. What `from` sends goes through a lane and then waits here for `to` to take it.
+// One direction of one connection. Bytes read from `from` pass through a lane, then wait here until
+// `to` takes them.
 struct Flow {
   int from = -1, to = -1;
   size_t on_the_way = 0;  // bytes in the lane
   std::deque<Piece> arrived;
-  size_t arrived_bytes = 0, taken = 0;  // of the first piece
-  bool ended = false, told = false;     // `from` has closed its side; `to` knows
+  size_t arrived_bytes = 0, taken = 0;  // `taken`: of the first piece
+  bool ended = false, told = false;     // `from` has closed its side; `to` was notified of it
   bool broken = false;
 
   bool has_room() const { return on_the_way + arrived_bytes < kArrivedBytes; }
@@ -52,7 +53,7 @@ struct Connection {
   Flow up, down;
 };
 
-// One direction of the link: pieces of all its flows, one after the other.
+// One direction of the link: carries the pieces of all its flows, one after the other.
 class Lane {
  public:
   explicit Lane(const LinkShape& shape) : nanos_per_byte_(8e9 / shape.bits_per_second), delay_(shape.delay) {}
@@ -106,7 +107,8 @@ sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-// What waits before the line is little, as in a network card. To be set before a socket is connected or listens.
+// Keeps little data queued in front of the line, as a network card does. Call before the socket
+// connects or listens.
 void KeepBufferSmall(int fd, const LinkShape& shape) {
   const double wanted = shape.bits_per_second / 8 * ToSeconds(kBuffered);
   const int bytes = static_cast<int>(std::clamp(wanted, double{kLeastBuffer}, double{kMostBuffer}));
@@ -168,7 +170,7 @@ void LinkShaper::State::Accept(size_t i) {
     Socket near(fd), far(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     KeepBufferSmall(far.fd(), shape);
     const sockaddr_in address = Loopback(targets[i]);
-    // Where nobody listens, the connection that was accepted ends.
+    // If the target refuses, the accepted connection is closed.
     if (connect(far.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) continue;
     SendAtOnce(near.fd());
     SendAtOnce(far.fd());
@@ -208,7 +210,7 @@ void LinkShaper::State::Write(Flow& flow) {
   }
 }
 
-// Until something can be done. False: to be stopped.
+// Waits until something can be done. Returns false if it must stop.
 bool LinkShaper::State::Wait() {
   const Instant now = clock.Now();
   watched.assign(1, {stop.fd(), POLLIN, 0});
@@ -219,7 +221,7 @@ bool LinkShaper::State::Wait() {
       const bool wants = !in.ended && in.has_room();
       if (wants && !lane.open(now)) wake = std::min(wake, lane.opens_at());
       const int events = (wants && lane.open(now) ? POLLIN : 0) | (out.arrived.empty() ? 0 : POLLOUT);
-      // Who is asked for nothing is left out: the end of a connection would be told again and again.
+      // Excludes an idle descriptor (-1); otherwise poll would report its hangup again and again.
       watched.push_back({events != 0 ? in.from : -1, static_cast<short>(events), 0});
     };
     watch(c.up, up, c.down);
@@ -232,7 +234,7 @@ bool LinkShaper::State::Wait() {
   return ready <= 0 || watched[0].revents == 0;
 }
 
-// Reads a piece of each connection that has one, so that they share the line evenly.
+// Reads a piece of each readable connection, so that all connections share the line evenly.
 void LinkShaper::State::Carry() {
   const Instant now = clock.Now();
   up.Deliver(now);

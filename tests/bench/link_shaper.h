@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A link with a rate and a delay for real processes on one machine: a relay over loopback TCP. Whoever dials one of its
-// ports reaches the target behind that port; all connections of one shaper share its link, each direction for itself,
-// in the order in which their bytes arrive, so that bulk bytes stand before a heartbeat as they do on a real line. The
-// rate is of TCP's payload. Nothing is lost and nothing is reordered. Benchmarks only.
+// A link with a rate and a delay between real processes on one machine: a loopback TCP relay. Each
+// of its ports leads to one target. All connections of a shaper share its link, each direction
+// separately, in the order in which bytes arrive, so that a heartbeat queues after bulk bytes as on
+// a real line. The rate counts TCP payload. Nothing is lost or reordered. Benchmarks only.
 #ifndef ATOLL_TESTS_BENCH_LINK_SHAPER_H_
 #define ATOLL_TESTS_BENCH_LINK_SHAPER_H_
 
@@ -19,13 +19,14 @@ struct LinkShape {
   Duration delay{};            // one way
 };
 
-// What the line takes in ahead of its rate. A program that wakes up later than this loses so much of the rate.
+// How far ahead of its rate the line accepts bytes. A relay that wakes up later than this loses
+// throughput.
 constexpr Duration kLineQueue = Milliseconds(10);
 
 class LinkShaper {
  public:
-  // Listens on 127.0.0.1 at one free port for each of `targets`, which are ports of 127.0.0.1 too. Ends the program
-  // where it has no descriptor or port.
+  // Listens on a free port of 127.0.0.1 for each of `targets`, which are ports of 127.0.0.1. Ends
+  // the program if descriptors or ports run out.
   LinkShaper(const LinkShape& shape, const std::vector<uint16_t>& targets);
   ~LinkShaper();
   LinkShaper(const LinkShaper&) = delete;
@@ -33,9 +34,9 @@ class LinkShaper {
 
   // In the order of the targets.
   const std::vector<uint16_t>& ports() const;
-  // Carries bytes in the calling thread until Stop.
+  // Relays in the calling thread until Stop.
   void Run();
-  // From any thread, once.
+  // Thread-safe. Call once.
   void Stop();
 
  private:

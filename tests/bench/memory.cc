@@ -5,8 +5,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/bench/memory.cc"
-#include "hwy/foreach_target.h"  // includes this file once more for each target
-// Must come after it.
+#include "hwy/foreach_target.h"  // includes this file again for each target
+// Must follow foreach_target.h.
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -54,7 +54,8 @@ void Triad(std::span<float> a, std::span<const float> b, float s, std::span<cons
 
 void TriadStreaming(std::span<float> a, std::span<const float> b, float s, std::span<const float> c) {
   ATOLL_CHECK(reinterpret_cast<uintptr_t>(a.data()) % 16 == 0, "an array that is streamed to is aligned");
-  // Streaming stores want whole vectors at their own alignment; what lies before the first such place is done plainly.
+  // Streaming stores need whole aligned vectors; elements before the first aligned one use ordinary
+  // stores.
   const size_t before = std::min<size_t>(a.size(), (64 - reinterpret_cast<uintptr_t>(a.data()) % 64) % 64 / 4);
   Triad(a.first(before), b, s, c);
   HWY_DYNAMIC_DISPATCH(TriadPastCaches)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_passes [ROUNDS [ELEMENTS]]: the passes of a synchronisation round over a fragment of ELEMENTS parameters, for
-// each codec, and those of the inner optimizer on a CPU, as JSON for scripts/bench. Each group has STREAM's triad among
-// its variants, over arrays of twice the size and with the same number of threads, so that a pass can be told as a
-// share of it.
+// bench_passes [ROUNDS [ELEMENTS]]: the passes of a synchronisation round over a fragment of
+// ELEMENTS parameters, for each codec, and the inner optimizer's passes on a CPU, as JSON for
+// scripts/bench. Each group includes STREAM's triad as the reference, over arrays of twice the size
+// and with the same number of threads.
 //
-// Bytes of a pass are those that have to move: each array once for each time that it has to be read or written. e is
+// Bytes of a pass are the minimum traffic: each array once for each necessary read or write. e is
 // the bytes of an encoded fragment, n its elements:
-//   snapshot   8n local read and its copy written: what the training thread pays when a contribution is due
-//   merge      8n outer copy read and local written, 12n where a share of the own parameters is kept: what it pays when
-//              the update is merged
-//   encode     8n outer copy and local, e encoded, and where the codec loses anything 8n residual read and written
+//   snapshot   8n local read and its copy written: the training thread's cost when a contribution is due
+//   merge      8n outer copy read and local written, 12n if a share of the own parameters is kept: the training
+//              thread's cost when the update is merged
+//   encode     8n outer copy and local, e encoded; 8n residual read and written if the codec is lossy
 //   aggregate  24n public copy, momentum and residual read and written, N e contributions, e update
 //   apply      8n outer copy read and written, e update
 //   outer step 16n momentum and pseudo-gradient read and written
-//   AdamW      32n parameters, gradients and both moments read and written, and 2n where the copy in bf16 is; the norm
-//              of the gradients before it 4n
+//   AdamW      32n parameters, gradients and both moments read and written, 2n with the bf16 copy; the norm of the
+//              gradients before it 4n
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -48,7 +48,7 @@ constexpr size_t kContributions[] = {2, 8, 32};
 constexpr size_t kTrimmed[] = {8, 32};
 constexpr size_t kStill = 8;  // contributions of zeros
 
-// Normal values of that scale; they repeat after a while.
+// Normal values scaled by `scale`; they repeat with a long period.
 std::vector<float> Normals(uint64_t seed, size_t n, float scale) {
   std::vector<float> out(n);
   const size_t fresh = std::min<size_t>(n, 1 << 18);
@@ -69,7 +69,7 @@ ModelLayout LayoutOf(size_t elements) {
   return layout;
 }
 
-// A worker that forms one contribution after the other.
+// A worker that forms one contribution after another.
 class Sender {
  public:
   Sender(CodecKind codec, ErrorMemory memory, std::span<float> outer, std::span<const float> local)
@@ -103,7 +103,7 @@ class Sender {
   std::unique_ptr<FragmentReplica> replica_;
 };
 
-// A coordinator's fragment and so many contributions of a round, all of this delta.
+// A coordinator's fragment and the contributions of a round, all made from the same delta.
 class Rounds {
  public:
   Rounds(CodecKind codec, std::span<const float> parameters, std::span<const float> delta, size_t contributions,
@@ -139,7 +139,7 @@ class Rounds {
             {}};
   }
 
-  // What is done while a contribution arrives, in pieces of a message.
+  // The check of an arriving contribution, message by message.
   Variant Screen() {
     return {"screen",
             Size(encoded_[0].size()),
@@ -158,7 +158,7 @@ class Rounds {
     const std::span<const float> result = aggregator_.State(FragmentIndex{0}).public_copy;
     return {"hash of the result", Size(4 * elements_), [result] { ContentHash(result, 1, {1, 2}); }, {}};
   }
-  // As FragmentReplica::ApplyUpdate, which would have to know each hash before.
+  // Same as FragmentReplica::ApplyUpdate, which would need each hash in advance.
   Variant Apply(std::vector<float>& target, unsigned threads) {
     return {"apply" + of_,
             Size(8 * elements_ + encoded_[0].size()),
@@ -214,7 +214,7 @@ Group OuterStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
   return Interleave("outer step", threads, {yard.TriadOn(threads), step}, rounds);
 }
 
-// What a worker on a CPU does once the gradients of a step are there.
+// A CPU worker's work once the gradients of a step are ready.
 Group InnerStep(MemoryYard& yard, size_t elements, unsigned threads, size_t rounds) {
   std::vector<float> parameters = Normals(1, elements, 0.02f), gradients = Normals(2, elements, 1e-3f), first(elements),
                      second(elements), sums((elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK);
@@ -247,8 +247,7 @@ Group InnerStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
                     rounds);
 }
 
-// What the thread that trains does between two steps. A snapshot goes into memory that is kept, as worker/session does
-// it.
+// The training thread's work between two steps. A snapshot reuses its memory, as in worker/session.
 Group BetweenSteps(MemoryYard& yard, std::span<const float> outer, std::span<const float> local, size_t rounds) {
   std::vector<float> kept(local.size());
   const auto merge = [&](const char* name, size_t times, double mix) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU plugin beside a benchmark.
+// Opens the GPU plugin for a benchmark.
 #ifndef ATOLL_TESTS_BENCH_PLUGIN_H_
 #define ATOLL_TESTS_BENCH_PLUGIN_H_
 
@@ -10,7 +10,7 @@
 
 namespace atl::bench {
 
-// As the worker opens its own (worker/main.cc): first thing in main.
+// Call first in main. Same path as the worker's (worker/main.cc).
 inline GpuPlugin OpenPlugin() {
   std::error_code none;
   return OpenGpuPlugin(std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libatoll_gpu.so");

@@ -23,7 +23,7 @@ Context ContextOf(const SSL_METHOD* method, const std::string& identity_file) {
                   SSL_CTX_load_verify_locations(context.get(), file, nullptr) == 1,
               "OpenSSL does not take an identity file");
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Header and body of a record in one call to the system.
+  // Reads header and body of a record in one system call.
   SSL_CTX_set_read_ahead(context.get(), 1);
   return context;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS by OpenSSL over plain sockets: the yardstick of encrypted transfers. A refusal of the library stops the program.
+// OpenSSL's TLS over plain sockets: the reference for encrypted transfers. A library error ends the
+// program.
 #ifndef ATOLL_TESTS_BENCH_RAW_TLS_H_
 #define ATOLL_TESTS_BENCH_RAW_TLS_H_
 
@@ -13,16 +14,16 @@
 
 namespace atl::bench {
 
-// Identity files as of common/trust/secret_files.h, each with key, certificate and authority.
+// Identity files (common/trust/secret_files.h), each with key, certificate and authority.
 struct TlsFiles {
   std::string client, server;
 };
 
-// What the server at that port of loopback and a client with the library's own preferences agree on, as
-// "TLSv1.3 TLS_AES_256_GCM_SHA384". Speaks TLS alone, and ends.
+// The version and cipher suite negotiated between the server at that loopback port and a client
+// with the library's defaults, such as "TLSv1.3 TLS_AES_256_GCM_SHA384". Only makes the handshake.
 std::string NegotiatedWith(int port, const TlsFiles& files);
 
-// One connection of TLS 1.3, both ends with certificates, the library's preferences.
+// One TLS 1.3 connection, both ends with certificates, with the library's defaults.
 class TlsPair {
  public:
   explicit TlsPair(const TlsFiles& files);
@@ -39,7 +40,7 @@ class TlsPair {
   std::unique_ptr<SSL, Free> client_, server_;
 };
 
-// All of it, in calls of kWriteBytes; the library makes records of 16 KiB of them.
+// Sends all bytes in calls of kWriteBytes; the library splits them into records of 16 KiB.
 void SendAll(SSL* ssl, std::span<const std::byte> bytes);
 void ReceiveAll(SSL* ssl, std::span<std::byte> bytes);
 

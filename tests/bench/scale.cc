@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many workers one coordinator carries, as JSON for scripts/bench.
+// Measures how many workers one coordinator can serve, as JSON for scripts/bench.
 //
-//   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already, of
-//                                                         members of its job
-//   bench_scale idle PORT PID WORKERS ROUNDS SECONDS      the same of workers that it has no job for
-//   bench_scale core WORKERS JOBS ROUNDS                  the coordinator's core alone, in this process; 0 jobs: none
+//   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a running coordinator, from members
+//                                                         of its job
+//   bench_scale idle PORT PID WORKERS ROUNDS SECONDS      the same from workers without a job
+//   bench_scale core WORKERS JOBS ROUNDS                  only the coordinator's core, in this process; 0 jobs: none
 //
-// streams: each worker has a channel of its own, hence a socket, becomes a member of the job that it is assigned (idle:
-// none), and beats at the interval that it is asked for, all of them spread evenly over it, with every metric that a
-// worker's heartbeat may carry; it trains nothing. Nobody answers a heartbeat: one in kProbes is followed on the same
-// stream by the wish for a lease of a job that is none, which the core denies at once and in order, so that the denial
-// tells when the heartbeat has been through. PID is the coordinator's: its processor time and memory are read from
-// /proc. core: as many simulated workers, shared out over the jobs, which they train, if any; each heartbeat is one
-// step of the machine. There are no sockets, threads, contributions.
+// streams: each worker has its own channel, hence its own socket, and joins the job that it is
+// assigned (idle: none). It sends heartbeats at the coordinator's interval, spread evenly over all
+// workers, with every metric of a worker's heartbeat; it does not train. Heartbeats have no reply.
+// Therefore one heartbeat in kProbes is followed by a lease request for a nonexistent job, which
+// the core denies at once and in order: the denial shows when the heartbeat was processed. PID is
+// the coordinator's process, for its processor time and memory in /proc.
+//
+// core: simulated workers, distributed over the jobs, if any, which they train. Each heartbeat is
+// one step of the machine. There are no sockets, threads or contributions.
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -58,7 +60,7 @@ Hello HelloOf(uint64_t index) {
   return hello;
 }
 
-// Sorts.
+// Sorts `values`.
 double Percentile(std::vector<double>& values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -72,13 +74,13 @@ struct Usage {
   double resident_bytes = 0;
 };
 
-// Of another process.
+// Reads another process's usage.
 Usage UsageOf(uint64_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string text;
   std::getline(file, text);
   ATOLL_CHECK(!text.empty(), "the coordinator is gone");
-  std::istringstream fields(text.substr(text.rfind(')') + 2));  // from the third on
+  std::istringstream fields(text.substr(text.rfind(')') + 2));  // from the third field on
   std::string word;
   Usage usage;
   for (int field = 3; fields >> word && field <= 24; ++field) {
@@ -91,7 +93,7 @@ Usage UsageOf(uint64_t pid) {
   return usage;
 }
 
-// One of each metric that a worker tells with its heartbeats.
+// One sample of each metric of a worker's heartbeat.
 std::vector<MetricSample> WorkerMetrics() {
   Metrics metrics;
   for (const MetricInfo& info : MetricCatalogue()) {
@@ -104,7 +106,7 @@ std::vector<MetricSample> WorkerMetrics() {
   return samples;
 }
 
-// What all streams tell. Thread-safe.
+// Collects the results of all streams. Thread-safe.
 class Tally {
  public:
   void Welcomed(Duration interval) {
@@ -125,7 +127,8 @@ class Tally {
     if (!ending_) broken_.push_back(why);
     changed_.NotifyAll();
   }
-  // All are members; the interval they are to beat at. Ends the program with the reason where one is refused.
+  // Waits until all workers have joined and returns the heartbeat interval. Ends the program with
+  // the reason if one is refused.
   Duration WaitForAll(uint64_t workers) {
     MutexLock lock(mutex_);
     const SystemClock clock;
@@ -138,7 +141,7 @@ class Tally {
     }
     return interval_;
   }
-  // At most so long.
+  // Waits for at most `limit`.
   void Rest(Duration limit) {
     MutexLock lock(mutex_);
     changed_.WaitFor(mutex_, limit);
@@ -168,7 +171,7 @@ class Tally {
 
 class Worker {
  public:
-  // `idle`: it has joined once it is welcomed.
+  // `idle`: the worker counts as joined once it is welcomed.
   Worker(uint64_t index, uint64_t port, bool idle, Tally& tally) : index_(index), idle_(idle), tally_(tally) {
     auto channel =
         MakeControlChannel({.address = absl::StrCat("127.0.0.1:", port)}, ChannelSecurity::PlaintextLoopback());
@@ -178,7 +181,7 @@ class Worker {
                     [this](const absl::Status& status) { tally_.Broken(std::string(status.message())); }});
     (void)stream_->Send(HelloOf(index));
   }
-  // Once it has joined.
+  // Call after the worker has joined.
   void Beat() {
     (void)stream_->Send(NextHeartbeat());
     if ((sequence_ + index_) % kProbes != 0) return;
@@ -225,13 +228,13 @@ class Worker {
   Tally& tally_;
   const std::vector<MetricSample> metrics_ = WorkerMetrics();
   std::shared_ptr<grpc::Channel> channel_;
-  JobId job_;  // set before the tally hears of it, and not again
+  JobId job_;  // set before the tally is notified, then constant
   uint64_t sequence_ = 0;
   std::atomic<int64_t> asked_ns_ = 0;
-  std::unique_ptr<WorkerEnd> stream_;  // first to go: then nothing is heard any more
+  std::unique_ptr<WorkerEnd> stream_;  // destroyed first: no callback runs afterwards
 };
 
-// Every worker beats once an interval, at its own time of it.
+// Every worker sends a heartbeat once per interval, each at its own offset.
 void BeatFor(std::vector<std::unique_ptr<Worker>>& workers, Tally& tally, Duration interval, Duration length,
              uint64_t& next) {
   const SystemClock clock;
@@ -253,7 +256,7 @@ nlohmann::json Streams(bool idle, uint64_t port, uint64_t pid, uint64_t count, u
   const Duration interval = tally.WaitForAll(count);
   const double joined = ToSeconds(clock.Now() - begin), join_cpu = UsageOf(pid).cpu_seconds - before.cpu_seconds;
   uint64_t next = 0;
-  BeatFor(workers, tally, interval, interval, next);  // unseen
+  BeatFor(workers, tally, interval, interval, next);  // not measured
   tally.TakeMilliseconds();
   std::vector<double> seconds, cpu, median, high;
   for (uint64_t round = 0; round < rounds; ++round) {
@@ -296,7 +299,7 @@ double OwnCpuSeconds() {
 
 JobId JobOf(uint64_t worker, uint64_t jobs) { return {absl::StrCat("job-", worker % jobs)}; }
 
-// A job whose parameters are there, for so many workers.
+// Starts a job with parameters for `workers` workers.
 void Begin(Core& core, const JobId& id, uint64_t workers, Instant now) {
   constexpr uint32_t kFragments = 4;
   JobSubmitted job;
@@ -311,7 +314,7 @@ void Begin(Core& core, const JobId& id, uint64_t workers, Instant now) {
   (void)core.Step(ParametersReady{id, std::vector<Digest>(kFragments, Digest{1, 1})}, now);
 }
 
-// One round is one heartbeat of every worker and the ticks that the core wants meanwhile.
+// One round is one heartbeat of every worker, and the ticks that the core requests in between.
 nlohmann::json Simulated(uint64_t count, uint64_t jobs, uint64_t rounds) {
   const SystemClock clock;
   const Duration interval = limits::kHeartbeatInterval;
@@ -350,7 +353,7 @@ nlohmann::json Simulated(uint64_t count, uint64_t jobs, uint64_t rounds) {
       heartbeat.step = (round + 1) * kStepsAHeartbeat;
       heartbeat.step_ns = interval.ns / kStepsAHeartbeat;
       heartbeat.activity = WorkerActivity::kTraining;
-      // As the engine does: it asks after every event when to come again.
+      // As the engine does: after every event it asks for the next tick.
       const Instant step = clock.Now();
       (void)core.Step(WorkerSaid{i + 1, std::move(heartbeat)}, now);
       if (now >= core.NextWake()) (void)core.Step(Tick{}, now);

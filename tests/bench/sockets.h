@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain TCP over loopback: the yardstick of what moves bytes between processes. A refusal of the system stops the
+// Plain TCP over loopback: the reference for transfers between processes. A system error ends the
 // program.
 #ifndef ATOLL_TESTS_BENCH_SOCKETS_H_
 #define ATOLL_TESTS_BENCH_SOCKETS_H_
@@ -10,9 +10,9 @@
 
 namespace atl::bench {
 
-constexpr size_t kWriteBytes = 1 << 20;  // of one call to the system
+constexpr size_t kWriteBytes = 1 << 20;  // per system call
 
-// A descriptor that closes with its owner.
+// A descriptor that is closed with its owner.
 class Socket {
  public:
   explicit Socket(int fd);
@@ -25,16 +25,16 @@ class Socket {
   int fd_;
 };
 
-// The end that connected and the end that accepted of one connection over loopback, without Nagle's delay.
+// The connecting and the accepting end of one loopback connection, without Nagle's delay.
 struct SocketPair {
   Socket client, server;
 };
 SocketPair Connect();
 
-// A connection to that port of loopback, without Nagle's delay.
+// Connects to that loopback port, without Nagle's delay.
 Socket ConnectTo(int port);
 
-// All of it, in calls of kWriteBytes.
+// Sends all bytes in calls of kWriteBytes.
 void SendAll(int fd, std::span<const std::byte> bytes);
 void ReceiveAll(int fd, std::span<std::byte> bytes);
 

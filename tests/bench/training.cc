@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_training: inner steps of the worker's trainer, for scripts/bench training, which has PyTorch take the same
-// steps.
+// bench_training: inner steps of the worker's trainer, for scripts/bench training, which runs the
+// same steps in PyTorch.
 //
 //   bench_training write DIRECTORY
-//       model/ (Hugging Face, first parameters), tokens.i32, bench.json (the recipe)
+//       model/ (Hugging Face, initial parameters), tokens.i32, bench.json (the recipe)
 //   bench_training train PRECISION THREADS
-//       takes steps as asked: a count a line on stdin, a line of JSON for each
+//       takes steps on request: one count per line on stdin, one line of JSON for each
 //   bench_training try
-//       two steps of a small model in each precision: that it works
+//       two steps of a small model in each precision, as a smoke test
 //
-// --model 6m (the default), 124m or 1b names the model, --device gpu the plugin's first device: without one the program
-// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played, --pass-kernels auto has what
-// lies between products done by the device's own kernels, both as the worker's options. Batches are drawn from a chain
-// of tokens that can be learnt, so that loss curves fall and can be compared.
+// --model 6m (the default), 124m or 1b selects the model. --device gpu selects the plugin's first
+// device; without one the program prints the reason and exits with status 77. --cuda-graph auto
+// records passes and replays them; --pass-kernels auto uses the device's own kernels between
+// products; both are the worker's options. Batches come from a learnable token chain, so that loss
+// curves fall and can be compared.
 #include <malloc.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 constexpr uint32_t kBatches = 64;  // then from the first again
-constexpr int kNoDevice = 77;      // as the tests' programs say that they were skipped
+constexpr int kNoDevice = 77;      // exit status of a skipped test program
 
 // 6.45 million parameters: 256 wide, 6 layers, untied, 4 key heads for 8.
 JobSpec Job(Precision precision) {
@@ -60,7 +61,7 @@ JobSpec Job(Precision precision) {
   return job;
 }
 
-// The width of GPT-2's smallest and its vocabulary, rounded up, tied: 124 million.
+// The width of the smallest GPT-2 and its vocabulary, rounded up, tied: 124 million.
 JobSpec Job124M(Precision precision) {
   JobSpec job = Job(precision);
   job.model.vocab_size = 50304;
@@ -94,18 +95,18 @@ JobSpec Job1B(Precision precision) {
 
 using JobOf = JobSpec (*)(Precision);
 
-// Null for a model that is none.
+// Null for an unknown model.
 JobOf JobNamed(const std::string& model) {
   return model == "6m" ? Job : model == "124m" ? Job124M : model == "1b" ? Job1B : nullptr;
 }
 
-// Of a target, forward and backward: 2 and 4 for each parameter of a product, and half the square of attention, since
-// nothing right of the diagonal is wanted.
+// For one target, forward and backward: 2 and 4 for each parameter of a product, and half the
+// square of attention, since the upper triangle is not needed.
 double FlopsPerTarget(const JobSpec& job, const ModelLayout& layout) {
   const ModelSpec& model = job.model;
   uint64_t parameters = 0;
   for (const TensorInfo& t : layout.tensors) parameters += t.shape.size() == 2 ? t.elements : 0;
-  // A row of the embedding is looked up, not multiplied; a tied one is the head as well.
+  // A row of the embedding is looked up, not multiplied; a tied embedding is also the head.
   if (!model.tie_embeddings) parameters -= uint64_t{model.vocab_size} * model.hidden_size;
   const double attention = 1.0 * model.layers * model.heads * model.head_dim * job.data.sequence_length;
   return 6.0 * (static_cast<double>(parameters) + attention);
@@ -122,7 +123,7 @@ JobSpec SmallJob(Precision precision) {
   return job;
 }
 
-// Three of four tokens follow from the one before; the others are drawn, small ones more often.
+// Three of four tokens follow from the previous token; the others are drawn, small ones more often.
 std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
   const size_t size = size_t{count} * job.batch.sequences_per_step * (job.data.sequence_length + 1);
   const uint32_t vocab = job.model.vocab_size;
@@ -136,11 +137,11 @@ std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
   return tokens;
 }
 
-// Where steps are taken.
+// The device and options of the steps.
 struct Place {
   Device* device = nullptr;     // null: on the CPU
-  bool records_passes = false;  // plays them from a recording, where the device can
-  bool own_kernels = false;     // between products, where the device has them
+  bool records_passes = false;  // replays recorded passes, if the device can
+  bool own_kernels = false;     // between products, if the device has them
 };
 
 class Training {
@@ -189,7 +190,7 @@ class Training {
     return report->loss;
   }
 
-  // After the last step.
+  // Call after the last step.
   void TellRecording() const {
     if (trainer_->plays()) std::cerr << "bench_training: passes were played from a recording\n";
     if (!trainer_->recording_refused().ok()) {
@@ -211,7 +212,7 @@ class Training {
   size_t at_ = 0;
 };
 
-// One turn: `steps` steps.
+// Takes `steps` steps.
 nlohmann::json Turn(Training& training, uint64_t steps) {
   const SystemClock clock;
   std::vector<double> losses;
@@ -277,7 +278,8 @@ absl::Status Write(const std::string& directory, const JobSpec& job) {
   return raw && recipe ? absl::OkStatus() : absl::InternalError("cannot write to " + directory);
 }
 
-// The word after `flag`, which is taken out with it; `otherwise` where it is not there.
+// Removes `flag` and the word after it and returns that word, or `otherwise` if the flag is
+// missing.
 std::string Take(std::vector<std::string>& words, const std::string& flag, const std::string& otherwise) {
   const auto at = std::find(words.begin(), words.end(), flag);
   if (at == words.end() || at + 1 == words.end()) return otherwise;
@@ -328,7 +330,8 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  // Before anything of LibTorch's; a run on the CPU does without, as its figures were taken.
+  // Before any use of LibTorch. A run on the CPU does not load the plugin, like the recorded
+  // figures.
   const bool gpu = std::find(words.begin(), words.end(), "gpu") != words.end();
   const atl::GpuPlugin plugin = gpu ? atl::bench::OpenPlugin() : atl::GpuPlugin{};
   atl::bench::TuneMalloc();

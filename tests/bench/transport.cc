@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_transport [ROUNDS [KIBIBYTES...]], or ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS for one kind of
-// transport (tcp, tls, plaintext, mtls) in one direction alone: fragments of so many KiB go up and come down over
-// loopback by 1, 2 and 4 workers, each on a connection of its own, as JSON for scripts/bench. The production client,
-// service, acceptor and credentials of common/rpc move them in plaintext and over mutual TLS; beside them, in turn,
-// plain sockets and OpenSSL over plain sockets with as many connections.
+// bench_transport [ROUNDS [KIBIBYTES...]]: 1, 2 and 4 workers, each on its own connection, upload
+// and download fragments of the given size over loopback, as JSON for scripts/bench. common/rpc's
+// client, service, acceptor and credentials carry them in plaintext and over mutual TLS. Plain
+// sockets and OpenSSL over plain sockets take turns with them, with equal numbers of connections.
 //
-// A fragment has arrived when all its bytes are in the receiver's memory and have the digest that was announced: what
-// the worker's DownloadBuffer does, and what the coordinator's round log does apart from its file. The yardsticks put
-// the bytes into memory of the same size, and check nothing.
+// bench_transport ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS runs one kind of transport (tcp,
+// tls, plaintext, mtls) in one direction.
 //
-// Behind the timed runs each way over gRPC is taken once more, and what both ends ask of the heap meanwhile is counted,
-// the beginning and the end of the transfer included.
+// A fragment has arrived when all its bytes are in the receiver's memory and match the announced
+// digest. The worker's DownloadBuffer does the same, and so does the coordinator's round log apart
+// from its file. The reference transports fill memory of the same size and check nothing.
+//
+// After the timed runs each direction over gRPC runs once more to count the heap allocations of
+// both ends, including the beginning and the end of the transfer.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -69,7 +71,7 @@ std::shared_ptr<const Content> RandomBytes(size_t bytes) {
   return out;
 }
 
-// Identities of one authority in a folder that goes with its owner.
+// Identities of one authority in a directory that is deleted with its owner.
 class Identities {
  public:
   Identities() {
@@ -98,11 +100,12 @@ class Identities {
   std::string folder_;
 };
 
-// The coordinator's end: one fragment that all may fetch, and room for one contribution of each worker.
+// The coordinator's end: one fragment that all workers may fetch, and space for one contribution of
+// each worker.
 class Yard final : public BulkHandler {
  public:
   explicit Yard(Executor& io) : io_(io) {}
-  // Not while anything is on its way.
+  // Not while a transfer is in progress.
   void Serve(std::shared_ptr<const Content> fragment, Digest digest) {
     fragment_ = std::move(fragment);
     digest_ = digest;
@@ -111,7 +114,7 @@ class Yard final : public BulkHandler {
     for (size_t i = 0; i < kMostConnections; ++i) rooms_[WorkerName(i)].resize(fragment_->size());
   }
 
-  // The next downloads are of an update that nobody has fetched.
+  // Later downloads are of a new update that no worker has fetched.
   void Renew() { update_ = MakeMemorySource(fragment_); }
 
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<Arrival>(*this); }
@@ -125,7 +128,7 @@ class Yard final : public BulkHandler {
   }
 
  private:
-  // What DataPlane and RoundLog do with a contribution, into memory.
+  // Handles a contribution as DataPlane and RoundLog do, in memory.
   class Arrival final : public UploadHandler, public std::enable_shared_from_this<Arrival> {
    public:
     explicit Arrival(Yard& yard) : yard_(yard) {}
@@ -148,7 +151,7 @@ class Yard final : public BulkHandler {
     void OnBroken(absl::Status) override {}
 
    private:
-    // One that is not answered, and keeps its upload.
+    // A slot that is not answered yet and keeps its upload.
     struct Place {
       std::shared_ptr<Arrival> self;
       uint64_t offset = 0;
@@ -181,7 +184,7 @@ class Yard final : public BulkHandler {
   std::map<std::string, Content> rooms_;
 };
 
-// A server of the production kind with its clients.
+// A production server with its clients.
 class Island {
  public:
   Island(Yard& yard, Executor& io, const ServerSecurity& security) : service_(MakeBulkService(yard, io, clock_, {})) {
@@ -218,7 +221,7 @@ class Island {
         done(std::move(result));
       });
     });
-    for (const auto& buffer : buffers) buffer->Take();  // and its memory back, as a worker does with an update
+    for (const auto& buffer : buffers) buffer->Take();  // releases the memory, as a worker does with an update
   }
 
  private:
@@ -249,7 +252,7 @@ void MoveRaw(const std::vector<Pair>& pairs, size_t connections, const Move& mov
              [&](unsigned part) { move(pairs[part / 2], part / 2, part % 2 == 0); });
 }
 
-// Everything that is compared.
+// All compared transports.
 class Comparison {
  public:
   Comparison() : plain_(yard_, io_, ServerSecurity::PlaintextLoopback()), sealed_(yard_, io_, ServerSide()) {
@@ -285,7 +288,7 @@ class Comparison {
     }
   }
 
-  // One kind of transport in one direction alone, as a profile wants it, so many times.
+  // Runs one kind of transport in one direction `rounds` times, for profiling.
   Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t connections, size_t rounds) {
     const Digest digest = Lay(bytes);
     const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [=, this] { MoveSockets(up, connections); }},
@@ -298,7 +301,7 @@ class Comparison {
   }
 
  private:
-  // A new fragment of so many bytes, which all kinds move from here on.
+  // Makes a new fragment of `bytes` bytes, used by all transports from now on.
   Digest Lay(size_t bytes) {
     fragment_ = RandomBytes(bytes);
     const Digest digest = DigestOf(*fragment_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs that fuzzing found worth keeping: tests/fuzz/corpora/TARGET.txt, one a line, in base64.
+// Kept inputs found by fuzzing: tests/fuzz/corpora/TARGET.txt, one per line, in base64.
 #ifndef ATOLL_TESTS_FUZZ_CORPORA_H_
 #define ATOLL_TESTS_FUZZ_CORPORA_H_
 
@@ -11,7 +11,7 @@
 
 namespace atl::fuzz {
 
-// None when the target has no file. DataLoss for a line that is no base64, with its number.
+// Empty if the target has no file. DataLoss with the line number if a line is not base64.
 absl::StatusOr<std::vector<std::string>> ReadCorpus(const Files& files, const std::string& directory,
                                                     const std::string& target);
 

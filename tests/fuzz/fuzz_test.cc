@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every target over its seeds, over what fuzzing kept, and over seeded changes of both: what of fuzzing fits into every
-// run of the tests. The rest is scripts/fuzz.
+// Runs every target on its seeds, on the inputs kept by fuzzing, and on seeded mutations of both.
+// scripts/fuzz runs the real fuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>

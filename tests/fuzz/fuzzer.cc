@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of scripts/fuzz, around clang's libFuzzer. ATOLL_FUZZ_TARGET names what it tries. With
-// ATOLL_FUZZ_BEGIN=DIRECTORY it writes seeds and kept inputs there, one file each, and ends; with ATOLL_FUZZ_LIST it
-// prints the names of all targets and ends.
+// The program of scripts/fuzz, around clang's libFuzzer. ATOLL_FUZZ_TARGET names the target.
+// ATOLL_FUZZ_BEGIN=DIRECTORY writes seeds and kept inputs to that directory, one file each, and
+// exits. ATOLL_FUZZ_LIST prints the names of all targets and exits.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files in memory for targets and their seeds.
+// In-memory files for targets and their seeds.
 #ifndef ATOLL_TESTS_FUZZ_MEMORY_CONTENT_H_
 #define ATOLL_TESTS_FUZZ_MEMORY_CONTENT_H_
 

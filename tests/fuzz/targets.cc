@@ -9,7 +9,7 @@ namespace atl::fuzz {
 
 const std::vector<Target>& AllTargets() {
   static const std::vector<Target> all = [] {
-    SilenceTransportLog();  // broken messages are what this is about
+    SilenceTransportLog();  // broken messages are expected here
     std::vector<Target> targets;
     for (auto* some : {&WireTargets, &FormatTargets, &StateTargets, &TextTargets, &RequestTargets, &GuardTargets}) {
       std::vector<Target> more = some();

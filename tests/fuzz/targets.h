@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fuzzing tries: every parser of bytes that come from outside, one target each. A target may refuse its input, but
-// never crash, hang or contradict itself; a broken law ends the process.
+// Fuzzing targets: one for each parser of bytes from outside. A target may refuse its input, but
+// must not crash, hang or contradict itself; a broken law ends the process.
 #ifndef ATOLL_TESTS_FUZZ_TARGETS_H_
 #define ATOLL_TESTS_FUZZ_TARGETS_H_
 
@@ -12,9 +12,9 @@ namespace atl::fuzz {
 
 struct Target {
   std::string name;  // [a-z_]+
-  // One parser, or one family of them that the first byte chooses from. Deterministic; keeps no state.
+  // One parser, or a family of parsers selected by the first byte. Deterministic; keeps no state.
   std::function<void(const std::string& input)> run;
-  std::vector<std::string> seeds;  // what the project itself writes: where mutation begins
+  std::vector<std::string> seeds;  // valid inputs, as the project writes them: the start of mutation
 };
 
 // By subject, one file each.
@@ -25,7 +25,7 @@ std::vector<Target> TextTargets();
 std::vector<Target> RequestTargets();
 std::vector<Target> GuardTargets();
 
-// All of them, made once.
+// All targets, built once.
 const std::vector<Target>& AllTargets();
 
 }  // namespace atl::fuzz

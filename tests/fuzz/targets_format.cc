@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that people bring: weights, shards, manifests, model configurations, evaluation tasks.
+// Files supplied by users: weights, shards, manifests, model configurations, evaluation tasks.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,7 +16,7 @@
 namespace atl::fuzz {
 namespace {
 
-constexpr size_t kLooked = 64;  // elements read of whatever a file declares
+constexpr size_t kLooked = 64;  // most elements read, whatever size a file declares
 
 void Safetensors(const std::string& input) {
   MemoryFiles files;
@@ -61,7 +61,7 @@ void Shard(const std::string& input) {
   }
 }
 
-// The first two bytes say where the index ends and the tokens begin.
+// The first two bytes give the size of the index; the tokens follow it.
 void Megatron(const std::string& input) {
   if (input.size() < 2) return;
   const std::string rest = input.substr(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strangers and members send to the ports: HTTP/2 before gRPC, one HTTP/1.1 request, the header of a load
-// balancer.
+// Bytes that strangers and members send to the ports: HTTP/2 in front of gRPC, an HTTP/1.1 request,
+// a load balancer's header.
 #include <algorithm>
 #include <span>
 
@@ -23,7 +23,7 @@ struct Filtered {
   bool operator==(const Filtered&) const = default;
 };
 
-// All of the input in reads of `step` bytes.
+// Filters the input in reads of `step` bytes.
 Filtered Filter(const std::string& input, size_t step) {
   const guard::HttpLimits limits;
   guard::InboundFilter filter(limits, [](const std::string& path, const absl::Status& refusal) {
@@ -32,7 +32,7 @@ Filtered Filter(const std::string& input, size_t step) {
   });
   Filtered out;
   const std::string bytes = std::string(guard::kPreface) + input;
-  guard::Pieces pieces;  // made once: allocations would be most of the time
+  guard::Pieces pieces;  // made once: allocations would take most of the time
   for (size_t at = 0; out.ok && at < bytes.size(); at += step) {
     pieces.Clear();
     out.ok =
@@ -44,7 +44,7 @@ Filtered Filter(const std::string& input, size_t step) {
   return out;
 }
 
-// gRPC reads whole frames only, with header blocks of one frame, whatever was sent.
+// Whatever was sent, gRPC reads only whole frames, each header block in one frame.
 void CheckWhatGrpcReads(const std::string& server) {
   std::string_view rest = server;
   if (rest.empty()) return;

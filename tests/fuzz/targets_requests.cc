@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people send the coordinator, as it is checked and put to use: the spec of a job, an update of one, and the file
-// by which they say who they are.
+// Requests of users to the coordinator, with the checks and uses that follow: a job spec, an update
+// of a job, and an identity file.
 #include <google/protobuf/util/message_differencer.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,7 +31,7 @@ JobSpec RunningSpec() {
   return spec;
 }
 
-// What was taken is written and taken again, and is the same.
+// An accepted spec is written and parsed again, and must be equal.
 void CheckComesBack(const JobSpec& spec, bool before_submit) {
   const v1::JobSpec written = JobSpecToProto(spec);
   JobSpec back;
@@ -42,7 +42,8 @@ void CheckComesBack(const JobSpec& spec, bool before_submit) {
   ATOLL_CHECK(compare.Compare(written, JobSpecToProto(back)), ("and is the same: " + why).c_str());
 }
 
-// The first byte: before submit, or as it is kept. Of a broken message what comes before the break is tried.
+// The first byte: before submit, or as stored. For a broken message the part before the break is
+// used.
 void Spec(const std::string& input) {
   v1::JobSpec message;
   if (input.empty()) return;
@@ -53,7 +54,7 @@ void Spec(const std::string& input) {
   if (ValidateJobSpec(spec, before_submit).empty()) CheckComesBack(spec, before_submit);
 }
 
-// An update of a job that runs is refused, or leaves a job that may run.
+// An update of a running job is refused, or results in a valid job.
 void Update(const std::string& input) {
   static const JobSpec running = RunningSpec();
   v1::UpdateJobRequest request;
@@ -66,7 +67,7 @@ void Update(const std::string& input) {
   ATOLL_CHECK(ValidateJobSpec(*updated, /*before_submit=*/false).empty(), "an update breaks no rule");
   ATOLL_CHECK(updated->name == running.name, "a name stays");
   JobSpec kept = *updated;
-  kept.labels.clear();  // beside the message of a spec
+  kept.labels.clear();  // not part of a spec's message
   CheckComesBack(kept, /*before_submit=*/false);
 }
 
@@ -77,7 +78,7 @@ absl::StatusOr<IdentityFile> ReadAsIdentity(const std::string& text) {
   return ReadIdentityFile("/proc/self/fd/" + std::to_string(file.get()));
 }
 
-// What is read of an identity is one again by itself.
+// The text read from an identity file is itself a valid identity file.
 void IdentityFileText(const std::string& input) {
   const auto identity = ReadAsIdentity(input);
   if (!identity.ok()) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies on the coordinator's disk: records, segments of the round log, snapshots, the ledger's write-ahead log,
-// manifests of backups, event lines. Two readers of one format must agree: the store's own and the audit's.
+// Data on the coordinator's disk: records, round log segments, snapshots, the ledger's write-ahead
+// log, backup manifests, event lines. The store's reader and the audit's reader of one format must
+// agree.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -37,7 +38,7 @@ void BackAgain(const std::string& input, Parse parse, Serialize serialize) {
   ATOLL_CHECK(back.ok() && serialize(*back) == written, "a record comes back the same");
 }
 
-// The first byte says which record.
+// The first byte selects the record type.
 void Record(const std::string& input) {
   if (input.empty()) return;
   const std::string bytes = input.substr(1);
@@ -55,7 +56,7 @@ void Record(const std::string& input) {
   }
 }
 
-// The store and the audit find the same prefix valid, and the same files torn or damaged.
+// The store and the audit find the same valid prefix, and the same files torn or damaged.
 void Segment(const std::string& input) {
   MemoryFiles files;
   Put(files, "segment", input);
@@ -75,7 +76,7 @@ void Segment(const std::string& input) {
   ATOLL_CHECK(visited == audit->records.size(), "the same records");
 }
 
-// Opened as the coordinator opens it at its start: refused with a reason, or read to the end.
+// Opened as at a coordinator's start: refused with a reason, or read to the end.
 void RoundLogFile(const std::string& input) {
   MemoryFiles files;
   const DataDirectory directory("state");
@@ -160,7 +161,7 @@ std::string SnapshotSeed() {
   return Get(files, directory.SnapshotPath(kSnapshot));
 }
 
-// A log of two frames with SQLite's checksums, as section 4.1 of "Database File Format" has it.
+// A log of two frames with SQLite's checksums, by section 4.1 of "Database File Format".
 std::string WalSeed() {
   std::string wal;
   const auto put = [&wal](uint32_t value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people write and programs ask: job files, quantities, names, join tokens, certificates, HTTP requests, documents
-// and tokenizer models.
+// Text from users and programs: job files, quantities, names, join tokens, certificates, HTTP
+// requests, documents and tokenizer models.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -57,7 +57,7 @@ void Quantity(const std::string& input) {
   (void)ParseBool(input);
 }
 
-// A name that is taken is written the same again.
+// An accepted name is written back unchanged.
 void Name(const std::string& input) {
   if (const auto job = ParseJobName(input); job.ok()) ATOLL_CHECK(JobName(*job) == input, "one name, one text");
   if (const auto worker = ParseWorkerName(input); worker.ok()) {
@@ -83,8 +83,8 @@ void Certificate(const std::string& input) {
   (void)PrivateKey::FromPem(input);
 }
 
-// The first byte chooses the ending of the name, how text is split, which field is read, and whether bad documents are
-// left out.
+// The first byte selects the file extension, the text splitting, the field to read, and whether bad
+// documents are skipped.
 void Documents(const std::string& input) {
   constexpr std::array kNames = {"d.txt", "d.jsonl", "d.txt.zst", "d.jsonl.gz"};
   constexpr size_t kDocuments = 200;
@@ -108,7 +108,8 @@ void Documents(const std::string& input) {
   }
 }
 
-// From another address every thousand times: one has 28,000 ports, each of which rests for a minute after use.
+// Changes the source address every thousand connections: an address has 28,000 ports, and each is
+// unusable for a minute after use.
 Descriptor ConnectLoopback(int port) {
   static uint32_t connections = 0;
   Descriptor connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -120,7 +121,7 @@ Descriptor ConnectLoopback(int port) {
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   int error = ::connect(connection.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0 ? 0 : errno;
-  while (error == EINTR) {  // libFuzzer's own timer, every 11 s: the connection goes on being made
+  while (error == EINTR) {  // libFuzzer's timer, every 11 s; the connect continues
     pollfd made{connection.get(), POLLOUT, 0};
     if (::poll(&made, 1, -1) != 1) continue;
     socklen_t size = sizeof(error);
@@ -130,7 +131,7 @@ Descriptor ConnectLoopback(int port) {
   return connection;
 }
 
-// Whatever is said to a server, it answers the next one.
+// After any input the server still answers the next request.
 void Http(const std::string& input) {
   static const std::unique_ptr<HttpServer> server = [] {
     auto started =
@@ -158,7 +159,7 @@ void Http(const std::string& input) {
               "the next one is answered");
 }
 
-// The project writes one for its byte tokenizer, and reads no other.
+// The project writes this file for its byte tokenizer, and reads no other.
 void TokenizerJson(const std::string& input) { (void)IsHuggingFaceByteTokenizer(input); }
 
 void SentencePiece(const std::string& input) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers send: frames, the headers of transfers, control messages, encoded fragments.
+// Messages of peers: frames, transfer headers, control messages, encoded fragments.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +18,7 @@
 namespace atl::fuzz {
 namespace {
 
-// A frame means the same however its message was cut.
+// A frame parses the same however its message was split.
 void Frame(const std::string& input) {
   if (input.empty()) return;
   const std::string message = input.substr(1);
@@ -39,18 +39,18 @@ void Frame(const std::string& input) {
                   whole->offset_bytes == cut_once->offset_bytes && whole->crc32c == cut_once->crc32c,
               "one message, one frame");
   const uint64_t begin = whole->offset_bytes;
-  if (begin > limits::kParameters) return;  // nobody expects a frame beyond what was announced
+  if (begin > limits::kParameters) return;  // no caller expects a frame beyond the announced size
   const bool fits = CheckFrame(*whole, begin, limits::kParameters).ok();
   ATOLL_CHECK(!fits || (crc == whole->crc32c && begin + bytes <= limits::kParameters), "a frame that fits is whole");
 }
 
-// An order between the ranks of an island is written in one way.
+// Each order between the ranks of an island has one encoding.
 void IslandOrders(const std::string& input) {
   const auto order = DecodeOrder(input);
   ATOLL_CHECK(!order.ok() || EncodeOrder(*order) == input, "an order that is read is written the same");
 }
 
-// What is read back from what was written of a message is that message.
+// A message that is written and read back is equal to the original.
 template <typename Proto, typename FromProto, typename ToProto>
 void Message(const std::string& input, FromProto from, ToProto to) {
   Proto proto;
@@ -76,11 +76,12 @@ void Header(const std::string& input, Parse parse, Serialize serialize) {
 
 bool SameFloats(std::span<const float> a, std::span<const float> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
-    return x == y || (x != x && y != y);  // 0 and -0 are one
+    return x == y || (x != x && y != y);  // 0 and -0 are equal
   });
 }
 
-// Every bit pattern decodes, the same alone, in ranges and added; what was decoded can be encoded.
+// Every bit pattern decodes, with equal results alone, in ranges and added; decoded values can be
+// encoded.
 void Codec(const std::string& input) {
   constexpr std::array kCodecs = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
                                   CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};

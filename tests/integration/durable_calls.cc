@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls by which a real process changes its disk or makes it durable, numbered, written down and broken by a test
-// (LD_PRELOAD): those on files below the directory DURABLE_CALLS_BELOW (absolute, its links resolved). They are made
-// one at a time, so that their order is that of their effects.
+// LD_PRELOAD library that numbers, logs and breaks the calls by which a real process changes its
+// disk or makes changes durable. Only files below the directory DURABLE_CALLS_BELOW (absolute,
+// symbolic links resolved) count. Calls run one at a time, so that their order is the order of
+// their effects.
 //
-// DURABLE_CALLS_LOG   where they are written down, outside of that directory; a later process appends to it. One
-//                     record a call, the fields parted by tabs, a line feed, then the bytes that a write has written:
+// DURABLE_CALLS_LOG   the log, outside that directory; a later process appends to it. One record per call: the
+//                     fields separated by tabs, a line feed, then the bytes written by a write:
 //                       number  kind  errno or 0  offset or size  bytes written
 //                       path  second path or empty, both below the directory  the fault that it met or empty
-// DURABLE_CALLS_FROM  the number of the first call, for a process that goes on where another ended; 0 if absent
-// DURABLE_CALLS_AT, DURABLE_CALLS_FAULT   the call of that number is met by: killed-before, killed-after, EIO, ENOSPC
-//                     (it fails without an effect), short (a write writes half, and the next one to that file ENOSPC,
-//                     as on a disk that has become full; anything else ENOSPC)
+// DURABLE_CALLS_FROM  the number of the first call, for a process that follows another; 0 if absent
+// DURABLE_CALLS_AT, DURABLE_CALLS_FAULT   the call with that number meets this fault: killed-before, killed-after, EIO,
+//                     ENOSPC (it fails without an effect), short (a write writes half, and the next write to that file
+//                     fails with ENOSPC, as on a disk that became full; any other call fails with ENOSPC)
 //
-// Not counted, since they change neither bytes nor names: an open that finds the file, mkdir of what is there, removal
-// of what is not, chmod, fchmod, fchown, flock, and sync_file_range, which promises nothing. Memory maps of files are
-// not seen: SQLite's -shm is one, but it holds nothing durable, and a ledger that one process holds has none.
-// crash_points.py compares the records with what strace has seen.
+// Calls that change neither bytes nor names are not counted: open of an existing file, mkdir of an
+// existing directory, removal of a missing file, chmod, fchmod, fchown, flock, and sync_file_range,
+// which promises nothing. Memory-mapped writes are not seen: SQLite's -shm is mapped, but holds
+// nothing durable, and a ledger opened by one process has none. crash_points.py compares the
+// records with strace's.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -61,17 +63,19 @@ class Calls {
   }
 
   static Calls& Of() {
-    static Calls* const calls = std::make_unique<Calls>().release();  // calls come until the very end
+    static Calls* const calls =
+        std::make_unique<Calls>().release();  // never destroyed: calls arrive until the process exits
     return *calls;
   }
 
-  // The part of an absolute path below the directory, "." for the directory; empty for any other.
+  // The path relative to the directory, "." for the directory itself; empty for any other path.
   std::string Below(const std::string& path) const {
     if (path == below_) return ".";
     return path.starts_with(below_ + "/") ? path.substr(below_.size() + 1) : "";
   }
 
-  // Makes the call, or what the fault leaves of it. `make(n)` makes it, a write of its first n bytes. Held by `lock`.
+  // Makes the call, or the part that the fault allows. `make(n)` makes it; a write writes only its
+  // first n bytes. Locks `lock`.
   template <typename Make>
   auto Play(const Call& call, const std::lock_guard<std::mutex>&, Make make) -> decltype(make(size_t{0})) {
     const std::string_view fault = next_ == at_ ? std::string_view(fault_) : "";
@@ -93,7 +97,7 @@ class Calls {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  // The error with which the call fails, without an effect; 0 when it is made.
+  // The error with which the call fails without an effect; 0 if the call is made.
   int Refusal(const Call& call, std::string_view fault) {
     const bool writes = !call.bytes.empty(), full = writes && call.path == full_path_;
     if (full) full_path_.clear();
@@ -121,10 +125,10 @@ class Calls {
   int log_ = -1;
   std::mutex mutex_;
   uint64_t next_ = Number("DURABLE_CALLS_FROM", 0);
-  std::string full_path_;  // the next write to it finds no room
+  std::string full_path_;  // the next write to it fails with ENOSPC
 };
 
-// Empty when it is no file below the directory.
+// Empty if the descriptor is not a file below the directory.
 std::string Below(int fd) { return Calls::Of().Below(PathOf(fd)); }
 
 std::string Below(int directory, const char* path) {
@@ -143,7 +147,7 @@ bool IsDirectory(int directory, const char* path) {
   return fstatat(directory, path, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(s.st_mode);
 }
 
-// What the next write appends to, where it does not say at which offset.
+// The offset of the next write without an explicit offset.
 off_t End(int fd) {
   struct stat s {};
   const bool appends = (fcntl(fd, F_GETFL) & O_APPEND) != 0;
@@ -160,13 +164,13 @@ int Open(int directory, const char* path, int flags, mode_t mode) {
   return Calls::Of().Play({.kind = makes ? "create" : "truncate", .path = below}, lock, make);
 }
 
-// All of `pieces`, at `offset` or where the file stands (-1).
+// Writes all of `pieces`, at `offset` or at the file position (-1).
 ssize_t Write(int fd, const iovec* pieces, int count, off_t offset) {
   static constinit Real real(&pwritev, "pwritev");
   static constinit Real real_here(&writev, "writev");
   const auto make_all = [&] { return offset < 0 ? real_here(fd, pieces, count) : real(fd, pieces, count, offset); };
   const std::string below = Below(fd);
-  if (below.empty()) return make_all();  // sockets wait, and not for each other
+  if (below.empty()) return make_all();  // sockets block, and must not wait for each other
   const std::lock_guard lock(Calls::Of().mutex());
   Call call{.kind = "write", .path = below, .offset = offset < 0 ? End(fd) : offset};
   for (const iovec* piece = pieces; piece != pieces + count; ++piece)
@@ -177,7 +181,7 @@ ssize_t Write(int fd, const iovec* pieces, int count, off_t offset) {
   });
 }
 
-// Of a call that does `make()` to an open file.
+// A call that applies `make()` to an open file.
 template <typename Make>
 int OnFile(const char* kind, int fd, off_t size, Make make) {
   const std::lock_guard lock(Calls::Of().mutex());
@@ -186,7 +190,7 @@ int OnFile(const char* kind, int fd, off_t size, Make make) {
   return Calls::Of().Play({.kind = kind, .path = below, .offset = size}, lock, [&](size_t) { return make(); });
 }
 
-// Of one that does it to a name. `changes`: whether it can.
+// A call that applies `make()` to a name. `changes`: whether it can have an effect.
 template <typename Make>
 int OnName(const char* kind, const std::string& below, const std::string& to, bool changes, Make make) {
   const std::lock_guard lock(Calls::Of().mutex());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk on which reads fail under a real process (LD_PRELOAD): of the reads of files whose path has a text in it, so
-// many pass and so many that follow fail with EIO. The file FAILING_READS_FILE holds four numbers of 8 bytes,
-// little-endian: how many still pass, how many then fail, both of which go down here, how many passed and how many
-// failed so far; then the text, which ends with a zero. A test may change all of it while none is to fail. What a file
-// has mapped is left alone.
+// LD_PRELOAD library that makes reads fail under a real process. Of the reads of files with a given
+// text in their path, a number succeed and the following ones fail with EIO. The file
+// FAILING_READS_FILE holds four little-endian 8-byte numbers: the remaining successes and the
+// remaining failures, both counted down here, and the successes and failures so far. A
+// zero-terminated text follows. A test may change all of it while no failure is pending.
+// Memory-mapped reads are not affected.
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +25,7 @@ struct Page {
   char text[224];
 };
 
-// One less; false where there is none left.
+// Decrements; returns false if none is left.
 bool Take(std::atomic<uint64_t>& left) {
   uint64_t now = left;
   while (now != 0 && !left.compare_exchange_weak(now, now - 1)) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clocks that a test moves under a real process (LD_PRELOAD). The file MOVED_CLOCK_FILE holds five numbers of 8 bytes,
-// little-endian, times in nanoseconds:
-//   0, 1  what the process reads of the wall clock is the system's time plus the first, or, where the second is not 0,
-//         always the second. Monotonic clocks are left alone.
-//   2     rate of all clocks, the wall's and the monotonic ones: ticks that the process reads in a thousand of the
-//         system's; 1000 for a clock that is right. Set before the process starts, and not together with 0 and 1.
-//   3, 4  wall clock and CLOCK_MONOTONIC of the system at which both clocks of the process are right.
-// Waits until a time and for a time are translated back; one that has begun when the wall clock moves ends as it would
-// have.
+// LD_PRELOAD library that moves the clocks of a real process. The file MOVED_CLOCK_FILE holds five
+// little-endian 8-byte numbers, times in nanoseconds:
+//   0, 1  the process reads the wall clock as the system's time plus number 0; if number 1 is not 0, it always reads
+//         number 1. Monotonic clocks are unchanged.
+//   2     rate of all clocks, wall and monotonic: ticks that the process reads in a thousand of the system's; 1000 is
+//         the true rate. Set before the process starts, and not together with 0 and 1.
+//   3, 4  the system's wall clock and CLOCK_MONOTONIC at which both clocks of the process are right.
+// Timeouts and deadlines are translated back to system time. A wait in progress when the wall clock
+// moves ends as it would without the move.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -33,25 +33,26 @@ namespace {
 using atl::preload::Real;
 
 constexpr int64_t kSecond_ns = 1'000'000'000;
-// Of a time without a clock: above it, it is one of the wall (2001), below it one since the start of the machine.
+// Distinguishes times given without a clock: above it a wall time (after 2001), below it a time
+// since boot.
 constexpr int64_t kEarliestWall_s = 1'000'000'000;
-constexpr int64_t kForEver_s = 9'000'000'000;  // nanoseconds of more do not fit
+constexpr int64_t kForEver_s = 9'000'000'000;  // nanoseconds of larger values overflow
 
 const volatile int64_t* Numbers() {
   static const volatile int64_t* const numbers = [] {
     const char* path = std::getenv("MOVED_CLOCK_FILE");
     const int fd = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
     void* page = fd < 0 ? MAP_FAILED : mmap(nullptr, 5 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) std::abort();  // a test that moves nothing shows nothing
+    if (page == MAP_FAILED) std::abort();  // a test that moves nothing proves nothing
     return static_cast<const volatile int64_t*>(page);
   }();
   return numbers;
 }
 
-// 0: the clock goes.
+// The time at which the wall clock is stopped; 0: it runs.
 int64_t StoodAt_ns() { return Numbers()[1]; }
 
-// What the process reads is so far from the system's time.
+// The difference between the process's wall clock and the system's.
 int64_t Offset_ns() {
   static constinit Real real(&clock_gettime, "clock_gettime");
   timespec now{};
@@ -71,7 +72,8 @@ timespec Plus(const timespec& time, int64_t ns) { return TimeOf(NsOf(time) + ns)
 int64_t PerThousand() { return Numbers()[2]; }
 bool IsRight() { return PerThousand() == 1000; }
 
-// Durations of the system as the process sees them, and back. Thousands and the rest apart, so that nothing overflows.
+// Converts durations between system and process. Thousands and remainder separately, to avoid
+// overflow.
 int64_t Times(int64_t ns, int64_t by, int64_t over) { return ns / over * by + ns % over * by / over; }
 int64_t Stretched(int64_t ns) { return Times(ns, PerThousand(), 1000); }
 int64_t Shrunk(int64_t ns) { return Times(ns, 1000, PerThousand()); }
@@ -81,10 +83,10 @@ bool IsMonotonic(clockid_t clock) {
   return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_MONOTONIC_COARSE ||
          clock == CLOCK_BOOTTIME;
 }
-// The system's time at which a clock at another rate is right.
+// The system's time at which a clock with another rate is right.
 int64_t Anchor_ns(bool wall) { return Numbers()[wall ? 3 : 4]; }
 
-// A deadline of one of the process's clocks, as the system's.
+// Converts a deadline on one of the process's clocks to the system's.
 timespec Back(const timespec& time, bool wall) {
   if (time.tv_sec >= kForEver_s) return time;
   if (!IsRight()) return TimeOf(Anchor_ns(wall) + Shrunk(NsOf(time) - Anchor_ns(wall)));
@@ -92,7 +94,7 @@ timespec Back(const timespec& time, bool wall) {
 }
 timespec Back(const timespec& time) { return Back(time, time.tv_sec >= kEarliestWall_s); }
 
-// A time to wait, in milliseconds and rounded up; negative for ever.
+// A timeout in milliseconds, rounded up; negative: forever.
 int Back_ms(int ms) {
   if (ms <= 0 || IsRight()) return ms;
   return static_cast<int>(std::min<int64_t>(INT_MAX, (int64_t{ms} * 1000 + PerThousand() - 1) / PerThousand()));
@@ -149,7 +151,7 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
   return real(semaphore, &at);
 }
 
-// Waits for a time. What is left of one that a signal ends is of the system's clock: nobody here asks for it.
+// Sleeps. The remaining time after a signal is in system time; no caller here uses it.
 int nanosleep(const timespec* time, timespec* left) {
   static constinit Real real(&nanosleep, "nanosleep");
   const timespec wait = IsRight() ? *time : TimeOf(Shrunk(NsOf(*time)));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// oracle_logits_writer DIRECTORY: writes Hugging Face directories of small random models, each with tokens and the
-// logits and loss that our model computes, for oracle_logits.py to compare with transformers.
+// oracle_logits_writer DIRECTORY: writes Hugging Face directories of small random models, each with
+// tokens and the logits and loss that our model computes, for oracle_logits.py to compare with
+// transformers.
 //
 //   DIRECTORY/<case>/config.json, model.safetensors, tokenizer files
 //   DIRECTORY/<case>.json   {"sequences":…, "length":…, "tokens":[…], "nll":…, "targets":…}
@@ -58,7 +59,7 @@ HuggingFaceConfig ConfigOf(const Case& c) {
   return config;
 }
 
-// Random parameters with norms off 1, exactly representable in the type on disk.
+// Random parameters with norms other than 1, exactly representable in the type on disk.
 void Fill(const ModelLayout& layout, NumberType type, std::span<float> out) {
   InitialParameters(layout, 42, 0, out);
   for (const TensorInfo& t : layout.tensors) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For libraries that a test loads before a program, to change what its calls do.
+// For LD_PRELOAD libraries of tests that change the effect of a program's calls.
 #ifndef ATOLL_TESTS_INTEGRATION_PRELOAD_H_
 #define ATOLL_TESTS_INTEGRATION_PRELOAD_H_
 
@@ -15,9 +15,9 @@
 
 namespace atl::preload {
 
-// The function of that name behind this library's, called like a function. One is made constinit: a static that were
-// made at its first use would be waited for by other threads with calls of the system, which may be the very ones that
-// the library replaces.
+// The next function of that name after this library's, callable like a function. Make it constinit:
+// a static initialised at its first use makes other threads wait in system calls, perhaps in the
+// very calls that the library replaces.
 template <typename Function>
 class Real {
  public:
@@ -26,7 +26,7 @@ class Real {
   template <typename... Arguments>
   auto operator()(Arguments... arguments) {
     Function* function = function_.load(std::memory_order_relaxed);
-    if (function == nullptr) {  // each thread finds the same
+    if (function == nullptr) {  // every thread finds the same
       function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
       function_.store(function, std::memory_order_relaxed);
     }
@@ -38,14 +38,15 @@ class Real {
   std::atomic<Function*> function_ = nullptr;
 };
 
-// Of the environment. Without it the program ends: a test that changes nothing shows nothing.
+// An environment variable. If it is missing the program aborts: a test that changes nothing proves
+// nothing.
 inline std::string Needed(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) std::abort();
   return value;
 }
 
-// What a test and the library tell each other: the file that the environment names, mapped for both.
+// Memory shared by the test and the library: maps the file that the environment variable names.
 template <typename Page>
 Page& SharedPage(const char* name) {
   const int fd = open(Needed(name).c_str(), O_RDWR | O_CLOEXEC);
@@ -54,14 +55,15 @@ Page& SharedPage(const char* name) {
   return *static_cast<Page*>(there);
 }
 
-// Where a symbolic link points; empty when it is none.
+// The target of a symbolic link; empty if `link` is not one.
 inline std::string LinkTarget(const std::string& link) {
   char target[PATH_MAX];
   const ssize_t n = readlink(link.c_str(), target, sizeof target);
   return n > 0 ? std::string(target, static_cast<size_t>(n)) : "";
 }
 
-// Absolute, its links resolved; empty where there is none. One without a name ends in " (deleted)".
+// Absolute, symbolic links resolved; empty for a closed descriptor. An unlinked file ends in "
+// (deleted)".
 inline std::string PathOf(int fd) { return LinkTarget("/proc/self/fd/" + std::to_string(fd)); }
 
 }  // namespace atl::preload

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that is slow under a real process (LD_PRELOAD): every write and every flush of a file below the directory
-// SLOW_DISK_BELOW (absolute, its links resolved) takes so much longer. The file SLOW_DISK_FILE holds four numbers of 8
-// bytes, little-endian: the most that a flush and that a write is delayed, in nanoseconds, which a test may change at
-// any time, then how many calls were delayed and for how long in all, in nanoseconds, which it may read. How long a
-// call is delayed comes from SLOW_DISK_SEED and the number of the call. Calls wait side by side, as in a drive with a
-// queue. Sockets and other files are left alone.
+// LD_PRELOAD library that slows down the disk of a real process: it delays every write and flush of
+// a file below the directory SLOW_DISK_BELOW (absolute, symbolic links resolved). The file
+// SLOW_DISK_FILE holds four little-endian 8-byte numbers. The test may set the first two at any
+// time: the longest delay of a flush and of a write, in nanoseconds. The test may read the others:
+// the number of delayed calls and their total delay in nanoseconds. Each delay follows from
+// SLOW_DISK_SEED and the number of the call. Calls wait in parallel, as on a drive with a queue.
+// Sockets and other files are not delayed.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -40,7 +41,7 @@ bool IsBelow(int fd) {
   return PathOf(fd).starts_with(below);
 }
 
-// A number of 64 bits for each call (splitmix64).
+// A 64-bit random number for each call (splitmix64).
 uint64_t Dice(uint64_t call) {
   static const uint64_t seed = std::strtoull(Needed("SLOW_DISK_SEED").c_str(), nullptr, 10);
   uint64_t z = seed + call * 0x9e3779b97f4a7c15u;

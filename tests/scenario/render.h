@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line for each effect of the coordinator's core, as the stories show them.
+// Renders each effect of the coordinator's core as one line, as in the stories.
 #ifndef ATOLL_TESTS_SCENARIO_RENDER_H_
 #define ATOLL_TESTS_SCENARIO_RENDER_H_
 
@@ -11,7 +11,8 @@
 
 namespace atl {
 
-// `names`: worker behind each connection. Records come first, then sends, closes, verdicts, tasks, answers, notes.
+// `names`: the worker of each connection. Records come first, then sends, closes, verdicts, tasks,
+// answers, notes.
 std::vector<std::string> Render(const Effects& effects, const std::map<ConnectionId, std::string>& names);
 std::vector<std::string> Render(const JobView& view);
 std::string Render(const WorkerView& view);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs every story below stories/: blocks of commands, a line of four dashes, and the trace that they must give. With
-// ATOLL_REWRITE=1 the traces are written anew; read the difference before you commit it.
+// Runs every story below stories/: blocks of commands, a line of four dashes, and the expected
+// trace. ATOLL_REWRITE=1 rewrites the traces; read the difference before you commit it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::vector<std::string> Stories() {
 
 class Scenario : public testing::TestWithParam<std::string> {};
 
-// The story as it should stand in the file.
+// The story with its actual traces.
 std::string Play(const std::string& text) {
   Story story;
   std::stringstream in(text);

@@ -232,7 +232,7 @@ ContributionHeader Story::Header(const Words& w) {
   h.codec = w.Has("codec") ? static_cast<CodecKind>(w.Number("codec", 0)) : CodecKind::kFp32;
   if (w.Has("cursors")) h.cursors = Cursors(w.values.at("cursors"));
   h.steps = w.Number("steps", std::max<uint64_t>(1, claims_.Samples(h)));
-  h.tokens = w.Number("tokens", 10 * h.steps);  // as many as they have
+  h.tokens = w.Number("tokens", 10 * h.steps);  // by default as many as the steps have
   h.send_step = w.Number("step", 0);
   return h;
 }
@@ -375,7 +375,6 @@ Lines Story::Say(const Words& w) {
   return Step(WorkerSaid{connections_.at(name), message});
 }
 
-// In pieces: at every wake of the core, and every heartbeat interval for the workers named in alive=.
 // "1500ms" or "91s".
 Duration TimeOf(const std::string& text) {
   const bool millis = text.size() > 2 && text.substr(text.size() - 2) == "ms";
@@ -389,6 +388,7 @@ Lines Story::Stalled(const Words& w) {
   return Step(CoordinatorStalled{time});
 }
 
+// Advances in pieces: to every wake of the core, and to every heartbeat of the workers named in alive=.
 Lines Story::Advance(const Words& w) {
   const Instant end = now_ + TimeOf(w.At(1));
   const std::vector<std::string> alive = w.Has("alive") ? Split(w.values.at("alive"), ',') : std::vector<std::string>{};

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of stories: commands in, the core's effects out as text. Time stands still until "advance". What
-// tasks would do is played by commands (aggregated, checkpointed, parameters), and the ledger is a LedgerFold, so that
-// "restart" goes on from the records alone. Invariants are checked after every step.
+// The interpreter of stories: executes commands and returns the core's effects as text. Time passes
+// only with "advance". Commands play the results of tasks (aggregated, checkpointed, parameters).
+// The ledger is a LedgerFold, so that "restart" recovers from the records alone. Invariants are
+// checked after every step.
 //
 //   submit JOB [min= max= fragments= inner= overlap= deadline= stop= dataset= priority= quorum= held_out= evaluate=
-//   tasks= save= keep= keep_every= tokens= planned= drop_percent= pool= shards= strikes= screen=clip|report] parameters
-//   JOB [up= down= largest_up= largest_down= other=FRAGMENT] | aggregated JOB FRAGMENT [clipped=WORKER remarked=WORKER]
-//   | screened JOB FRAGMENT WORKER WHY... [far=1] | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... |
-//   checkpoint-delayed JOB STEP WHY... | checked JOB STEP [WHY...] connect WORKER [nonce= incarnation= job=
-//   leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER |
-//   ready WORKER step= [applied=FRAGMENT/VERSION,...] | applied|deviant WORKER FRAGMENT/VERSION | heartbeat WORKER
-//   step= step_ms= up= down= waiting=1 evaluating=1 | lease WORKER request= samples= | drop WORKER FRAGMENT/VERSION
-//   step= | offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] |
-//   finish U | durable U | broken-upload U evaluated WORKER NUMBER [scored=1 nll= tokens=] | evaluation-failed WORKER
-//   NUMBER WHY... | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
-//   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP | drain|cordon|evict|readmit WORKER |
-//   disk low|free advance 1500ms [alive=a,b] | stalled 91s | restart [boot=] | view JOB | workers
+//     tasks= save= keep= keep_every= tokens= planned= drop_percent= pool= shards= strikes= screen=clip|report]
+//   parameters JOB [up= down= largest_up= largest_down= other=FRAGMENT]
+//   aggregated JOB FRAGMENT [clipped=WORKER remarked=WORKER] | screened JOB FRAGMENT WORKER WHY... [far=1]
+//   checkpointed JOB STEP | checkpoint-delayed JOB STEP WHY... | checked JOB STEP [WHY...]
+//   broken JOB WHY... | delayed JOB WHY...
+//   connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1
+//     protocol= arithmetic=]
+//   disconnect WORKER | ready WORKER step= [applied=FRAGMENT/VERSION,...] | applied|deviant WORKER FRAGMENT/VERSION
+//   heartbeat WORKER step= step_ms= up= down= waiting=1 evaluating=1
+//   lease WORKER request= samples= | return WORKER ID:CURSOR,... | drop WORKER FRAGMENT/VERSION step=
+//   offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=]
+//   finish U | durable U | broken-upload U
+//   evaluated WORKER NUMBER [scored=1 nll= tokens=] | evaluation-failed WORKER NUMBER WHY...
+//   leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
+//   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP
+//   drain|cordon|evict|readmit WORKER | disk low|free
+//   advance 1500ms [alive=a,b] | stalled 91s | restart [boot=] | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
 #define ATOLL_TESTS_SCENARIO_STORY_H_
 
@@ -34,7 +40,8 @@ namespace atl {
 class Story {
  public:
   Story();
-  // The trace of one command, one line an effect. A command that is not understood gives one line that says so.
+  // Returns the trace of one command, one line per effect; a single line with an error for an
+  // unknown command.
   std::vector<std::string> Do(const std::string& command);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming DiLoCo (2501.18512, algorithm 2) around AdamW on a small Llama: the real trainer, schedule, replicas and
-// aggregate against algorithm 2 written down once more in double, whose gradients are finite differences of a network
-// that shares no code with the real one.
+// Streaming DiLoCo (2501.18512, algorithm 2) with AdamW on a small Llama. Compares the real
+// trainer, schedule, replicas and aggregate with an independent implementation in double, with
+// gradients by finite differences of a network that shares no code with the real one.
 #include <cmath>
 #include <vector>
 
@@ -44,7 +44,7 @@ std::vector<int32_t> Batch(size_t worker, uint64_t step) {
   return tokens;
 }
 
-// The same run in double, as a reader would write it from the paper.
+// The same run in double, written directly from the paper.
 class Reference {
  public:
   Reference(const JobSpec& job, const ModelLayout& layout, std::span<const float> start, uint32_t tau, double alpha)
@@ -156,7 +156,7 @@ TEST_P(StreamingAdamW, FollowsTheReference) {
   ASSERT_EQ(layout.fragments.size(), pattern == FragmentPattern::kWhole ? 1u : 3u);
   std::vector<float> start(layout.elements);
   InitialParameters(layout, 7, 0, start);
-  for (float& value : start) value *= 8;  // as if trained: gradients of every tensor count
+  for (float& value : start) value *= 8;  // as if trained: gradients of every tensor matter
 
   const SystemClock clock;
   CpuStepKernels kernels;
@@ -164,7 +164,7 @@ TEST_P(StreamingAdamW, FollowsTheReference) {
   for (size_t m = 0; m < kWorkers; ++m) {
     TrainerOptions options;
     options.available_bytes = uint64_t{1} << 30;
-    options.kernels = &kernels;  // as a worker has it
+    options.kernels = &kernels;  // as in a worker
     auto made = Trainer::Create(job, layout, options, clock);
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_TRUE((*made)->kernels_refused().ok()) << (*made)->kernels_refused();
@@ -189,7 +189,8 @@ TEST_P(StreamingAdamW, FollowsTheReference) {
     reference.Step(t);
   }
 
-  // Rounding of fp32 against the way that was gone: a rule that is broken at one fragment is ten times this and more.
+  // fp32 rounding relative to the distance moved. A rule that is broken for one fragment gives at
+  // least ten times this.
   double off = 0, moved = 0;
   for (size_t i = 0; i < layout.elements; ++i) {
     const double began = static_cast<double>(start[i]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden vectors: the outer step's by hand, and torchft's table for overlapped, mixed, fragmented synchronisation.
+// Golden vectors: a hand-computed series of outer steps, and torchft's table for overlapped, mixed,
+// fragmented synchronisation.
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -22,9 +23,9 @@ TEST(Nesterov, FollowsTheHandMadeSeries) {
   }
 }
 
-// Two scalar layers at 1, gradient 2 and inner learning rate 1, outer SGD with learning rate 2, H = 6, P = 2, two
-// workers. Local values after steps 3, 6, 9, 12 and the outer copies after 9 (torchft, diloco_regression_test.py's
-// fixtures).
+// Two scalar layers at 1, gradient 2 and inner learning rate 1, outer SGD with learning rate 2, H =
+// 6, P = 2, two workers. Local values after steps 3, 6, 9, 12 and the outer copies after 9
+// (torchft, fixtures of diloco_regression_test.py).
 struct Row {
   uint32_t overlap_steps;
   double mix;

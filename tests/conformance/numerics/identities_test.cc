@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identities that hold whatever the model is: averaging, plain training, one worker for many.
+// Identities that hold for any model: averaging, plain training, one worker for many.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -20,7 +20,8 @@ std::vector<float> Start() {
   return start;
 }
 
-// A gradient step on a quadratic around a moving target: a function of the parameters, so that errors would spread.
+// A gradient step on a quadratic around a moving target: depends on the parameters, so that errors
+// would spread.
 void Descend(uint64_t stream, uint64_t step, std::span<float> local) {
   for (size_t i = 0; i < local.size(); ++i) {
     const float gradient = local[i] - NormalAt(StreamKey(stream, "batch"), step * kElements + i);
@@ -40,7 +41,8 @@ const LoopOptions kPlain = {.inner_steps = kPeriod, .outer = {.kind = OuterKind:
 const LoopOptions kDiLoCo = {.inner_steps = kPeriod,
                              .outer = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9}};
 
-// FedAvg (1602.05629): with outer SGD at rate 1 the new parameters are the weighted mean of the workers' own.
+// FedAvg (1602.05629): with outer SGD at rate 1 the new parameters are the weighted mean of the
+// workers' parameters.
 TEST(FedAvg, OuterSgdAtOneIsTheMeanOfTheWorkers) {
   const std::vector<float> start = Start();
   const size_t workers = 3;
@@ -50,7 +52,8 @@ TEST(FedAvg, OuterSgdAtOneIsTheMeanOfTheWorkers) {
   }
   Loop loop(LayoutOf({300, 400}), {.inner_steps = kPeriod, .outer = {.kind = OuterKind::kSgd, .learning_rate = 1}},
             start, workers);
-  // P = 2 sends fragment 0 in mid-period, so the mean is taken of the fragment that ends with the period.
+  // P = 2 sends fragment 0 in mid-period, so the mean is computed for the fragment that ends with
+  // the period.
   for (uint64_t step = 1; step <= kPeriod; ++step) loop.Step(OwnBatches());
   for (size_t i = 300; i < kElements; ++i) {
     double mean = 0, size = std::fabs(static_cast<double>(start[i]));
@@ -58,13 +61,15 @@ TEST(FedAvg, OuterSgdAtOneIsTheMeanOfTheWorkers) {
       mean += static_cast<double>(own[w][i]) / static_cast<double>(workers);
       size = std::max(size, std::fabs(static_cast<double>(own[w][i])));
     }
-    // k differences, k products, k - 1 sums and one subtraction, each within 2^-24 of values below 2 * size.
+    // k differences, k products, k - 1 sums and one subtraction, each within 2^-24 of values below
+    // 2 * size.
     EXPECT_NEAR(static_cast<double>(loop.outer(0)[i]), mean, (3 * workers + 2) * 2 * size * 0x1p-24) << i;
   }
 }
 
-// One worker with outer SGD at rate 1: a sync gives fl(outer - fl(outer - local)), which differs from local by the
-// rounding of one subtraction and one addition: at most 2^-24 * |outer - local| + 2^-24 * |result|.
+// One worker with outer SGD at rate 1: a sync gives fl(outer - fl(outer - local)), which differs
+// from local by the rounding of one subtraction and one addition: at most 2^-24 * |outer - local| +
+// 2^-24 * |result|.
 TEST(OneWorker, OuterSgdAtOneIsPlainTrainingUpToTwoRoundingsASync) {
   const std::vector<float> start = Start();
   Loop loop(LayoutOf({kElements}), kPlain, start, 1);
@@ -88,7 +93,8 @@ TEST(OneWorker, OuterSgdAtOneIsPlainTrainingUpToTwoRoundingsASync) {
   }
 }
 
-// Where parameters and steps are small multiples of a power of two nothing rounds, so the identity is exact.
+// If parameters and steps are small multiples of a power of two, nothing rounds, so the identity is
+// exact.
 TEST(OneWorker, OuterSgdAtOneIsPlainTrainingExactlyOnAGrid) {
   std::vector<float> start(64);
   for (size_t i = 0; i < start.size(); ++i) start[i] = static_cast<float>(i) * 0x1p-6f;
@@ -104,7 +110,8 @@ TEST(OneWorker, OuterSgdAtOneIsPlainTrainingExactlyOnAGrid) {
   }
 }
 
-// The weights 1/2 are exact, and x/2 + x/2 = x without rounding. (From three on, partial sums as 3/4 x round.)
+// The weights 1/2 are exact, and x/2 + x/2 = x without rounding. (From three on, partial sums such
+// as 3/4 x round.)
 TEST(ManyWorkers, TwoOnTheSameBatchesAreOneBitForBit) {
   const std::vector<float> start = Start();
   Loop one(LayoutOf({kElements}), kDiLoCo, start, 1), two(LayoutOf({kElements}), kDiLoCo, start, 2);
@@ -117,9 +124,9 @@ TEST(ManyWorkers, TwoOnTheSameBatchesAreOneBitForBit) {
   EXPECT_EQ(one.rounds().back().hash, two.rounds().back().hash);
 }
 
-// Any other number k: the merged pseudo-gradient of one round is within (2k) * 2^-24 of the one worker's, relatively (k
-// rounded weights and products, k - 1 sums), so one Nesterov step from the same state differs by that times lr * (1 +
-// mu), and by the roundings of the step itself.
+// Any number k of workers: the merged pseudo-gradient of one round is within a relative error of
+// (2k) * 2^-24 of the one worker's (k rounded weights and products, k - 1 sums). One Nesterov step
+// from the same state multiplies the error by lr * (1 + mu) and adds its own roundings.
 TEST(ManyWorkers, AnyNumberOnTheSameBatchesIsOneWithinABound) {
   const std::vector<float> start = Start();
   for (const size_t workers : {3u, 4u, 5u, 7u, 8u}) {
@@ -138,7 +145,8 @@ TEST(ManyWorkers, AnyNumberOnTheSameBatchesIsOneWithinABound) {
   }
 }
 
-// H = 1 with inner SGD and outer SGD at rate 1 is data parallelism: the mean of the workers' gradients, applied by all.
+// H = 1 with inner SGD and outer SGD at rate 1 is data parallelism: all workers apply the mean of
+// their gradients.
 TEST(DataParallel, APeriodOfOneWithSgdAveragesGradients) {
   const std::vector<float> start = Start();
   const size_t workers = 4;
@@ -156,14 +164,15 @@ TEST(DataParallel, APeriodOfOneWithSgdAveragesGradients) {
     }
     for (size_t w = 1; w < workers; ++w) ASSERT_TRUE(std::ranges::equal(loop.local(0), loop.local(w)));
   }
-  // The map contracts, so the roundings of 30 steps do not add up beyond a few units of the largest value (about 4).
+  // The map contracts, so the roundings of 30 steps do not add up beyond a few units of the largest
+  // value (about 4).
   for (size_t i = 0; i < kElements; ++i)
     EXPECT_NEAR(static_cast<double>(loop.local(0)[i]), wanted[i], 20 * 4 * 0x1p-24);
 }
 
-// A contribution that is left out is not lost: the drift stays and the next one carries it. With alpha 0, outer SGD at
-// rate 1 and one worker whose every second send is dropped, everything trained is in the outer copy after the next
-// sync.
+// A dropped contribution is not lost: the drift stays and the next contribution carries it. With
+// alpha 0, outer SGD at rate 1 and one worker with every second send dropped, all work is in the
+// outer copy after the next sync.
 TEST(LeftOut, WorkStaysInTheDriftUntilItCounts) {
   std::vector<float> start(64, 1.0f);
   LoopOptions options = kPlain;
@@ -174,7 +183,8 @@ TEST(LeftOut, WorkStaysInTheDriftUntilItCounts) {
     for (float& x : local) x -= worker == 0 ? 0x1p-8f : 0x1p-7f;
   };
   for (uint64_t step = 1; step <= 2 * kPeriod; ++step) loop.Step(inner);
-  // Round 1 moves by worker 0's 5 steps. Round 2: worker 0 has 5 more, worker 1 all 10 of its own; the mean of both.
+  // Round 1 moves by worker 0's 5 steps. In round 2 worker 0 has 5 more and worker 1 all 10 of its
+  // steps; the mean of both.
   const float moved = 5 * 0x1p-8f + (5 * 0x1p-8f + 10 * 0x1p-7f) / 2;
   for (const float x : loop.outer(0)) ASSERT_EQ(x, 1.0f - moved);
   EXPECT_TRUE(std::ranges::equal(loop.local(0), loop.local(1)));

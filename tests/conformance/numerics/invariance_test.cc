@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not matter: order of arrival, number of threads; and replicas that stay equal bit for bit with lossy
-// codecs.
+// Results do not depend on the order of arrival or the number of threads, and replicas stay equal
+// bit for bit with lossy codecs.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -68,7 +68,7 @@ TEST(CloseRound, NeitherArrivalNorThreadsMatter) {
   }
 }
 
-// Another type of CPU: every instruction set that this one has gives the same hashes.
+// Stands for another type of CPU: every instruction set of this CPU gives the same hashes.
 TEST(CloseRound, TheInstructionSetDoesNotMatter) {
   for (const CodecKind codec : {CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8}) {
     const std::vector<Digest> wanted = HashesOf(0, 1, codec);
@@ -80,7 +80,7 @@ TEST(CloseRound, TheInstructionSetDoesNotMatter) {
   }
 }
 
-// Norms and directions, too, are the same to the last bit.
+// Norms and directions are the same to the last bit, too.
 TEST(CloseRound, SumsDoNotDependOnThreads) {
   const auto report = [](unsigned threads) {
     LoopOptions options = Lossy(CodecKind::kFp16, CodecKind::kFp16);
@@ -99,8 +99,8 @@ TEST(CloseRound, SumsDoNotDependOnThreads) {
   EXPECT_EQ(report(1), report(4));
 }
 
-// The loop stops the test when a hash differs; here the copies themselves are compared, with workers left out now and
-// then.
+// The loop itself stops the test when a hash differs. This test compares the copies, with workers
+// left out at times.
 TEST(Replicas, StayEqualBitForBitOverManyRounds) {
   const std::vector<std::pair<CodecKind, CodecKind>> pairs = {
       {CodecKind::kBf16, CodecKind::kBf16},   {CodecKind::kFp16, CodecKind::kBf16},
@@ -128,8 +128,8 @@ TEST(Replicas, StayEqualBitForBitOverManyRounds) {
   }
 }
 
-// With feedback on the download leg public + residual is the virtual master: what a lossless download would hold, up to
-// fp32 rounding. Without it the error of each update is lost.
+// With feedback on the download leg, public + residual is the virtual master: the result of a
+// lossless download, up to fp32 rounding. Without feedback the error of each update is lost.
 TEST(DownloadResidual, KeepsTheVirtualMaster) {
   const auto master = [](CodecKind download, ErrorMemory memory) {
     LoopOptions options = {
@@ -162,8 +162,8 @@ TEST(DownloadResidual, KeepsTheVirtualMaster) {
   EXPECT_GT(worst_without, 50 * worst_with);
 }
 
-// LoCo on the download leg: its memory is what 8 bits hold, does not grow, and is zero at every reset. The replicas
-// stay equal to the public copy whatever the memory is.
+// LoCo on the download leg: the memory holds 8-bit values, does not grow, and is zero after every
+// reset. Replicas stay equal to the public copy whatever the memory is.
 TEST(DownloadResidual, LocoAveragesInEightBitsAndIsCleared) {
   LoopOptions options = {.inner_steps = 1,
                          .outer = {.kind = OuterKind::kSgd,

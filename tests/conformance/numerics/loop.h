@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training run in one thread: the real SyncSchedule, FragmentReplica and Aggregator, joined by a loop that a reader
-// can check against Streaming DiLoCo (2501.18512) algorithm 2. Inner steps are the test's own arithmetic on fp32 spans.
+// A training run in one thread: the real SyncSchedule, FragmentReplica and Aggregator, joined by a
+// loop that can be compared with Streaming DiLoCo (2501.18512) algorithm 2. Inner steps are the
+// test's own arithmetic on fp32 spans.
 #ifndef ATOLL_TESTS_CONFORMANCE_NUMERICS_LOOP_H_
 #define ATOLL_TESTS_CONFORMANCE_NUMERICS_LOOP_H_
 
@@ -34,8 +35,8 @@ class Loop {
  public:
   // One inner step of worker `worker`: changes `local` in place. `step` counts from 1.
   using InnerStep = std::function<void(size_t worker, uint64_t step, std::span<float> local)>;
-  // Whether the contribution of `worker` sent at `step` reaches the round. A worker that is left out resolves as a
-  // non-contributor.
+  // True if the contribution that `worker` sent at `step` reaches the round. A worker that is left
+  // out resolves as a non-contributor.
   using Arrives = std::function<bool(size_t worker, FragmentIndex fragment, uint64_t step)>;
 
   Loop(const ModelLayout& layout, const LoopOptions& options, std::span<const float> start, size_t workers);
@@ -43,7 +44,7 @@ class Loop {
   // Takes one inner step of every worker, then sends and applies what is due.
   void Step(const InnerStep& inner);
   void set_arrives(Arrives arrives) { arrives_ = std::move(arrives); }
-  // Inputs of a round are given to CloseRound rotated by this many places: an order of arrival.
+  // Rotates the inputs of CloseRound by this many places, to vary the order of arrival.
   void set_rotation(size_t rotation) { rotation_ = rotation; }
 
   std::span<const float> local(size_t worker) const { return workers_[worker]->local; }
@@ -60,7 +61,7 @@ class Loop {
     std::vector<float> local, outer;
     std::vector<FragmentReplica> replicas;
   };
-  // A round under way: sent at `step`, to be applied overlap_steps later.
+  // A round in flight: sent at `step`, applied overlap_steps later.
   struct Pending {
     FragmentIndex fragment;
     uint64_t apply_step = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compute-utilization table of Streaming DiLoCo (2501.18512v1, Table 4), recomputed by rules alone: no constant
-// here or in the link model was fitted to it.
+// Recomputes the compute-utilization table of Streaming DiLoCo (2501.18512v1, Table 4) from rules
+// only: no constant here or in the link model was fitted to it.
 //
-// The paper gives bandwidths on a grid of 50 points spaced evenly in logarithm from 0.1 to 1000 Gbit/s, one step being
-// a factor of 1.207. What it reads off the grid is not said. Read as the highest point that still misses the level, 61
-// of 75 cells agree exactly, and every cell within one step; read as the first that reaches it, all but one within one
-// step.
+// The paper gives bandwidths on a grid of 50 points spaced evenly in logarithm from 0.1 to 1000
+// Gbit/s, one step being a factor of 1.207. It does not define how it reads values off the grid.
+// Read as the highest point that still misses the level, 61 of 75 cells agree exactly, and every
+// cell within one step. Read as the first point that reaches the level, all but one agree within
+// one step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -128,7 +129,8 @@ TEST(UtilizationTable, EveryCellIsWithinOneStepOfThePapersGrid) {
   EXPECT_LE(first_that_reaches.mean_abs_log(), 0.19);  // one step
 }
 
-// Fragments as the paper's text counts them: one sync every 11 or 12, 5 or 6, 2 or 3 steps at H = 100.
+// Fragments as the paper's text counts them: one sync every 11 or 12, 5 or 6, 2 or 3 steps at H =
+// 100.
 TEST(UtilizationTable, FragmentsAreThePapers) {
   const size_t fragments[] = {8, 16, 36};
   for (size_t m = 0; m < 3; ++m) {
@@ -136,7 +138,8 @@ TEST(UtilizationTable, FragmentsAreThePapers) {
   }
 }
 
-// Table 1 of the same paper, at 1 Gbit/s: 109, 438 and 1097 hours against 0.67, 2.7 and 6.75 without a link.
+// Table 1 of the same paper, at 1 Gbit/s: 109, 438 and 1097 hours against 0.67, 2.7 and 6.75
+// without a link.
 TEST(UtilizationTable, HoursOfDataParallelAtOneGigabit) {
   const double slowdown =
       1 / AllReduceUtilization(MakeLinkJob(RequestOf(kTable[0], kDataParallelRow), &PaperSize), LinkOf(1));
@@ -150,9 +153,9 @@ TEST(UtilizationTable, HoursOfStreamingAtOneGigabit) {
   for (const double papers : {0.88 / 0.67, 3.5 / 2.7, 8.75 / 6.75}) EXPECT_NEAR(slowdown / papers, 1, 0.05);
 }
 
-// A check on data that nobody had in mind here: Table 6 of Scaling Laws for DiLoCo (2503.09799v1), 10B at 0.8 s, DiLoCo
-// with other periods. Its row of H = 100 differs from Table 4 above by one step although model and method are the same,
-// so two steps are what can be asked for.
+// A check on independent data: Table 6 of Scaling Laws for DiLoCo (2503.09799v1), 10B at 0.8 s,
+// DiLoCo with other periods. Its row of H = 100 differs from Table 4 above by one step although
+// model and method are the same, so the tolerance is two steps.
 TEST(UtilizationTable, ScalingLawsTableWithinTwoSteps) {
   struct Period {
     uint32_t inner_steps;
@@ -174,7 +177,8 @@ TEST(UtilizationTable, ScalingLawsTableWithinTwoSteps) {
   }
 }
 
-// Our 4 bits carry a scale for 32 elements: 4.25 bits, exactly 1/16 more bandwidth than the paper's row.
+// Our 4 bits carry a scale for 32 elements: 4.25 bits, exactly 1/16 more bandwidth than the paper's
+// row.
 TEST(UtilizationTable, BlockScalesCostOneSixteenth) {
   for (const Model& model : kTable) {
     const PlanRequest request = RequestOf(model, kFourBitRow);
