@@ -15,7 +15,7 @@
 namespace atl {
 namespace {
 
-// Some room below the largest fp32, for the roundings that the bound does not follow.
+// Leaves room below the largest fp32 for rounding errors that the bound does not include.
 constexpr double kLargest = 3e38;
 
 absl::Status CheckParameters(const OuterParameters& p) {
@@ -52,7 +52,7 @@ struct StateMaxima {
   float public_copy = 0, momentum = 0, residual = 0;
 };
 
-// Above every magnitude that the merge passes through.
+// An upper bound of every magnitude in the merge.
 double LargestMerged(const MergeSpec& merge, std::span<const ContributionScreen> screens,
                      std::span<const float> scales) {
   double sum = 0, largest = 0;
@@ -61,7 +61,7 @@ double LargestMerged(const MergeSpec& merge, std::span<const ContributionScreen>
     sum += scaled;
     largest = std::max(largest, scaled);
   }
-  // The others add up values before they divide, or differences from a middle.
+  // The other rules add values before dividing, or add differences from a middle.
   return merge.rule == MergeRule::kMean ? sum : std::max(3 * largest, sum);
 }
 
@@ -78,7 +78,7 @@ absl::Status CheckRange(double g, const vecmath::OuterCoefficients& outer, const
                                             g, "; drop the largest contribution and close again"));
 }
 
-// A round without contributions takes no step: the momentum waits, the virtual master stands.
+// A round without contributions takes no step: the momentum and the virtual master stay.
 vecmath::OuterCoefficients Coefficients(const OuterParameters& p, bool empty) {
   if (empty) return {.kind = p.kind, .learning_rate = 0.0f, .momentum = 1.0f};
   return {
@@ -101,9 +101,9 @@ std::optional<double> CosineOf(double dot, double squares_a, double squares_b) {
   return Cosine(dot, std::sqrt(squares_a), std::sqrt(squares_b));
 }
 
-// Of `input` to the mean without it: what it added to the merged pseudo-gradient is taken out again.
+// The cosine of `input` to the mean without it: removes its share from the merged pseudo-gradient.
 std::optional<double> CosineToOthers(const aggregate::MergeSums& sums, size_t input, double scale) {
-  constexpr double kNearlyZero = 1e-9;  // a difference of squares in double, whose last digits mean nothing
+  constexpr double kNearlyZero = 1e-9;  // relative size of a difference of squares that is only rounding error
   const double own = sums.input_squares[input], dot = sums.dots[input];
   const double others = sums.compared_merged - 2 * scale * dot + scale * scale * own;
   if (others <= kNearlyZero * (sums.compared_merged + scale * scale * own)) return std::nullopt;
@@ -131,7 +131,7 @@ RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const Co
   return result;
 }
 
-// Of the gate, where there is one, or as they were once decided. Fills `norms`.
+// From the gate, if there is one, otherwise as recorded with the inputs. Fills `norms`.
 std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGate* gate, uint32_t inner_steps,
                                 RoundResult& result) {
   std::vector<double> clips;
@@ -148,8 +148,8 @@ std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGa
   return clips;
 }
 
-// What each contribution is multiplied by. Under another rule than kMean all that count do so alike, and the rule
-// weighs.
+// The factor of each contribution. Under a rule other than kMean, all counted contributions have
+// the same factor, and the rule does the weighting.
 std::vector<float> Scales(const MergeSpec& merge, std::span<const double> weights, std::span<const double> clips) {
   const bool mean = merge.rule == MergeRule::kMean;
   std::vector<float> scales;
@@ -175,10 +175,10 @@ std::vector<double> WeightsOf(const OuterParameters& p, std::span<const RoundInp
   return p.merge.rule == MergeRule::kMean ? weights : EvenWeights(std::move(weights));
 }
 
-// The contribution with the largest values, where they and not what is held already make the step overflow.
+// The contribution with the largest values, if those values and not the stored state make the step overflow.
 std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<const ContributionScreen> screens,
                                std::span<const float> scales) {
-  constexpr double kHarmless = 1e30;  // as a share of the merged pseudo-gradient
+  constexpr double kHarmless = 1e30;  // for one contribution's share of the merged pseudo-gradient
   size_t largest = 0;
   const auto share = [&](size_t i) { return static_cast<double>(scales[i]) * screens[i].max_abs; };
   for (size_t i = 1; i < inputs.size(); ++i) largest = share(i) > share(largest) ? i : largest;
@@ -186,7 +186,7 @@ std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<con
   return {inputs[largest].worker};
 }
 
-// An empty part is one of zeros.
+// An empty part means zeros.
 absl::Status CheckPart(const char* name, std::span<const float> part, size_t elements) {
   if (part.empty()) return absl::OkStatus();
   if (part.size() != elements) {
@@ -208,12 +208,12 @@ bool AreZeros(std::span<const float> x, float max_abs) {
   return max_abs == 0 && std::none_of(x.begin(), x.end(), [](float value) { return std::signbit(value); });
 }
 
-// Under kLoco, of the step from `version`.
+// Under kLoco, for the step from `version`.
 bool ClearsResidual(const OuterParameters& parameters, Version version) {
   return (version.value + 1) % parameters.loco.reset_syncs == 0;
 }
 
-// Whether that step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
+// Updates whether momentum and residual are all zeros after that step. With a lossless codec, h - D(q) is +0.
 void FollowZeros(const OuterParameters& parameters, Version version, bool& momentum, bool& residual) {
   momentum = momentum && parameters.kind == OuterKind::kSgd;
   switch (parameters.download_error_memory) {
@@ -250,8 +250,8 @@ struct Aggregator::Fragment {
   std::vector<float> public_copy, momentum, residual;
   std::vector<float> compared_step;  // empty until the first step
   StateMaxima maxima;
-  std::optional<Digest> hash;                               // as the pass that made the public copy found it
-  bool momentum_is_zeros = true, residual_is_zeros = true;  // all of them, and none below zero; false: not known
+  std::optional<Digest> hash;                               // as computed by the pass that made the public copy
+  bool momentum_is_zeros = true, residual_is_zeros = true;  // all elements are +0; false: unknown
 };
 
 Aggregator::Aggregator(const ModelLayout& layout) : layout_digest_(layout.digest) {

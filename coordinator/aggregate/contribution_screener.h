@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScreenContribution while the bytes arrive, so that closing a round need not read them for it.
+// ScreenContribution on arriving bytes, so that closing a round need not read them for it.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 #define ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 
@@ -14,7 +14,7 @@
 
 namespace atl {
 
-// A screen from what its blocks say, in their order.
+// Combines the screens of blocks, added in block order.
 class ScreenSum {
  public:
   void Add(const vecmath::BlockStats& block);
@@ -30,10 +30,11 @@ class ScreenSum {
 class ContributionScreener {
  public:
   ContributionScreener(CodecKind codec, uint64_t elements);
-  // The next bytes, which begin at `offset` of the contribution. Where they do not go on from the bytes before (a
-  // transfer that was resumed) there will be no result.
+  // Adds the next bytes, which begin at `offset` of the contribution. If they do not follow the
+  // previous bytes (a resumed transfer), there will be no result.
   void Update(uint64_t offset, std::span<const Bytes> pieces);
-  // As ScreenContribution of all bytes, to the bit. None unless all came, each once and in order.
+  // Equal to ScreenContribution of all bytes, to the bit. None unless all bytes arrived, once each
+  // and in order.
   std::optional<ContributionScreen> Finish() const;
 
  private:
@@ -42,10 +43,10 @@ class ContributionScreener {
 
   const CodecKind codec_;
   const uint64_t elements_;
-  uint64_t bytes_ = 0;     // taken
+  uint64_t bytes_ = 0;     // processed
   uint64_t screened_ = 0;  // elements
   bool gap_ = false;
-  std::vector<std::byte> block_;  // begun
+  std::vector<std::byte> block_;  // incomplete codec block
   ScreenSum sum_;
 };
 

@@ -27,7 +27,8 @@ NormVerdict Judge(const ScreensSpec& rule, bool knows_enough, double reference, 
   return verdict;
 }
 
-// Of `ascending` without one of those that equal `value`, which is in it; 0 where nothing else is.
+// The lower median of `ascending` without one element equal to `value`, which it contains; 0 if
+// nothing else remains.
 double LowerMedianWithout(std::span<const double> ascending, double value) {
   if (ascending.size() < 2) return 0;
   const size_t middle = (ascending.size() - 2) / 2;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm screen: what a round's norms per inner step say against the running median of the fragment (docs/design.md
-// section 6, "Screens"; templar's clip to the median norm of peers, made lenient). A function of history and numbers:
-// no state but NormHistory, no clock, no log. The bits are those of one compiler's double arithmetic: a decision is
-// recorded with its round (clip factor) and never made again for it.
+// The norm screen compares a round's norms per inner step with the running median of the fragment
+// (docs/design.md section 6, "Screens"; a lenient form of templar's clip to the median norm of peers). A pure
+// function of history and numbers: no state but NormHistory, no clock, no log. The bits depend on the
+// compiler's double arithmetic, so a decision is recorded with its round (clip factor) and never recomputed.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 #define ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 
@@ -19,43 +19,43 @@
 
 namespace atl {
 
-constexpr size_t kNormRounds = 16;       // of which the running median knows
-constexpr size_t kNormRoundsNeeded = 8;  // below it the screen only reports
-// Contributions of the round, where not most have nothing more to send, and workers that the running median knows;
-// likewise.
+constexpr size_t kNormRounds = 16;       // rounds in the running median
+constexpr size_t kNormRoundsNeeded = 8;  // with fewer, the screen only reports
+// The required number of contributions in the round (unless past_finished), and of workers in the
+// running median.
 constexpr size_t kNormsNeeded = 4;
-constexpr uint64_t kNormPeriods = 4;  // at most: steps behind a contribution that its norm may grow with
-// Beyond it a contribution does not come of training, but of a fault (a bit of the exponent that flips) or of malice:
-// how few there are to compare with does not matter. The most that honest ones can differ by is far below: a first step
-// of a warm-up beside a whole period of it (ADR 22).
+constexpr uint64_t kNormPeriods = 4;  // cap on the periods of steps by which a norm may grow
+// Above this ratio a contribution is the result of a fault (a flipped exponent bit) or malice, not
+// of training, however few values there are to compare with. Honest contributions differ by far
+// less: at most as a first step of a warm-up from a whole period of it (ADR 22).
 constexpr double kBeyondDoubt = 1e6;
 
-// What one contribution says, for each inner step of a whole period of inner_steps. The norm of k steps grows with
-// something between sqrt(k) and k; each figure takes the end that an honest worker passes by.
+// The norms of one contribution, per inner step of a whole period of inner_steps. The norm of k steps grows
+// between sqrt(k) and k; each figure uses the end of that range that favours an honest worker.
 struct NormSample {
   WorkerId worker;
-  double judged = 0;  // as it is held against the others': norm over steps, of at least one and at most kNormPeriods
-                      // whole periods, so that few steps are no licence and many are a small one
-  double shown = 0;   // as others are held against it: norm / sqrt(steps x inner_steps), the least that a whole period
-                      // at this pace would have; 0 without steps
+  double judged = 0;  // compared with the others: norm over steps, the steps taken as at least one and at most
+                      // kNormPeriods whole periods, so that few steps excuse nothing and many excuse little
+  double shown = 0;   // used as reference for the others: norm / sqrt(steps x inner_steps), the least norm of a whole
+                      // period at this pace; 0 without steps
 };
 // Requires inner_steps >= 1.
 NormSample SampleOf(const WorkerId& worker, double norm, uint64_t steps, uint32_t inner_steps);
 
-// Lower median; 0 of nothing. Fewer than half of the values, however large, do not move it beyond the others.
+// Lower median; 0 for no values. Outliers in fewer than half of the values cannot move it beyond the others.
 double LowerMedian(std::span<const double> values);
 
-// The newest committed rounds of one fragment. A worker counts once, with the most that it has shown in them: neither
-// many contributions nor a round of few workers moves the median, and honest ones with less in them than their steps
-// say (a joiner's ramp, a merge behind its time) do not make it small.
+// The newest committed rounds of one fragment. Each worker counts once, with its largest `shown`
+// value in them. So neither many contributions nor a round of few workers moves the median. Honest
+// contributions with less than their steps suggest (a joiner's ramp, a late merge) do not lower it.
 class NormHistory {
  public:
-  // `merged`: norms after their clip. `rate`: the inner learning rate then. A round in which nobody shows anything says
-  // nothing.
+  // `merged`: norms after clipping. `rate`: the inner learning rate of the round. A round in which
+  // all `shown` values are 0 adds nothing.
   void Add(std::span<const NormSample> merged, double rate);
   size_t rounds() const { return rounds_.size(); }
-  size_t workers() const;  // in them, those that showed nothing too: to send nothing does not blind the screen
-  // Lower median over workers, 0 without rounds. What was shown at a smaller rate than `rate` counts so much more.
+  size_t workers() const;  // includes those with `shown` 0: empty contributions do not disable the screen
+  // Lower median over workers, 0 without rounds. A value from a rate below `rate` is scaled up in proportion.
   double Median(double rate) const;
 
  private:
@@ -69,25 +69,26 @@ class NormHistory {
 enum class NormAction { kPass, kReport, kClip, kRefuse };
 struct NormVerdict {
   NormAction action = NormAction::kPass;
-  double ratio = 0;        // over the reference; 0 where there is none
+  double ratio = 0;        // norm over the reference; 0 without a reference
   double clip_factor = 1;  // below 1 for kClip
 };
 
-// The reference is the larger of the running median and the round's own median, so that what changes for everybody is
-// nobody's fault. `past_finished`: most have nothing more to send, so a round of few says little of what is usual, and
-// those few are held against the running median alone. Where too little is known, what is kBeyondDoubt times both the
-// running median and the lower median of the others of the round is judged all the same. In the order of `round`.
+// The reference is the larger of the running median and the round's own median, so that a change
+// common to all workers is not held against any. `past_finished`: most workers have nothing more to
+// send, so the few contributions are compared with the running median alone. With too little
+// history, a value above kBeyondDoubt times both the running median and the lower median of the
+// round's other values is still judged. In the order of `round`.
 std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
                                     std::span<const NormSample> round, bool past_finished = false);
 
 // "its norm per inner step is 12.3 times the median of the fragment".
 std::string NormClause(const NormVerdict& verdict);
 
-// What CloseRound judges by.
+// The inputs of the norm screen in CloseRound.
 struct NormGate {
   const NormHistory& history;
   const ScreensSpec& rule;
-  double rate = 0;             // inner learning rate of the job's present step
+  double rate = 0;             // inner learning rate at the job's present step
   bool past_finished = false;  // as in JudgeNorms
 };
 

@@ -16,7 +16,8 @@ std::span<float> RowOf(std::vector<float>& rows, size_t r, size_t elements) {
   return std::span(rows).subspan(r * kBlock, elements);
 }
 
-// Odd-even transposition: neighbours change places only where the later one is smaller, so equal values stay in order.
+// Odd-even transposition. Neighbours are exchanged only if the later one is smaller, so equal
+// values keep their order.
 void SortColumns(std::vector<float>& rows, size_t count, size_t elements) {
   for (size_t round = 0; round < count; ++round) {
     for (size_t r = round % 2; r + 1 < count; r += 2) {

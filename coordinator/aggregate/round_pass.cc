@@ -35,14 +35,14 @@ ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
   return sum.screen();
 }
 
-// Blocks that are added up at a time: the longer each contribution is read before the next one, the further ahead the
-// processor fetches; so many still leave the sums in the second-level cache.
+// Blocks added up at a time. Longer runs of one contribution help the prefetcher; this number keeps
+// the sums in the L2 cache.
 constexpr size_t kRun = 4;
 
-// One in so many blocks is compared.
+// Every n-th block is compared.
 size_t ComparedStride(size_t blocks) { return std::max<size_t>(1, (blocks + kComparedBlocks - 1) / kComparedBlocks); }
 
-// One block's share of the sums. Of a block that is not compared only the first two sums and the maxima.
+// One block's share of the sums. For a block that is not compared, only the first two sums and the maxima.
 using BlockSums = MergeSums;
 
 void AddBlock(const BlockSums& block, MergeSums& total) {
@@ -68,7 +68,7 @@ void AddBlock(const BlockSums& block, MergeSums& total) {
 // Blocks that a thread takes at a time.
 constexpr size_t kChunk = 16;
 
-// Of the update, by chunks that come in order.
+// Hash of the update, fed by chunks in order.
 class UpdateHasher {
  public:
   explicit UpdateHasher(const MergeJob& job) : job_(job) {}
@@ -85,7 +85,7 @@ class UpdateHasher {
   DigestHasher hasher_;
 };
 
-// What the members of a merge other than kMean have in one block, scaled.
+// The decoded and scaled values of the members in one block, for a rule other than kMean.
 void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& rows) {
   for (size_t r = 0; r < job.members.size(); ++r) {
     const RoundInput& input = job.inputs[job.members[r]];
@@ -93,10 +93,10 @@ void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& row
   }
 }
 
-// One thread's walk: scratch for the merged block and a decoded one.
+// The pass of one thread, with scratch memory for the merged block and a decoded one.
 class Walker {
  public:
-  // Under kCenteredClip with the pulls.
+  // `pulls`: used under kCenteredClip.
   Walker(const MergeJob& job, std::span<const float> pulls, std::span<Digest> leaves)
       : job_(job),
         pulls_(pulls),
@@ -138,7 +138,7 @@ class Walker {
     rows_.Pull(middle, pulls_, g);
   }
 
-  // Each input, and the momentum, with what the inputs were merged to.
+  // Compares each input, and the momentum, with the merge of the inputs.
   void CompareInputs(size_t block, std::span<const float> g, std::span<const float> momentum, BlockSums& sums) {
     if (job_.outer.kind != OuterKind::kSgd) {
       sums.momentum_squares = vecmath::BlockSquares(momentum);
@@ -169,7 +169,7 @@ class Walker {
     if (!residual.empty()) vecmath::Add(residual, g_to_h);
   }
 
-  // With the same block of the step before, which this one takes the place of.
+  // Compares with the same block of the previous step, and replaces it.
   void CompareSteps(size_t kept, std::span<const float> step, BlockSums& sums) {
     const std::span<float> previous = job_.compared_step.subspan(kept * kBlock, step.size());
     sums.compared_squares = sums.step_squares;
@@ -178,7 +178,7 @@ class Walker {
     std::copy(step.begin(), step.end(), previous.begin());
   }
 
-  // q = Q(h); public += D(q); r from what was lost.
+  // q = Q(h); public += D(q); r from the loss.
   void Publish(size_t block, std::span<float> h, bool compared, BlockSums& sums) {
     const std::span<float> residual = BlockOf(job_.residual, block);
     const ByteRange range = EncodedRange(job_.download_codec, block * kBlock, h.size());
@@ -196,7 +196,7 @@ class Walker {
     sums.residual_max = direct ? settled.lost_max : vecmath::MaxAbs(residual);
   }
 
-  // LoCo's average of what was lost and r, rounded to what 8 bits hold.
+  // LoCo's average of the loss and r, rounded to 8 bits.
   void Remember(std::span<const float> lost, std::span<float> residual) {
     if (job_.clear_residual) {
       std::fill(residual.begin(), residual.end(), 0.0f);
@@ -209,7 +209,7 @@ class Walker {
     Decode(CodecKind::kInt8, q, residual);
   }
 
-  // The leaves of the content hash that this block holds, while it is in the cache.
+  // Hashes this block's leaves of the content hash while the block is in the cache.
   void Hash(size_t block) {
     const Bytes bytes = std::as_bytes(std::span<const float>(BlockOf(job_.public_copy, block)));
     HashLeaves(bytes, leaves_.subspan(block * kBlock * sizeof(float) / kLeafBytes));
@@ -225,7 +225,7 @@ class Walker {
   RowMerger rows_;
 };
 
-// Euclidean distances of the members from the median, blocks added in their order.
+// Euclidean distances of the members from the median, added in block order.
 std::vector<double> DistancesOf(const MergeJob& job) {
   const size_t blocks = BlockCount(job.public_copy.size()), members = job.members.size();
   std::vector<double> squares(blocks * members);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two walks over a fragment that close a round. Private to this room. Both go block by block, so what they give
-// does not depend on how blocks are spread over threads: elements are independent, and sums are kept for each block and
-// added in block order afterwards.
+// The two passes over a fragment that close a round. Private to this room. Both work block by
+// block, and the result does not depend on the distribution of blocks over threads: elements are
+// independent, and sums are kept per block and added in block order afterwards.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 #define ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 
@@ -15,36 +15,38 @@
 
 namespace atl::aggregate {
 
-// Reads every input whose screen is not known once and changes nothing. Sizes were checked. One screen for each input.
+// Reads every input without a known screen once; changes nothing. Sizes must have been checked. One
+// screen per input.
 std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, size_t elements, unsigned threads);
 
-// Blocks of a fragment in which directions are compared: every n-th, so many at most. Their outer step is kept to
-// compare the next one with.
+// Directions are compared in every n-th block of a fragment, at most this many. The outer step of
+// these blocks is kept for the comparison with the next step.
 constexpr size_t kComparedBlocks = 64;
-// Elements to keep of them.
+// The number of elements in these blocks.
 size_t ComparedElements(size_t elements);
 
 struct MergeJob {
   std::span<const RoundInput> inputs;  // ascending worker id
-  std::span<const float> weights;      // of inputs; under other rules than kMean what each is scaled by
+  std::span<const float> weights;      // of inputs; under rules other than kMean their scales
   MergeSpec merge;
-  std::span<const size_t> members;  // those of the inputs that other rules than kMean merge, ascending
+  std::span<const size_t> members;  // the inputs merged under rules other than kMean, ascending
   vecmath::OuterCoefficients outer;
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory memory = ErrorMemory::kFeedback;  // kOff: the residual is neither read nor written
   double loco_beta = 0;
   bool clear_residual = false;  // kLoco: this step ends with a residual of zero
   std::span<float> public_copy, momentum, residual;
-  std::span<float> compared_step;  // ComparedElements: of the step before, zeros when there was none; replaced
+  std::span<float> compared_step;  // ComparedElements: of the previous step, zeros if there was none; replaced
   std::span<std::byte> update;     // EncodedSize(download_codec, public_copy.size())
   unsigned threads = 1;
 };
 
 struct MergeSums {
   double merged_squares = 0, step_squares = 0;
-  // Over the compared blocks: of the step, of the one before, and their product; of the momentum before the step and
-  // its product with the merged pseudo-gradient; of the latter, of each input, and of their product; of what was
-  // encoded for the download, and what the codec lost of it.
+  // Over the compared blocks: squares of the step and of the previous one, and their product;
+  // squares of the momentum before the step, and its product with the merged pseudo-gradient;
+  // squares of the merged pseudo-gradient and of each input, and their products; squares of the
+  // download codec's input and of its loss.
   double compared_squares = 0, previous_squares = 0, compared_dot = 0;
   double momentum_squares = 0, momentum_dot = 0;
   double compared_merged = 0;
@@ -55,7 +57,8 @@ struct MergeSums {
   Digest update;                                             // of the update
 };
 
-// Merge, outer step, encode, apply: in place. Requires that no intermediate value overflows (the caller's bound).
+// Merge, outer step, encode, apply: in place. The caller must have bounded all intermediate values
+// (no overflow).
 MergeSums MergeAll(const MergeJob& job);
 
 }  // namespace atl::aggregate

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll-coordinator verify` and `atoll-coordinator replay`: an audit of the state directory of a coordinator that does
-// not run, as a second reading of docs/formats. This room shares no reading code with coordinator/store and
-// coordinator/aggregate: what one of the two gets wrong, the other finds.
+// `atoll-coordinator verify` and `atoll-coordinator replay`: audits of the state directory of a
+// stopped coordinator, as a second implementation of docs/formats. This room shares no reading code
+// with coordinator/store and coordinator/aggregate, so that each finds the other's errors.
 #ifndef ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
 #define ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
 
@@ -18,11 +18,11 @@ struct AuditOptions {
 
 // Exit codes (docs/backup.md).
 constexpr int kExitWell = 0;
-constexpr int kExitNoAudit = 1;  // in use, not a state directory, not readable: nothing is said about the state
+constexpr int kExitNoAudit = 1;  // in use, not a state directory, unreadable: no result about the state
 constexpr int kExitDamage = 65;  // sysexits EX_DATAERR
 
-// Writes the report to `out`, or one sentence to `err` when there can be none. Changes nothing in the directory. Keeps
-// a coordinator from starting on it meanwhile.
+// Writes the report to `out`, or one error message to `err` if no audit is possible. Changes
+// nothing in the directory. Keeps a coordinator from starting on it during the audit.
 int RunAudit(const AuditOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace atl::audit

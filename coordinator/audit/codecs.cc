@@ -10,7 +10,7 @@
 namespace atl::audit {
 namespace {
 
-// Layout of a codec: elements of a block, bytes of its scale, bits of a code.
+// Layout of a codec: elements per block, bytes of its scale, bits per code.
 struct Layout {
   uint64_t block = 1, scale_bytes = 0, code_bits = 32;
 };
@@ -33,7 +33,6 @@ uint64_t BlockBytes(const Layout& layout, uint64_t elements) {
 }
 
 // ---- numbers
-// ----------------------------------------------------------------------------------------------------------
 
 uint32_t Bits(float x) { return std::bit_cast<uint32_t>(x); }
 bool Negative(float x) { return (Bits(x) & 0x80000000u) != 0; }
@@ -63,7 +62,7 @@ uint32_t ToHalf(float x) {
   if (std::isnan(x)) return sign | 0x7e00;
   if (std::isinf(x)) return sign | 0x7c00;
   const double a = std::fabs(static_cast<double>(x));
-  // Steps of the numbers around a: 2^-24 below 2^-14, then 2^-10 of the power of two below.
+  // Spacing of the numbers around a: 2^-24 below 2^-14, then 2^-10 of the power of two below.
   const int exponent = a < std::ldexp(1.0, -14) ? -14 : std::ilogb(a);
   const double steps = std::nearbyint(std::ldexp(a, 10 - exponent));
   const uint32_t code = static_cast<uint32_t>(std::min(steps, 4096.0)) + (static_cast<uint32_t>(exponent + 14) << 10);
@@ -82,7 +81,6 @@ uint32_t ToBrain(float x) {
 }
 
 // ---- blocks
-// -----------------------------------------------------------------------------------------------------------
 
 bool AllFinite(std::span<const float> block) {
   return std::all_of(block.begin(), block.end(), [](float x) { return std::isfinite(x); });
@@ -120,7 +118,7 @@ struct FourBits {
   int (*exponent)(float max_abs);
 };
 
-// Floor of log2(max_abs) less `below`, raised where max_abs over the scale is above `raise`.
+// Floor of log2(max_abs) minus `below`, plus one if max_abs over the scale exceeds `raise`.
 int ScaleExponent(float max_abs, int below, double raise, int highest) {
   if (max_abs == 0) return -127;
   const int floor = std::ilogb(max_abs) - below;
@@ -136,7 +134,7 @@ FourBits FormatOf(v1::CodecKind codec) {
   return {{0, 0x1p-6f, 0x1p-5f, 0x1p-4f, 0x1p-3f, 0x1p-2f, 0x1p-1f, 1}, E3m0Exponent};
 }
 
-// The nearest magnitude; of two as near the even code.
+// The nearest magnitude; on a tie, the even code.
 uint32_t NearestCode(const std::array<float, 8>& magnitudes, double value) {
   uint32_t best = 0;
   for (uint32_t code = 1; code < magnitudes.size(); ++code) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of the files that are audited, and the numbers in them.
+// Bytes of audited files, and the numbers in them.
 #ifndef ATOLL_COORDINATOR_AUDIT_FILE_BYTES_H_
 #define ATOLL_COORDINATOR_AUDIT_FILE_BYTES_H_
 
@@ -12,12 +12,12 @@
 
 namespace atl::audit {
 
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;  // what is long is read in pieces of this size
+constexpr uint64_t kReadBytes = uint64_t{1} << 20;  // long data is read in pieces of this size
 
-// `bytes` bytes from `offset`.
+// Reads `bytes` bytes from `offset`.
 absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t bytes);
 
-// The number that `bytes` bytes (at most 8) of `text` from `at` are, the lowest first.
+// The little-endian number in `bytes` bytes (at most 8) of `text` from `at`.
 uint64_t Little(const std::string& text, size_t at, size_t bytes);
 uint32_t Little32(const std::string& text, size_t at);
 

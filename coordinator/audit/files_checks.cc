@@ -54,13 +54,13 @@ class JobFilesChecker {
     return it == standing_.lines.end() ? nullptr : &it->second;
   }
 
-  // All files of a job are of one layout.
+  // All files of a job must have one layout.
   void CheckLayout(const std::string& path, const v1::Digest& layout) {
     if (!layout_) layout_ = FromProto(layout);
     if (*layout_ != FromProto(layout)) Wrong(path, 0, "it is of another model layout than the other files of the job");
   }
 
-  // What the ledger says of a version; nothing where it says nothing.
+  // The ledger's hash of a version; nothing if the ledger has none.
   std::optional<Digest> HashOf(uint64_t epoch, uint32_t fragment, uint64_t version) const {
     const FragmentLine* const line = Line(epoch, fragment);
     if (line == nullptr) return std::nullopt;
@@ -84,7 +84,7 @@ class JobFilesChecker {
     CheckLayout(path, header->layout());
     elements_[key.fragment] = header->elements();
     const FragmentLine* const line = Line(key.epoch, key.fragment);
-    // A copy may be taken of a version whose commit is under way.
+    // A snapshot may be of a version that is still being committed.
     if (line == nullptr || key.version > line->head + 1 || header->boot() > meta_.boot)
       return Wrong(path, 16, "the ledger knows neither this version nor the start that wrote it", kOlderLedger);
     const std::optional<Digest> hash = HashOf(key.epoch, key.fragment, key.version);
@@ -106,7 +106,7 @@ class JobFilesChecker {
       return Wrong(path, 0, "the ledger knows no such round", kOlderLedger);
     const LedgerRound* const round = line->Find(key.version + 1);
     const bool committed = round != nullptr;
-    // What a committed round needs was flushed: a tail that holds some of it is damage, told below.
+    // The data of a committed round was flushed: a torn tail that holds some of it is damage, reported below.
     if (!committed || HoldsAll(*segment, key, *round->record)) NoteTornTail(*segment, job_, !committed, report_);
     if (segment->scan.records.empty()) {
       if (committed)
@@ -149,7 +149,7 @@ class JobFilesChecker {
     Wrong(segment.path, segment.update->bytes.offset, "the update does not have its digest");
   }
 
-  // Of the update that is in it.
+  // Whether the segment's update has its digest.
   static bool HasItsDigest(const Segment& segment) {
     const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
     return digest.ok() && *digest == FromProto(segment.update->record.digest());
@@ -160,8 +160,8 @@ class JobFilesChecker {
            header.target().version() == key.version;
   }
 
-  // What cannot be used of these is no damage: they are not flushed, nothing starts from them, and their digest is
-  // looked at before they are served.
+  // Unusable kept updates are no damage: they are not flushed, nothing starts from them, and the
+  // coordinator checks their digest before serving them.
   void CheckKeptUpdate(const FileKey& key, const std::string& path) {
     report_.Count("kept updates");
     Report found("", "");
@@ -183,8 +183,8 @@ class JobFilesChecker {
     return HasItsDigest(segment) ? "" : "a kept update that does not have its digest";
   }
 
-  // The update of a round is written behind its commit, and flushed before any snapshot of the version that it led to
-  // or of a later one: until there is one, the contributions give it again.
+  // The update of a round is written after its commit, and flushed before any snapshot of its version or a
+  // later one. Until such a snapshot exists, the update can be recomputed from the contributions.
   bool MayOweUpdate(const FileKey& key) const {
     const auto behind = snapshots_.upper_bound(key);
     return behind == snapshots_.end() || behind->epoch != key.epoch || behind->fragment != key.fragment;
@@ -201,14 +201,14 @@ class JobFilesChecker {
     return absl::StrCat("the committed round that led to version ", record.reached().version());
   }
 
-  // How far the file goes, as the beginning of a clause.
+  // How much of the file is valid, as the beginning of a clause.
   static std::string Whole(const Segment& segment) {
     const Scan& scan = segment.scan;
     if (scan.broken.empty()) return absl::StrCat("the file ends after ", scan.file_bytes, " bytes");
     return absl::StrCat("only ", scan.valid_bytes, " of its ", scan.file_bytes, " bytes are whole (", scan.broken, ")");
   }
 
-  // The round is committed: all that the ledger counts must be here.
+  // The round is committed: the segment must hold every contribution that the ledger counts.
   void CheckCommitted(const Segment& segment, const FileKey& key, const v1::RoundRecord& record) {
     report_.Count("committed rounds held");
     const uint64_t end = segment.scan.valid_bytes;
@@ -267,7 +267,7 @@ class JobFilesChecker {
     for (uint32_t f = 0; f < row.versions.size() && f < row.hashes.size(); ++f) CheckLink(row, f, *manifest, *found);
   }
 
-  // Manifests of before say that there are none.
+  // Older manifests do not contain the sample counts.
   static bool HasSamplesOf(const LedgerCheckpoint& row, const v1::CheckpointManifest& manifest) {
     if (manifest.pool_consumed() == 0 && manifest.pool_frontier() == 0) return true;
     return manifest.pool_consumed() == row.pool_consumed && manifest.pool_frontier() == row.pool_frontier;
@@ -288,10 +288,10 @@ class JobFilesChecker {
     CheckLayout(link->second, header->layout());
   }
 
-  // ---- what must be there
+  // ---- required files
 
-  // From the newest whole snapshot to the head there must be a segment of every round. Where contributions are kept, of
-  // all rounds.
+  // Every round from the newest whole snapshot to the head must have a segment. If contributions
+  // are kept, every round must.
   void CheckPresence(uint64_t epoch, uint32_t fragment, const FragmentLine& line, const JobFiles& job_files) {
     uint64_t from = line.head;
     if (epoch == standing_.epoch && standing_.job->parameters_ready) {
@@ -334,7 +334,7 @@ class JobFilesChecker {
   const std::string job_;
   Report& report_;
   std::optional<Digest> layout_;
-  std::map<uint32_t, uint64_t> elements_;  // by fragment, as snapshots say
+  std::map<uint32_t, uint64_t> elements_;  // by fragment, from the snapshots
   std::set<FileKey> snapshots_, whole_snapshots_;
 };
 

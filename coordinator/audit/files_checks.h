@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of one job against the ledger: segments, snapshots, checkpoints.
+// Checks the files of one job against the ledger: segments, snapshots, checkpoints.
 #ifndef ATOLL_COORDINATOR_AUDIT_FILES_CHECKS_H_
 #define ATOLL_COORDINATOR_AUDIT_FILES_CHECKS_H_
 
@@ -12,13 +12,14 @@
 
 namespace atl::audit {
 
-// Reads every byte of every file of the job and says what is damaged, what contradicts the ledger and what is missing.
+// Reads every byte of every file of the job and reports damage, contradictions to the ledger, and
+// missing files.
 void CheckJobFiles(const Files& files, const std::string& root, const LedgerMeta& meta, const JobStanding& standing,
                    const JobFiles& job_files, Report& report);
 
-// Every stored file against its name.
+// Checks every stored file against its name.
 void CheckBlobs(const Files& files, const StateFiles& state, Report& report);
-// That the stored files which jobs need are there.
+// Checks that the stored files needed by jobs exist.
 void CheckNeededBlobs(const std::string& root, const LedgerImage& image, const StateFiles& state, Report& report);
 
 }  // namespace atl::audit

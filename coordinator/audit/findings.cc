@@ -75,7 +75,7 @@ std::string Report::Json() const {
   out["damages"] = damages_;
   out["damage"] = ToJson(damage_);
   out["notes"] = ToJson(notes_);
-  // What a damaged file holds may be no text.
+  // The content of a damaged file may be invalid UTF-8.
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

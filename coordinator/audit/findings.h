@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an audit of a state directory found: damage, notes and counts, and how they are printed. Plain values.
+// The findings of an audit of a state directory: damage, notes and counts, and their output. Plain values.
 #ifndef ATOLL_COORDINATOR_AUDIT_FINDINGS_H_
 #define ATOLL_COORDINATOR_AUDIT_FINDINGS_H_
 
@@ -12,30 +12,30 @@
 
 namespace atl::audit {
 
-// One thing that is not as the formats say.
+// One deviation from the formats.
 struct Finding {
-  std::string file;                // path; empty when it is no single file
-  std::optional<uint64_t> offset;  // of the first byte concerned, where that is known
+  std::string file;                // path; empty if not about a single file
+  std::optional<uint64_t> offset;  // of the first byte concerned, if known
   std::string job;                 // empty: all
   std::string problem;             // one clause
-  std::string way_out;             // one clause: what to do
+  std::string way_out;             // one clause: the remedy
 };
 
 class Report {
  public:
-  // At most kKept of each kind are kept, the rest is counted.
+  // At most kKept of each kind are stored; the others are only counted.
   static constexpr size_t kKept = 1000;
 
   Report(std::string command, std::string state_dir) : command_(std::move(command)), state_dir_(std::move(state_dir)) {}
 
-  // Something is lost or wrong.
+  // Data is lost or wrong.
   void Damage(Finding finding);
-  // Something to know that is no damage: a torn tail, a file half written.
+  // A finding that is no damage, such as a torn tail or an incomplete file.
   void Note(Finding finding);
   void Count(const std::string& what, uint64_t more = 1) { counts_[what] += more; }
 
   bool ok() const { return damages_ == 0; }
-  uint64_t damages() const { return damages_; }  // those that are not kept too
+  uint64_t damages() const { return damages_; }  // including those not stored
   const std::vector<Finding>& damage() const { return damage_; }
   const std::vector<Finding>& notes() const { return notes_; }
   uint64_t count(const std::string& what) const;
@@ -51,7 +51,7 @@ class Report {
   std::map<std::string, uint64_t> counts_;
 };
 
-// The usual ways out.
+// The usual remedies.
 extern const char kRestoreFile[];
 extern const char kRestoreState[];
 extern const char kNewerProgram[];

@@ -13,7 +13,7 @@ namespace atl::audit {
 namespace {
 
 constexpr uint64_t kLastState = 8;
-constexpr uint64_t kMostFragments = 1024;  // of a job
+constexpr uint64_t kMostFragments = 1024;  // per job
 constexpr double kWeightSlack = 1e-9;
 
 std::string NameOf(const LedgerRound& round) {
@@ -21,7 +21,7 @@ std::string NameOf(const LedgerRound& round) {
                       round.epoch);
 }
 
-// What a round says of itself.
+// Checks the fields of single rounds.
 class RoundChecker {
  public:
   RoundChecker(const LedgerImage& image, Report& report) : path_(image.path), meta_(image.meta), report_(report) {}
@@ -56,7 +56,7 @@ class RoundChecker {
   }
 
  private:
-  // Says what is wrong unless it holds.
+  // Reports `problem` unless `holds`.
   void Expect(bool holds, const std::string& job, const std::string& problem) {
     if (!holds) report_.Damage({path_, std::nullopt, job, problem, kRestoreState});
   }
@@ -83,7 +83,7 @@ class Checker {
   void Wrong(const std::string& job, const std::string& problem) {
     report_.Damage({image_.path, std::nullopt, job, problem, kRestoreState});
   }
-  // Says what is wrong unless it holds.
+  // Reports `problem` unless `holds`.
   void Expect(bool holds, const std::string& job, const std::string& problem) {
     if (!holds) Wrong(job, problem);
   }
@@ -114,7 +114,7 @@ class Checker {
     return nullptr;
   }
 
-  // All history tables, in the order of commits.
+  // Folds all history tables, in commit order.
   void FoldHistory() {
     size_t rollback = 0, checkpoint = 0;
     uint64_t boot = 0;
@@ -153,7 +153,7 @@ class Checker {
     Append(round, line->second);
   }
 
-  // A version that does not follow leaves the line as it was, and so do those behind it: that is told once.
+  // A version that is not the successor is not appended, and neither are those after it: reported once.
   void Append(const LedgerRound& round, FragmentLine& line) {
     if (round.version == line.head + 1) {
       line.head = round.version;
@@ -196,9 +196,9 @@ class Checker {
            absl::StrCat(name, " leads to versions of which there was no checkpoint"));
   }
 
-  // One number for all history tables.
+  // One sequence number covers all history tables.
   void CheckSequence() {
-    std::vector<std::pair<uint64_t, const std::string*>> numbers;  // and the job of each
+    std::vector<std::pair<uint64_t, const std::string*>> numbers;  // with the job of each
     const auto check = [&](uint64_t seq, const std::string& job) { numbers.emplace_back(seq, &job); };
     for (const LedgerRound& row : image_.rounds) check(row.seq, row.job);
     for (const LedgerRollback& row : image_.rollbacks) check(row.seq, row.job);
@@ -280,7 +280,7 @@ RoundVisitor CheckingRounds(const StateFiles& state, Report& report) {
   return [&state, &report](const LedgerImage& image, const LedgerRound& round) {
     const auto job = std::lower_bound(image.jobs.begin(), image.jobs.end(), round.job,
                                       [](const LedgerJob& j, const std::string& name) { return j.job < name; });
-    if (job == image.jobs.end() || job->job != round.job) return false;  // CheckLedger says so
+    if (job == image.jobs.end() || job->job != round.job) return false;  // CheckLedger reports it
     RoundChecker(image, report).Check(round, *job);
     const auto files = state.jobs.find(round.job);
     return files != state.jobs.end() &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger as its tables say, row by row, from docs/formats/ledger.md. Plain values.
+// The rows of the ledger's tables, from docs/formats/ledger.md. Plain values.
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_IMAGE_H_
 #define ATOLL_COORDINATOR_AUDIT_LEDGER_IMAGE_H_
 
@@ -14,7 +14,7 @@
 
 namespace atl::audit {
 
-inline constexpr uint64_t kLastOpenState = 5;  // CLOSING; above it a job has ended
+inline constexpr uint64_t kLastOpenState = 5;  // CLOSING; a job in a higher state has ended
 
 struct LedgerMeta {
   uint64_t boot = 0, next_seq = 0, next_lease = 0, next_incarnation = 0, next_job_sequence = 0;
@@ -27,7 +27,7 @@ struct LedgerJob {
   bool parameters_ready = false;
   v1::StoredJobSpec spec;
 
-  // It has ended and nothing of it is kept: what may still lie on the disk is on its way out.
+  // The job has ended and nothing of it is kept: any remaining files are being removed.
   bool Purged() const { return state > kLastOpenState && !parameters_ready; }
 };
 
@@ -37,7 +37,7 @@ struct LedgerRange {
 
 struct LedgerPool {
   uint64_t frontier = 0, consumed = 0, abandoned = 0;
-  std::vector<LedgerRange> ranges;  // free again, by first
+  std::vector<LedgerRange> ranges;  // returned ranges, by first
 };
 
 struct LedgerLease {
@@ -52,14 +52,14 @@ struct LedgerWorker {
   uint64_t incarnation = 0, leases_from = 0;
 };
 
-// History; `seq` is the order of commits.
+// History; `seq` is the commit order.
 struct LedgerRound {
   uint64_t seq = 0, epoch = 0, version = 0;
   uint32_t fragment = 0;
   std::string job;
   uint64_t boot = 0;
   Digest hash, update_digest;
-  std::shared_ptr<const v1::RoundRecord> record;  // null where it was not kept: there may be millions
+  std::shared_ptr<const v1::RoundRecord> record;  // null if not kept: there may be millions
 };
 struct LedgerRollback {
   uint64_t seq = 0, epoch = 0;
@@ -88,7 +88,7 @@ struct LedgerImage {
   std::map<std::string, LedgerPool> pools;  // by job
   std::vector<LedgerLease> leases;          // by id
   std::vector<LedgerWorker> workers;
-  std::vector<LedgerRound> rounds;  // this and the following by seq
+  std::vector<LedgerRound> rounds;  // this one and the following by seq
   std::vector<LedgerRollback> rollbacks;
   std::vector<LedgerCheckpoint> checkpoints;
   std::vector<LedgerEvaluation> evaluations;

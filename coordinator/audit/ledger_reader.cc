@@ -21,20 +21,20 @@ namespace atl::audit {
 namespace {
 
 constexpr int64_t kApplicationId = 0x41544C31;          // "ATL1"
-constexpr int64_t kOldestRevision = 1, kRevision = 10;  // what 2 to 5 and 7 to 10 added is not read here
+constexpr int64_t kOldestRevision = 1, kRevision = 10;  // additions of 2 to 5 and 7 to 10 are not read here
 constexpr int64_t kWithChecksums = 6;
 
 constexpr char kTemporaryName[] = "atoll-audit-";
-constexpr std::chrono::minutes kSurelyHeld{1};  // by who has just made it
+constexpr std::chrono::minutes kSurelyHeld{1};  // after this time its creator holds a new directory
 
-// Nothing when somebody holds it.
+// Locks the directory. Not open if another process holds it.
 Descriptor HoldDirectory(const std::string& path) {
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.open() && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) directory = Descriptor();
   return directory;
 }
 
-// What processes that were killed have left there: whole ledgers.
+// Removes copies of whole ledgers left by killed processes.
 void RemoveLeftOver(const std::filesystem::path& in) {
   std::error_code error;
   const auto made_before = std::filesystem::file_time_type::clock::now() - kSurelyHeld;
@@ -46,7 +46,7 @@ void RemoveLeftOver(const std::filesystem::path& in) {
   }
 }
 
-// A directory that is gone again with this object, or with the next one where its process was killed.
+// A directory removed with this object, or by a later audit if this process is killed.
 class TemporaryDirectory {
  public:
   static absl::StatusOr<TemporaryDirectory> Make() {
@@ -73,7 +73,7 @@ class TemporaryDirectory {
   Descriptor held_;
 };
 
-// The copy can be written to whatever the mode of the file is: SQLite opens the log for that.
+// Makes the copy writable, whatever the mode of the file, because SQLite opens the log for writing.
 absl::Status Copy(const std::string& from, const std::string& to) {
   using std::filesystem::perms;
   std::error_code error;
@@ -84,7 +84,7 @@ absl::Status Copy(const std::string& from, const std::string& to) {
       absl::StrCat("the ledger ", from, " cannot be copied to ", to, " to be read: ", error.message()));
 }
 
-// One row of an answer: columns are taken from left to right.
+// One row of a result; columns are read from left to right.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
@@ -113,7 +113,7 @@ class Database {
     const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE, nullptr);
     Database database(handle);
     if (code != SQLITE_OK) return absl::DataLossError(sqlite3_errstr(code));
-    // No shared memory file is needed then.
+    // Exclusive locking needs no shared memory file.
     ATOLL_RETURN_IF_ERROR(database.Each("PRAGMA locking_mode=EXCLUSIVE", [](Row&) { return absl::OkStatus(); }));
     return database;
   }
@@ -338,7 +338,7 @@ std::string Big64(uint64_t value) {
 }
 
 struct RowSum {
-  std::string summed, named;  // what the checksum is of; the first columns, for people
+  std::string summed, named;  // the checksum's input; the first columns, for people
   std::optional<uint64_t> crc;
   bool whole() const { return crc == Crc32c(0, AsBytes(summed)); }
 };
@@ -362,8 +362,8 @@ RowSum SumOf(Row& row) {
   return sum;
 }
 
-// Every row against its checksum, from revision 6 on: false where one differs. A revision that was itself changed is
-// told by the column.
+// Checks every row against its checksum, from revision 6 on. False if one differs. The column shows
+// a revision that was itself changed.
 absl::StatusOr<bool> CheckRows(const Database& database, const std::string& path, Report& report) {
   bool whole = true;
   ATOLL_ASSIGN_OR_RETURN(const int64_t revision, database.Number("PRAGMA user_version"));
@@ -392,7 +392,7 @@ absl::StatusOr<bool> CheckRows(const Database& database, const std::string& path
   return whole;
 }
 
-// Where SQLite's own check says "page N", the offset of that page.
+// The offset of the page in SQLite's own check message "page N".
 std::optional<uint64_t> OffsetOf(const std::string& line, int64_t page_bytes) {
   const size_t at = line.find("age ");
   if (at == std::string::npos || at + 4 >= line.size() || line[at + 4] < '1' || line[at + 4] > '9') return std::nullopt;
@@ -450,7 +450,7 @@ absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const 
   const absl::StatusOr<Database> database = Database::Open(copy);
   if (!database.ok()) return lost(database.status());
   const absl::Status owner = CheckOwner(*database, path);
-  if (absl::IsFailedPrecondition(owner) && report.ok()) return owner;  // not for want of a log that is broken
+  if (absl::IsFailedPrecondition(owner) && report.ok()) return owner;  // unless the cause is a broken log
   if (!owner.ok()) return lost(owner);
   const absl::Status pages = CheckPages(*database, path, report);
   if (!pages.ok()) return lost(pages);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the ledger without touching it: a copy of the database and its write-ahead log is opened in a temporary
-// directory, since SQLite recovers a log by writing.
+// Reads the ledger without touching it: opens a copy of the database and its write-ahead log in a
+// temporary directory, because SQLite recovers a log by writing.
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
 #define ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
 
@@ -15,12 +15,13 @@
 
 namespace atl::audit {
 
-// Told of each round, with its record, once jobs and numbers are in the image. True: the image keeps the record.
+// Called for each round with its record, once jobs and numbers are in the image. True: the image
+// keeps the record.
 using RoundVisitor = std::function<bool(const LedgerImage& image, const LedgerRound& round)>;
 
-// Nothing when too little can be read to go on, or a row differs from its checksum, so that nothing that it says is
-// relied on: `report` then has the damage. An error when the copy cannot be made or
-// the file is no ledger of a revision that this program knows.
+// Nothing if too little is readable, or a row differs from its checksum, which makes the whole
+// content unreliable: `report` then has the damage. An error if the copy cannot be made, or the
+// file is not a ledger of a known revision.
 absl::StatusOr<std::optional<LedgerImage>> ReadLedger(
     const Files& files, const std::string& path, Report& report,
     const RoundVisitor& visit = [](const LedgerImage&, const LedgerRound&) { return true; });

@@ -37,14 +37,14 @@ double SquaresOf(std::span<const float> x) {
   return lanes[0];
 }
 
-// What is kept of one piece of a fragment, and where in it the piece begins.
+// A piece of a fragment's state, and its position in the fragment.
 struct PieceOfState {
   uint64_t first = 0;
   std::span<float> public_copy, momentum, residual;
   size_t size() const { return public_copy.size(); }
 };
 
-// g: weight x decoded, in order; the first product begins the sum.
+// g: weight x decoded, in order; the first product starts the sum.
 void AddWeighted(const std::vector<StepInput>& inputs, const std::vector<double>& weights, uint64_t first,
                  std::span<float> g) {
   Piece decoded;
@@ -60,7 +60,7 @@ void AddWeighted(const std::vector<StepInput>& inputs, const std::vector<double>
   }
 }
 
-// The rules that count every contribution with a weight alike.
+// The rules that count every contribution with a weight equally.
 class EvenMerge {
  public:
   EvenMerge(const OuterRule& rule, const std::vector<StepInput>& inputs, const std::vector<double>& weights)
@@ -74,7 +74,7 @@ class EvenMerge {
                     : most;
   }
 
-  // Looks through all of the fragment: how far each contribution is from the middle.
+  // Reads the whole fragment and computes the distance of each contribution from the middle.
   void Measure(uint64_t elements) {
     if (rule_.merge != v1::MERGE_RULE_CENTERED_CLIP) return;
     std::vector<double> distances(inputs_.size());
@@ -138,7 +138,7 @@ class EvenMerge {
   std::vector<float> middle_, pulls_;
 };
 
-// u from g, and the momentum's own step.
+// Computes u from g, and updates the momentum.
 void Direct(const OuterRule& rule, std::span<float> momentum, std::span<float> g) {
   const float step = -static_cast<float>(rule.learning_rate);
   const float mu = static_cast<float>(rule.momentum);
@@ -153,7 +153,7 @@ void Direct(const OuterRule& rule, std::span<float> momentum, std::span<float> g
   }
 }
 
-// LoCo's residual: the average with what was there, as 8 bits hold it; zero at its resets.
+// LoCo's residual: the average with the previous one, rounded to 8 bits; zero at resets.
 void Average(const OuterRule& rule, bool reset, std::span<const float> lost, std::span<float> residual) {
   if (reset) return std::fill(residual.begin(), residual.end(), 0.0f);
   const float kept = static_cast<float>(rule.loco_beta), taken = static_cast<float>(1 - rule.loco_beta);
@@ -165,7 +165,7 @@ void Average(const OuterRule& rule, bool reset, std::span<const float> lost, std
   DecodePiece(v1::CODEC_KIND_INT8, small, 0, residual);
 }
 
-// h = u + r is encoded; public takes what it decodes to, the residual what was lost.
+// Encodes h = u + r; adds its decoded value to the public copy, and stores the loss in the residual.
 void Publish(const OuterRule& rule, bool reset, const PieceOfState& piece, std::span<float> h,
              std::span<std::byte> update) {
   if (rule.memory != v1::ERROR_MEMORY_OFF) {
@@ -245,7 +245,7 @@ std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput
 std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vector<StepInput>& inputs,
                                      const std::vector<double>& weights, FragmentState& state) {
   OuterRule rule = of_round;
-  if (inputs.empty()) {  // every sync was dropped: no step is taken, and the momentum waits
+  if (inputs.empty()) {  // every sync was dropped: no step is taken, and the momentum stays
     rule.learning_rate = 0;
     rule.momentum = 1;
   }

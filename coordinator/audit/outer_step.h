@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One outer step once more, from docs/formats/outer-step.md: plain fp32 arithmetic, element by element, without the
-// kernels of common/vecmath and the pass of coordinator/aggregate. Pure.
+// A second implementation of one outer step, from docs/formats/outer-step.md: plain fp32 arithmetic, element by
+// element, without the kernels of common/vecmath and the pass of coordinator/aggregate. Pure.
 #ifndef ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_
 #define ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_
 
@@ -15,7 +15,7 @@
 
 namespace atl::audit {
 
-// The revision of the arithmetic that is written here.
+// The arithmetic revision implemented here.
 constexpr uint32_t kArithmeticKnown = 1;
 
 struct OuterRule {
@@ -28,10 +28,10 @@ struct OuterRule {
   double loco_beta = 0.8;
   uint64_t loco_reset = 64;
   uint64_t inner_steps = 100;
-  std::vector<uint64_t> shards;            // samples of each corpus, where each worker has its own
+  std::vector<uint64_t> shards;            // samples of each corpus, if each worker has its own
   double learning_rate = 0, momentum = 0;  // of the round
 };
-// Of a job's spec; what it leaves out has the defaults of job.proto.
+// From a job's spec; missing fields have the defaults of job.proto.
 OuterRule RuleOf(const v1::JobSpec& spec);
 
 struct StepInput {
@@ -41,7 +41,7 @@ struct StepInput {
   uint64_t shard_samples = 0;
   double clip_factor = 1;
 };
-// What the contribution weighs by under WEIGHT_RULE_SHARD_SIZE: by the corpus in which its newest lease lies.
+// The weight of a contribution under WEIGHT_RULE_SHARD_SIZE: from the corpus of its newest lease.
 uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution);
 
 // The Euclidean norm of a contribution as decoded. `encoded` has the size of its codec.
@@ -50,8 +50,8 @@ double NormOf(v1::CodecKind codec, Bytes encoded, uint64_t elements);
 // Normalised weights, in the order of the inputs.
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs);
 
-// Takes the state one version on and gives the encoded update. Without inputs no step is taken. The inputs are in the
-// order of worker names and have the size of their codec; weights as above.
+// Advances the state by one version and returns the encoded update. Without inputs no step is taken. The inputs
+// are in worker-name order and have the size of their codec; weights from WeightsOf.
 std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vector<StepInput>& inputs,
                                      const std::vector<double>& weights, FragmentState& state);
 

@@ -59,7 +59,7 @@ class FragmentReplay {
   }
 
  private:
-  // Snapshots and links of checkpoints of this fragment and epoch, by version.
+  // Finds the snapshots of this fragment and epoch, also those linked from checkpoints, by version.
   void FindStarts() {
     for (const auto& [key, path] : job_files_.snapshots) {
       if (key.epoch != key_.epoch || key.fragment != key_.fragment) continue;
@@ -75,7 +75,7 @@ class FragmentReplay {
     }
   }
 
-  // What the newest snapshot holds may go; where contributions are kept, nothing goes.
+  // Rounds before the newest snapshot may be dropped, unless contributions are kept.
   bool MustBeHeld(uint64_t version) const {
     return keeps_ || (present_ && newest_snapshot_ && version >= *newest_snapshot_);
   }
@@ -87,7 +87,7 @@ class FragmentReplay {
                     kRestoreFile});
   }
 
-  // Where a state of this version is on disk: takes it to start from, or compares.
+  // If a state of this version is on disk: starts from it, or compares with it.
   void Meet(uint64_t version) {
     const auto start = starts_.find(version);
     if (start == starts_.end()) return;
@@ -116,7 +116,7 @@ class FragmentReplay {
                     absl::StrCat("the ", what, " is not what the rounds before give"), kRestoreFile});
   }
 
-  // False when the state of the version reached is not known.
+  // False if the state of the reached version is unknown.
   bool Replay(const std::string& path, const v1::RoundRecord& record) {
     if (record.arithmetic_revision() != kArithmeticKnown) {
       report_.Count("rounds of another arithmetic");
@@ -138,7 +138,7 @@ class FragmentReplay {
       CheckUpdateIsHere(*segment, record);
       return true;
     }
-    const bool ours = absl::IsInternal(done);  // computed, and something else
+    const bool ours = absl::IsInternal(done);  // recomputed, with a different result
     report_.Damage(
         {path, ours ? std::optional(differs_at_) : std::nullopt, job_,
          absl::StrCat("version ", record.reached().version(), " of fragment ", key_.fragment, ": ", done.message()),
@@ -146,8 +146,8 @@ class FragmentReplay {
     return false;
   }
 
-  // The update is flushed before any snapshot of the version that it led to or of a later one: where there is one, an
-  // update that is missing was there once.
+  // The update is flushed before any snapshot of its version or a later one. If such a snapshot
+  // exists, a missing update was lost.
   void CheckUpdateIsHere(const Segment& segment, const v1::RoundRecord& record) {
     const uint64_t reached = record.reached().version();
     if (segment.update || !newest_snapshot_ || *newest_snapshot_ < reached)
@@ -198,7 +198,7 @@ class FragmentReplay {
 
   absl::Status ComparePublished(const Segment& segment, const v1::RoundRecord& record,
                                 const std::vector<std::byte>& ours) {
-    // Where it is missing, the digest in the ledger stands for it; whether it may be missing, verify says.
+    // A missing update is replaced by its digest in the ledger. Verify checks whether it may be missing.
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::byte> published,
                            segment.update ? ReadExtents(*segment.file, {segment.update->bytes})
                                           : absl::StatusOr<std::vector<std::byte>>(ours));
@@ -222,7 +222,7 @@ class FragmentReplay {
   OuterRule rule_;
   const JobFiles& job_files_;
   FileKey key_;
-  const bool keeps_, present_;  // all rounds; the epoch that the job is in
+  const bool keeps_, present_;  // all rounds; the job's current epoch
   const Place& place_;
   Report& report_;
   std::map<uint64_t, std::string> starts_;

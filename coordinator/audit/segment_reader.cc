@@ -14,7 +14,8 @@ namespace {
 constexpr uint32_t kHeader = 1, kBegin = 2, kChunk = 3, kAccepted = 4, kUpdate = 5, kAbandon = 6;
 constexpr uint64_t kMessageLimit = uint64_t{16} << 20;  // of a protobuf message in a record
 
-// Folds the records of a segment, one after the other. A record that cannot mean anything is damage: its CRC was right.
+// Folds the records of a segment in order. A record without a valid meaning is damage, because its
+// CRC was right.
 class Folder {
  public:
   explicit Folder(Segment& segment) : segment_(segment) {}
@@ -136,7 +137,7 @@ class Folder {
   std::map<uint32_t, SegmentContribution> slots_;
 };
 
-// Opens and scans; reports what is broken.
+// Opens and scans; reports broken records.
 absl::Status Open(const Files& files, const std::string& path, Segment& segment) {
   segment.path = path;
   ATOLL_ASSIGN_OR_RETURN(segment.file, files.OpenForRead(path));
@@ -144,7 +145,7 @@ absl::Status Open(const Files& files, const std::string& path, Segment& segment)
   return absl::OkStatus();
 }
 
-// False when nothing can be read from it.
+// False if nothing can be read.
 bool ReportScan(const Segment& segment, const std::string& job, Report& report) {
   const Scan& scan = segment.scan;
   if (scan.damaged()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A segment of the round log as its round sees it, from docs/formats/round-log.md.
+// The content of a round log segment, from docs/formats/round-log.md.
 #ifndef ATOLL_COORDINATOR_AUDIT_SEGMENT_READER_H_
 #define ATOLL_COORDINATOR_AUDIT_SEGMENT_READER_H_
 
@@ -20,7 +20,7 @@ namespace atl::audit {
 
 constexpr uint32_t kSegmentRevisionKnown = 2;
 
-// Bytes of a file.
+// A byte range of a file.
 struct Extent {
   uint64_t offset = 0, bytes = 0;
 };
@@ -45,21 +45,22 @@ struct Segment {
   Scan scan;
   v1::SegmentHeader header;
   std::map<std::string, SegmentContribution> accepted;  // by worker
-  uint64_t unaccepted = 0;                              // contributions on their way
+  uint64_t unaccepted = 0;                              // contributions still being uploaded
   std::optional<SegmentUpdate> update;
   uint64_t last_boot = 0;
 };
 
-// Reads everything but the payloads of contributions and updates. Nothing when the file cannot be used: `report` then
-// has the damage. A torn tail is left to the caller: it may be damage of a committed round. A file whose header was
-// never flushed has no records.
+// Reads everything except the payloads of contributions and updates. Nothing if the file is
+// unusable: `report` then has the damage. The caller judges a torn tail, which may be damage of a
+// committed round. A file with an unflushed header has no records.
 std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report);
-// Notes the torn tail of a segment, where there is one that nothing of a committed round is in; `open`: the round is.
+// Notes the torn tail of a segment, if there is one without data of a committed round. `open`: the
+// round is still open.
 void NoteTornTail(const Segment& segment, const std::string& job, bool open, Report& report);
 
-// The bytes of an accepted contribution or the update, at most as long as its header says.
+// The bytes of an accepted contribution or the update, at most the length in its header.
 absl::StatusOr<std::vector<std::byte>> ReadExtents(const File& file, const std::vector<Extent>& extents);
-// XXH3-128 over them, read in pieces.
+// XXH3-128 of the bytes, read in pieces.
 absl::StatusOr<Digest> DigestOfExtents(const File& file, const std::vector<Extent>& extents);
 
 Digest FromProto(const v1::Digest& digest);

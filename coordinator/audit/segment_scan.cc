@@ -24,7 +24,7 @@ absl::StatusOr<uint32_t> CrcOf(const File& file, uint64_t offset, uint64_t bytes
   return crc;
 }
 
-// A record that is whole by itself: magic, both CRCs, payload within the file.
+// A self-consistent record: magic, both CRCs, payload inside the file.
 struct Whole {
   Record record;
   uint64_t sequence = 0, flushed = 0, previous = 0, chain = 0;
@@ -32,10 +32,10 @@ struct Whole {
 
 struct Look {
   std::optional<Whole> whole;
-  std::string broken;  // why not
+  std::string broken;  // the reason if not whole
 };
 
-// Reads the payload only of a header that is `wanted`.
+// Reads the payload only if the header is `wanted`.
 template <typename Wanted>
 absl::StatusOr<Look> LookAt(const File& file, uint64_t offset, uint64_t file_bytes, const Wanted& wanted) {
   if (file_bytes - offset < kHeaderBytes) return Look{{}, "the file ends within a record's header"};
@@ -65,8 +65,8 @@ absl::StatusOr<Look> LookAt(const File& file, uint64_t offset, uint64_t file_byt
   return Look{whole, ""};
 }
 
-// The first record anywhere beyond `from` that knows more than `from` bytes to have been flushed, with a sequence of
-// this file, whose first record has `first`, where that is whole.
+// The first record after `from` that proves that more than `from` bytes had been flushed. Its
+// sequence must belong to this file, which begins with sequence `first`, if known.
 absl::StatusOr<std::optional<uint64_t>> FindProof(const File& file, uint64_t from, uint64_t file_bytes,
                                                   std::optional<uint64_t> first) {
   const auto knows = [&](const Whole& whole) -> std::string {
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<uint64_t>> FindProof(const File& file, uint64_t fro
 absl::StatusOr<Scan> ScanRecords(const File& file) {
   Scan scan;
   ATOLL_ASSIGN_OR_RETURN(scan.file_bytes, file.Size());
-  std::optional<uint64_t> first, sequence;  // of the first record, of the next one
+  std::optional<uint64_t> first, sequence;  // of the first record; of the next one
   uint64_t chain = 0, boot = 0;
   const auto follows = [&](const Whole& whole) -> std::string {
     if (sequence && whole.sequence != *sequence) return "the record is not the next one of this file";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a segment of the round log, from docs/formats/round-log.md: which of its bytes are whole, which are a
-// torn tail, and which are damage.
+// Scans the records of a round log segment, from docs/formats/round-log.md: separates valid bytes,
+// a torn tail, and damage.
 #ifndef ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_
 #define ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_
 
@@ -24,13 +24,13 @@ struct Record {
 struct Scan {
   std::vector<Record> records;  // of the valid prefix
   uint64_t valid_bytes = 0, file_bytes = 0;
-  std::string broken;             // why the prefix ends; empty when it is the whole file
-  std::optional<uint64_t> proof;  // offset of a record that knows the end of the prefix to have been flushed
+  std::string broken;             // why the prefix ends; empty if it is the whole file
+  std::optional<uint64_t> proof;  // offset of a record that proves that the end of the prefix had been flushed
   bool damaged() const { return proof.has_value(); }
   bool torn() const { return !broken.empty() && !damaged(); }
 };
 
-// Reads the whole file once, and what lies behind a broken record once more. Errors are those of reading.
+// Reads the whole file once, and the part after a broken record a second time. Returns read errors.
 absl::StatusOr<Scan> ScanRecords(const File& file);
 
 }  // namespace atl::audit

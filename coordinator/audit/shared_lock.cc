@@ -16,7 +16,7 @@ namespace atl::audit {
 absl::StatusOr<SharedLock> SharedLock::Take(const std::string& root) {
   const std::string path = JoinPath(root, "LOCK");
   SharedLock lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (lock.fd_ < 0 && errno == ENOENT) return lock;  // a copy without it
+  if (lock.fd_ < 0 && errno == ENOENT) return lock;  // a copy has no lock file
   if (lock.fd_ < 0)
     return absl::PermissionDeniedError(absl::StrCat(path, " cannot be opened; run this as the coordinator's user"));
   if (::flock(lock.fd_, LOCK_SH | LOCK_NB) == 0) return lock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right to read a state directory that nobody writes.
+// Protects the reading of a stopped coordinator's state directory.
 #ifndef ATOLL_COORDINATOR_AUDIT_SHARED_LOCK_H_
 #define ATOLL_COORDINATOR_AUDIT_SHARED_LOCK_H_
 
@@ -9,11 +9,11 @@
 
 namespace atl::audit {
 
-// A shared lock of the file LOCK of a state directory: refused while a coordinator holds it, and keeps one from
-// starting until it is destroyed. Makes nothing: where there is no such file, as in a copy, it locks nothing.
+// A shared lock on the file LOCK of a state directory: refused while a coordinator holds the lock, and keeps
+// one from starting until it is destroyed. Creates nothing: without the file, as in a copy, it locks nothing.
 class SharedLock {
  public:
-  // FailedPrecondition, naming directory and process, when it is held; PermissionDenied when LOCK cannot be opened.
+  // FailedPrecondition, naming directory and process, if it is held; PermissionDenied if LOCK cannot be opened.
   static absl::StatusOr<SharedLock> Take(const std::string& root);
   SharedLock(SharedLock&& other) noexcept;
   SharedLock& operator=(SharedLock&&) = delete;

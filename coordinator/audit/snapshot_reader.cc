@@ -21,7 +21,7 @@ void PutLittle64(uint64_t value, std::string& out) {
   for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(value >> shift));
 }
 
-// The content hash, fed from a file or from memory: leaves of 4 KiB under one root.
+// The content hash, computed from a file or from memory: leaves of 4 KiB under one root.
 class Tree {
  public:
   void Leaf(Bytes leaf) { PutDigest(DigestOf(leaf)); }
@@ -44,7 +44,7 @@ class Tree {
   std::string fed_;
 };
 
-// Why the file cannot be used, and where.
+// Why and where the file is unusable.
 struct Fault {
   std::optional<uint64_t> offset;
   std::string problem;
@@ -82,7 +82,7 @@ class Reader {
     return std::nullopt;
   }
 
-  // Reads the n-th array into `out` (which may be null) and checks it.
+  // Reads the n-th array into `out` (may be null) and checks it.
   std::optional<Fault> Array(const v1::SnapshotHeader& header, int n, std::vector<float>* out) const {
     const uint64_t begin = kPageBytes + static_cast<uint64_t>(n) * 4 * header.elements();
     Tree tree;

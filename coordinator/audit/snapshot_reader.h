@@ -25,12 +25,12 @@ struct FragmentState {
 // The content hash of a fragment at a version.
 Digest HashOfFragment(std::span<const float> public_copy, uint64_t version, const Digest& layout);
 
-// The header of a snapshot whose bytes are all as the format says; nothing otherwise: `report` then has the damage.
-// With `state`, the arrays too.
+// The header of a snapshot if every byte conforms to the format; otherwise nothing, and `report`
+// has the damage. With `state`, also reads the arrays.
 std::optional<v1::SnapshotHeader> ReadSnapshot(const Files& files, const std::string& path, const std::string& job,
                                                Report& report, FragmentState* state = nullptr);
 
-// Nothing when it is absent or cannot be read: `report` then has the damage.
+// Nothing if it is missing or unreadable: `report` then has the damage.
 std::optional<v1::CheckpointManifest> ReadManifest(const Files& files, const std::string& path, const std::string& job,
                                                    Report& report);
 

@@ -10,7 +10,7 @@
 namespace atl::audit {
 namespace {
 
-// The number in "<prefix><digits><suffix>", written with exactly `width` digits or more where it needs them.
+// The number in "<prefix><digits><suffix>", with at least `width` digits and no more than needed.
 std::optional<uint64_t> NumberIn(const std::string& name, const std::string& prefix, size_t width,
                                  const std::string& suffix) {
   if (name.size() < prefix.size() + width + suffix.size() || !name.starts_with(prefix) || !name.ends_with(suffix))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies below a state directory, by the names of docs/formats/state-directory.md.
+// Lists the files below a state directory, by the names of docs/formats/state-directory.md.
 #ifndef ATOLL_COORDINATOR_AUDIT_STATE_PATHS_H_
 #define ATOLL_COORDINATOR_AUDIT_STATE_PATHS_H_
 
@@ -16,7 +16,7 @@
 
 namespace atl::audit {
 
-// Names a segment (the version that its round starts from) or a snapshot of one job.
+// Names a segment (by the version from which its round starts) or a snapshot of one job.
 struct FileKey {
   uint64_t epoch = 0;
   uint32_t fragment = 0;
@@ -31,7 +31,7 @@ struct CheckpointFiles {
 };
 
 struct JobFiles {
-  std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; updates of segments that were dropped
+  std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; updates of dropped segments
   std::map<uint64_t, CheckpointFiles> checkpoints;              // by step
   bool empty() const { return segments.empty() && snapshots.empty() && updates.empty() && checkpoints.empty(); }
 };
@@ -41,15 +41,15 @@ struct StateFiles {
   std::map<std::string, std::string> blobs;  // path by SHA-256
 };
 
-// Lists everything below `root`; a job of which there are only directories is none. Files half written are noted, names
-// that the format does not have too.
+// Lists everything below `root`. Empty job directories do not count. Notes incomplete files and
+// names unknown to the format.
 absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root, Report& report);
 
-// What stands in a backup, and in a restored state, until it is whole (docs/formats/backup.md), and how its text begins
-// in the second.
+// The file in an unfinished backup or restored state (docs/formats/backup.md), and the beginning of
+// its text in a restored state.
 inline constexpr char kUnfinishedName[] = "UNFINISHED";
 inline constexpr char kUnfinishedRestore[] = "A restore of ";
-// FailedPrecondition for a copy that was not finished: there is nothing to audit, to run on or to restore.
+// FailedPrecondition for an unfinished copy: it cannot be audited, run on or restored.
 absl::Status CheckIsFinished(const Files& files, const std::string& root);
 
 std::string LedgerPath(const std::string& root);

@@ -18,7 +18,7 @@ constexpr uint64_t kKeptFiles = 8;
 constexpr char kWayOut[] =
     "somebody or something changed it: compare it with the coordinator's own log, and put the file back from a backup";
 
-// By number.
+// The files by number.
 absl::StatusOr<std::map<uint64_t, std::string>> TrailFiles(const Files& files, const std::string& directory,
                                                            Report& report) {
   std::map<uint64_t, std::string> out;
@@ -39,7 +39,7 @@ absl::StatusOr<std::map<uint64_t, std::string>> TrailFiles(const Files& files, c
 class Chain {
  public:
   explicit Chain(Report& report) : report_(report) {}
-  // The lines before it are known to be gone.
+  // The previous lines are known to be missing.
   void Unknown() { known_ = false; }
 
   void Read(const std::string& path, const std::string& text, bool newest) {
@@ -69,7 +69,7 @@ class Chain {
   }
 
   Report& report_;
-  Sha256 previous_;  // zeros before the first
+  Sha256 previous_;  // zeros before the first line
   bool known_ = true;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit log (docs/formats/audit-log.md): that each line holds the SHA-256 of the one before it.
+// Checks the audit log (docs/formats/audit-log.md): each line holds the SHA-256 of the previous one.
 #ifndef ATOLL_COORDINATOR_AUDIT_TRAIL_CHECKS_H_
 #define ATOLL_COORDINATOR_AUDIT_TRAIL_CHECKS_H_
 
@@ -10,7 +10,7 @@
 
 namespace atl::audit {
 
-// Reads every line and says where the chain is broken, which files are missing, and what was not written to its end.
+// Reads every line and reports breaks of the chain, missing files, and lines that were not written completely.
 void CheckTrail(const Files& files, const std::string& root, Report& report);
 
 }  // namespace atl::audit

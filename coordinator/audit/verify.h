@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that can be checked without computing: ledger, round log, snapshots, checkpoints, stored files.
+// Checks everything that needs no recomputation: ledger, round log, snapshots, checkpoints, stored files.
 #ifndef ATOLL_COORDINATOR_AUDIT_VERIFY_H_
 #define ATOLL_COORDINATOR_AUDIT_VERIFY_H_
 
@@ -11,15 +11,16 @@
 
 namespace atl::audit {
 
-// Where the parts of a state lie. The ledger is always a file of this machine; the others may be anywhere.
+// The location of the parts of a state. The ledger is always a file of this machine; the others may
+// be anywhere.
 struct Place {
   const Files& files;
   std::string root;
   std::string ledger;         // path of ledger.sqlite
-  const Files& ledger_files;  // reads it and its log
+  const Files& ledger_files;  // for the ledger and its log
 };
 
-// Reads every byte. What is wrong goes into `report`; an error means that the audit could not be made.
+// Reads every byte. Faults are added to `report`; an error means that the audit was impossible.
 absl::Status VerifyState(const Place& place, Report& report);
 
 }  // namespace atl::audit

@@ -15,13 +15,13 @@ constexpr uint64_t kWalHeaderBytes = 32, kWalFrameHeaderBytes = 24;
 using WalSum = std::pair<uint32_t, uint32_t>;
 
 uint32_t Big32(const std::string& text, size_t at);
-// Goes on with `sum` over the first `bytes` bytes of `text`, words of 4 bytes in the order that `big` says.
+// Continues `sum` over the first `bytes` bytes of `text`, as 4-byte words; `big`: big-endian.
 WalSum WalChecksum(WalSum sum, const std::string& text, size_t bytes, bool big);
 bool WalIsBig(const std::string& header);
 uint32_t WalPageBytes(const std::string& header);
 // Page sizes are powers of two from 512 to 65,536.
 bool IsWalPageSize(uint32_t bytes);
-// Whether these 32 bytes are a header that was written to its end.
+// Whether these 32 bytes are a completely written header.
 bool IsWalHeader(const std::string& header);
 
 }  // namespace atl::audit

@@ -26,7 +26,7 @@ absl::Status WalPrefix::Extend(const File& wal) {
     sum_ = {Big32(header_, 24), Big32(header_, 28)};
   }
   const uint64_t frame = kWalFrameHeaderBytes + WalPageBytes(header_);
-  std::string open;  // frames behind the last commit
+  std::string open;  // frames after the last commit
   WalSum sum = sum_;
   for (;;) {
     const uint64_t at = (bytes_.empty() ? kWalHeaderBytes : bytes_.size()) + open.size();
@@ -38,7 +38,7 @@ absl::Status WalPrefix::Extend(const File& wal) {
     sum = WalChecksum(WalChecksum(sum, head, 8, big), page, page.size(), big);
     if (sum != WalSum{Big32(head, 16), Big32(head, 20)}) return absl::OkStatus();
     open.append(head).append(page);
-    if (Big32(head, 4) == 0) continue;  // no commit
+    if (Big32(head, 4) == 0) continue;  // not a commit
     if (bytes_.empty()) bytes_ = header_;
     bytes_ += open;
     open.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a write-ahead log holds while somebody writes to it: everything up to the end of its last commit. What is behind
-// that is being written, is to be taken back, or is left of an earlier generation.
+// Reads a write-ahead log while another process writes it: everything up to the last commit. Later
+// frames are incomplete, to be rolled back, or from an earlier generation.
 #ifndef ATOLL_COORDINATOR_AUDIT_WAL_PREFIX_H_
 #define ATOLL_COORDINATOR_AUDIT_WAL_PREFIX_H_
 
@@ -12,18 +12,18 @@
 
 namespace atl::audit {
 
-// A generation begins with a header of its own (new salts), written over the one before once all of that is in the
-// database; within one, what is committed is only added to. Not thread-safe.
+// A generation begins with its own header (new salts), written over the previous one once all of that
+// generation is in the database. Within a generation, committed frames are only appended. Not thread-safe.
 class WalPrefix {
  public:
-  // Reads on from the last commit known, or, where the header is another one, from the start.
+  // Reads on from the last known commit or, if the header changed, from the start.
   absl::Status Extend(const File& wal);
-  // There is no log: all is in the database.
+  // There is no log: the database holds everything.
   void Clear();
 
-  // The header; empty where there is none that was written to its end.
+  // The header; empty if no header was written completely.
   const std::string& generation() const { return header_; }
-  // Header and whole frames up to the last commit, as SQLite reads them; empty where nothing was committed.
+  // Header and whole frames up to the last commit, as SQLite reads them; empty if nothing was committed.
   const std::string& bytes() const { return bytes_; }
 
  private:

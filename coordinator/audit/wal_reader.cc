@@ -11,7 +11,7 @@ namespace atl::audit {
 namespace {
 
 struct Frame {
-  bool good = false;         // its checksum follows from the one stored before
+  bool good = false;         // its checksum follows from the previous stored one
   bool of_this_log = false;  // its salts are those of the newest generation
   bool commit = false;
 };
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Frame>> ReadFrames(const File& wal, uint64_t size, co
   return frames;
 }
 
-// Index of a whole frame that follows a commit at or behind `broken`.
+// Whether a whole frame follows a commit at or after `broken`.
 bool WasDurable(const std::vector<Frame>& frames, size_t broken) {
   bool committed = false;
   for (size_t i = broken; i < frames.size() && frames[i].of_this_log; ++i) {

@@ -26,14 +26,14 @@
 namespace atl::backup {
 namespace {
 
-constexpr int kCuts = 3;  // a coordinator that is started more often than that has other troubles
+constexpr int kCuts = 3;  // more restarts of the coordinator during a backup point to another problem
 
 std::string WithoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
 
-// A state may have many files. Some stay for everything else.
+// A state may have many files; leaves some descriptors for other uses.
 size_t FilesToHold() {
   constexpr uint64_t kOthers = 64;
   const uint64_t all = RaiseOpenFiles();
@@ -50,7 +50,7 @@ class Copying {
         partial_(target_ + ".partial"),
         report_("verify", partial_) {}
 
-  // False, with findings in report(), when what was copied is damaged.
+  // False if the copied state is damaged; report() has the findings.
   absl::StatusOr<bool> Run() {
     ATOLL_RETURN_IF_ERROR(CheckSource());
     ATOLL_RETURN_IF_ERROR(CheckTarget());
@@ -71,7 +71,8 @@ class Copying {
   const std::string& source() const { return source_; }
 
  private:
-  // What whoever restores has to do again. The lost directory may be there to be read, or the coordinator's own log.
+  // The steps to repeat after a restore. The lost directory, or the coordinator's own log, may
+  // still be readable.
   std::string UndoneSince() const {
     return absl::StrCat("this is the state of ", DateText(made_s_),
                         ": whatever was revoked, evicted, quarantined or cordoned since is not so any more, and uses "
@@ -142,7 +143,7 @@ class Copying {
     if (!lock.ok()) return InUse(lock.status());
     ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
     absl::StatusOr<bool> well = MakeBackup(room);
-    // What takes the coordinator's room is not left there.
+    // Do not keep a partial copy that takes the coordinator's disk space.
     if (absl::IsResourceExhausted(well.status()) && room.shared()) RemovePartial();
     return well;
   }
@@ -155,7 +156,7 @@ class Copying {
     return Finish(manifest, kManifestName);
   }
 
-  // Everything is copied. False: it is damaged, and nothing is left of it.
+  // Verifies the complete copy. False: it is damaged, and was removed.
   absl::StatusOr<bool> Finish(const Manifest& manifest, const char* list_name) {
     ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
     if (!well) return false;
@@ -165,7 +166,7 @@ class Copying {
     return true;
   }
 
-  // From a cut; from another one where a coordinator was started while the first was copied.
+  // Copies a cut of the state. Takes another one if a coordinator started during the copy.
   absl::Status CopyState(const Room& room, Manifest& manifest) {
     const size_t most_open = FilesToHold();
     absl::Status copied;
@@ -177,7 +178,7 @@ class Copying {
     return copied;
   }
 
-  // What stands there from now on is no backup and no state, whatever becomes of this process.
+  // Marks the target as neither backup nor state, so that it stays marked if this process dies.
   absl::Status MarkUnfinished() {
     const std::string text = absl::StrCat(options_.restore ? audit::kUnfinishedRestore : "A backup of ", source_,
                                           " that was not finished. The same command goes on with it; or remove this "
@@ -195,8 +196,8 @@ class Copying {
     return false;
   }
 
-  // All that is damaged is what no start and no round needs: logs for people, and checkpoints. A copy with that is
-  // better than none, since what is lost there is not found again.
+  // Whether only files that no start and no round needs are damaged: logs for people, and
+  // checkpoints. A backup without them is better than none, because their loss is permanent.
   bool IsBesideTheRun() const {
     const auto is_beside = [this](const audit::Finding& finding) {
       const std::string path = finding.file.substr(std::min(finding.file.size(), partial_.size() + 1));
@@ -228,7 +229,7 @@ class Copying {
         absl::StrCat("another backup or restore writes ", partial_, " at this moment; wait for its end"));
   }
 
-  // What is there must come from an earlier try.
+  // An existing partial directory must come from an earlier attempt.
   absl::Status CheckPartialIsOurs() const {
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(partial_));
     const std::set<std::string> there(names.begin(), names.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll-coordinator backup` and `atoll-coordinator restore`: the state of a coordinator, whether it runs or not,
-// copied to a backup, and from a backup to a new state directory, on this or another host.
+// `atoll-coordinator backup` and `atoll-coordinator restore`: copy the state of a coordinator,
+// running or not, to a backup, and a backup to a new state directory, on this or another host.
 #ifndef ATOLL_COORDINATOR_BACKUP_BACKUP_COMMAND_H_
 #define ATOLL_COORDINATOR_BACKUP_BACKUP_COMMAND_H_
 
@@ -21,19 +21,19 @@ struct BackupOptions {
 
 // Exit codes (docs/backup.md).
 constexpr int kExitDone = 0;
-constexpr int kExitNotDone = 1;  // refused or broken off; nothing stands at the target's name
-constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise, but for what nothing starts from
+constexpr int kExitNotDone = 1;  // refused or aborted; the target does not exist
+constexpr int kExitDamage = 65;  // the source is damaged; the target exists if no start needs the damaged files
 
-// Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames; so TARGET is whole or not there. What
-// exists is never overwritten. A TARGET.partial of an earlier try is gone on with. A backup takes a cut of the state
-// (cut.h), of which a coordinator that runs on it, or is started meanwhile, notices nothing; it raises the process's
-// limit of open files to what it may. A restored ledger begins a new line (common/plan/boot_lines.h). Writes one line
-// to `out` when done, and after a restore another one, which says as of when the state is and what is to be done again;
-// otherwise one sentence, or findings, to `err`.
+// Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames, so TARGET is complete or
+// missing. Never overwrites existing files. Resumes a TARGET.partial of an earlier attempt. A backup takes a
+// cut of the state (cut.h), invisible to a coordinator that runs on it or starts meanwhile. It raises the
+// process's soft limit of open files. A restored ledger begins a new line (common/plan/boot_lines.h). Writes
+// one line to `out` on success. After a restore, a second line gives the time of the state and the steps to
+// repeat. Otherwise writes an error message, or findings, to `err`.
 int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err);
 
-// FailedPrecondition when `state_dir` is a backup, finished or not: a coordinator that ran on it would go on in the
-// line it comes from.
+// FailedPrecondition if `state_dir` is a backup, finished or not: a coordinator running on it would
+// continue the line of its source.
 absl::Status CheckIsNoBackup(const std::string& state_dir);
 
 }  // namespace atl::backup

@@ -23,7 +23,7 @@ absl::Status CopyOne(Files& files, const std::string& from, const Sha256& hash, 
                                           " names: it was changed or is damaged; take another backup"));
 }
 
-// False: not on this file system, and nothing is there.
+// False: on another file system, and nothing was created.
 absl::StatusOr<bool> LinkWherePossible(Files& files, const std::string& from, const std::string& to) {
   ATOLL_RETURN_IF_ERROR(files.Remove(to));
   absl::Status linked = files.HardLink(from, to);
@@ -31,7 +31,7 @@ absl::StatusOr<bool> LinkWherePossible(Files& files, const std::string& from, co
   return linked.ok();
 }
 
-// True when `path` is there with this content; then it is durable. A break may have come before its flush.
+// True if `path` has this content; it is then durable, even if an earlier copy stopped before its flush.
 absl::StatusOr<bool> IsThere(Files& files, const std::string& path, const Sha256& hash) {
   if (!files.Exists(path)) return false;
   ATOLL_ASSIGN_OR_RETURN(const Sha256 held, HashFile(files, path));
@@ -41,7 +41,7 @@ absl::StatusOr<bool> IsThere(Files& files, const std::string& path, const Sha256
   return true;
 }
 
-// The SHA-256 of the first `bytes` bytes of `from` when `path` holds them and nothing else; then they are durable.
+// The SHA-256 of the first `bytes` bytes of `from` if `path` has exactly these; they are then durable.
 absl::StatusOr<std::optional<Sha256>> FindSame(Files& files, const File& from, uint64_t bytes,
                                                const std::string& path) {
   if (!files.Exists(path)) return std::nullopt;
@@ -126,8 +126,8 @@ class CutCopier {
   const std::string from_, to_;
   const Room& room_;
   Manifest& manifest_;
-  std::map<std::pair<uint64_t, uint64_t>, std::string> by_inode_;  // what is copied and may be linked
-  std::map<Sha256, std::string> by_content_;                       // likewise
+  std::map<std::pair<uint64_t, uint64_t>, std::string> by_inode_;  // copied files that may be linked
+  std::map<Sha256, std::string> by_content_;                       // copied files that may be linked
 };
 
 }  // namespace
@@ -148,14 +148,14 @@ absl::StatusOr<Sha256> CopyBytes(Files& files, const File& from, uint64_t bytes,
 }
 
 absl::Status CopyFiles(Files& files, const Manifest& manifest, const std::string& from, const std::string& to) {
-  std::map<Sha256, std::string> snapshots;  // what is copied, by content
+  std::map<Sha256, std::string> snapshots;  // copied ones, by content
   for (const auto& [path, hash] : manifest.files) {
     const std::string target = JoinPath(to, path);
     ATOLL_RETURN_IF_ERROR(files.MakeDirectory(DirectoryOf(target)));
     ATOLL_ASSIGN_OR_RETURN(const bool there, IsThere(files, target, hash));
     const auto same = snapshots.find(hash);
     if (there) {
-      // It stays as it is.
+      // Keep the existing file.
     } else if (MayBeLinked(path) && same != snapshots.end()) {
       ATOLL_ASSIGN_OR_RETURN(const bool linked, LinkWherePossible(files, same->second, target));
       if (!linked) ATOLL_RETURN_IF_ERROR(CopyOne(files, JoinPath(from, path), hash, target));

@@ -20,7 +20,7 @@ class HeldFiles {
   HeldFiles(const Files& files, const std::string& root, size_t most_open)
       : files_(files), root_(root), most_open_(most_open) {}
 
-  // True when there is no name that was not there at the look before. Otherwise holds what is there now.
+  // True if there is no new name since the previous call. Otherwise holds the present files.
   absl::StatusOr<bool> NothingNew() {
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListStateFiles(root_));
     const bool nothing =
@@ -60,7 +60,7 @@ class HeldFiles {
   absl::Status Hold(const std::string& path) {
     const std::string full = JoinPath(root_, path);
     struct stat s {};
-    if (::stat(full.c_str(), &s) != 0) return absl::OkStatus();  // dropped since it was listed
+    if (::stat(full.c_str(), &s) != 0) return absl::OkStatus();  // dropped since the listing
     CutFile held{
         .path = path, .bytes = static_cast<uint64_t>(s.st_size), .inode = {s.st_dev, s.st_ino}, .file = nullptr};
     if (open_ < most_open_) {

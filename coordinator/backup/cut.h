@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a coordinator at one instant, while it runs: what a kill at that instant would have left, which is what
-// every start can go on from (docs/adr/0016). The instant is one at which the ledger stands still between two looks:
+// Reads the state of a running coordinator as of one instant: the state that a kill at that instant
+// would leave, from which every start can continue (docs/adr/0016). At that instant the ledger does
+// not change between two reads:
 //
-//   open every file of the state   what retention drops from now on stays readable until it is copied
+//   open every file of the state   files that retention drops from now on stay readable until they are copied
 //   ledger: its newest commit
-//   lengths of the files that are appended to
-//   ledger: still that commit      or again
-//   names: none is new             or again, with those
+//   lengths of the append-only files
+//   ledger: still that commit      else repeat
+//   names: none is new             else repeat, with the new ones
 //
-// So no file is newer than the ledger, and none that the ledger needs is missing. Nothing is written to the state and
-// no lock of it is taken: whatever becomes of the reader, the coordinator does not notice.
+// So no file is newer than the ledger, and no file that the ledger needs is missing. The reader
+// writes nothing to the state and takes none of its locks, so it cannot affect the coordinator.
 #ifndef ATOLL_COORDINATOR_BACKUP_CUT_H_
 #define ATOLL_COORDINATOR_BACKUP_CUT_H_
 
@@ -28,26 +29,26 @@ namespace atl::backup {
 
 struct CutFile {
   std::string path;                          // below the state directory
-  uint64_t bytes = 0;                        // of it that belong to the cut
-  std::pair<uint64_t, uint64_t> inode = {};  // device and number: names of one file have the same
-  std::unique_ptr<File> file;                // null: too many are open; it is opened when it is copied
+  uint64_t bytes = 0;                        // of the file that belong to the cut
+  std::pair<uint64_t, uint64_t> inode = {};  // device and number: equal for names of the same file
+  std::unique_ptr<File> file;                // null: too many are open; opened when copied
 };
 
 struct Cut {
-  std::vector<CutFile> files;  // those that are appended to come first; without the ledger
-  Manifest manifest;           // of the ledger, whose copy lies in the target
+  std::vector<CutFile> files;  // append-only ones first; without the ledger
+  Manifest manifest;           // of the ledger, copied to the target
   std::string start;           // StartOf the state
 };
 
-// Whether a coordinator adds to files of that name. All others are immutable once they have it.
+// Whether a coordinator appends to files of that name. All others are immutable once they have their name.
 bool IsAppendedTo(const std::string& path);
 
-// Changes with each start of a coordinator on `state_dir`: a start cuts off what was not written to its end, and what
-// is appended then is not of the cut.
+// Changes with each start of a coordinator on `state_dir`: a start truncates incomplete writes, and
+// bytes appended later do not belong to the cut.
 std::string StartOf(const Files& files, const std::string& state_dir);
 
-// Copies the ledger of `state_dir` to `target` and holds every other file, at most `most_open` of them open.
-// Unavailable, with what to do: there was no such instant in many tries.
+// Copies the ledger of `state_dir` to `target` and holds every other file, at most `most_open` of
+// them open. Unavailable, with the remedy: no such instant was found in many attempts.
 absl::StatusOr<Cut> TakeCut(Files& files, const std::string& state_dir, const std::string& target, size_t most_open);
 
 }  // namespace atl::backup

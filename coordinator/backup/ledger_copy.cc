@@ -11,7 +11,8 @@ namespace atl::backup {
 namespace {
 
 constexpr char kLedger[] = "ledger.sqlite", kLog[] = "ledger.sqlite-wal";
-// A log is begun anew after about a thousand pages of commits; the copy of a database takes a fraction of that time.
+// SQLite restarts the log after about a thousand pages of commits; copying the database takes a
+// fraction of that time.
 constexpr int kTries = 20;
 
 std::string Stamp(const std::string& path) {
@@ -77,7 +78,8 @@ absl::Status LedgerCopy::Finish(Manifest& manifest) {
     manifest.files[kLog] = Sha256Of(AsBytes(bytes));
     manifest.bytes += bytes.size();
   }
-  // Behind the last commit may be damage. A frame that was being written when it was read is whole on a second look.
+  // Frames after the last commit may be damaged. A frame that was read while being written is whole
+  // at the second read.
   const auto log = files_.OpenForRead(JoinPath(source_, kLog));
   if (!log.ok()) return absl::IsNotFound(log.status()) ? absl::OkStatus() : log.status();
   ATOLL_ASSIGN_OR_RETURN(const audit::WalCheck check, audit::CheckWal(**log));

@@ -23,7 +23,7 @@ bool EndsWith(const std::string& text, const char* end) { return text.ends_with(
 
 constexpr int kDeepest = 16;  // the formats have six levels
 
-// What lies below `root`/`path`, in any order. What goes away meanwhile is not there.
+// The files below `root`/`path`, in any order. Files removed meanwhile are left out.
 absl::Status ListBelow(const std::string& root, const std::string& path, int depth, std::vector<std::string>& out) {
   namespace fs = std::filesystem;
   if (depth == 0)
@@ -45,7 +45,7 @@ absl::Status ListBelow(const std::string& root, const std::string& path, int dep
       absl::StrCat("the files below ", JoinPath(root, path), " cannot be listed: ", error.message()));
 }
 
-// The rest of `line` behind `start`; DataLoss when it does not begin so.
+// The rest of `line` after `start`; DataLoss if it does not begin with it.
 absl::StatusOr<std::string> After(const std::string& line, const std::string& start, size_t number) {
   if (line.starts_with(start)) return line.substr(start.size());
   return absl::DataLossError(

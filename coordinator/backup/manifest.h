@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file BACKUP of a backup: every file of the state directory that it holds, with its SHA-256
+// The file BACKUP of a backup: every file of the state directory in it, with its SHA-256
 // (docs/formats/backup.md).
 #ifndef ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
 #define ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
@@ -17,30 +17,30 @@
 namespace atl::backup {
 
 constexpr char kManifestName[] = "BACKUP";
-constexpr char kRestoredName[] = "RESTORED";  // what becomes of it in a state directory made from a backup
+constexpr char kRestoredName[] = "RESTORED";  // its name in a state directory made from a backup
 constexpr uint64_t kManifestLimitBytes = uint64_t{256} << 20;
 constexpr size_t kBufferBytes = size_t{1} << 20;  // files are read in pieces of this size
 
 struct Manifest {
-  std::string state_dir;                // where it comes from, for people
-  int64_t wall_s = 0;                   // Unix time at which it was made
-  uint64_t bytes = 0;                   // of all files, a file of several names once
+  std::string state_dir;                // the source, for people
+  int64_t wall_s = 0;                   // Unix time of the backup
+  uint64_t bytes = 0;                   // of all files; a file with several names counts once
   std::map<std::string, Sha256> files;  // by path below the directory
 };
 
-// Whether `path` (relative, with slashes) names a file that a backup holds: the ledger and its log, and what lies below
-// jobs, blobs and events. Never one that leads out of the directory, and none that was not written to its end.
+// Whether `path` (relative, with slashes) names a file that a backup holds: the ledger and its log, and files
+// below jobs, blobs and events. Never a path outside the directory, and never an incomplete file.
 bool IsStateFile(const std::string& path);
 
-// Snapshots are immutable, and checkpoints are further names of them: of equal content one file is enough.
+// Snapshots are immutable, and checkpoints are additional names of them: equal content needs only one file.
 bool MayBeLinked(const std::string& path);
 
-// The files of a state or backup below jobs, blobs and events, sorted. Links to directories are followed, so that a job
-// may lie on another disk. What goes away meanwhile is left out; Unavailable when something cannot be listed.
+// The files of a state or backup below jobs, blobs and events, sorted. Follows links to directories, so that a
+// job may be on another disk. Files removed meanwhile are left out; Unavailable if a listing fails.
 absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root);
 
 std::string ToText(const Manifest& manifest);
-// DataLoss, naming the line, when it is not what ToText writes.
+// DataLoss, naming the line, if the text is not in the form that ToText writes.
 absl::StatusOr<Manifest> ParseManifest(const std::string& text);
 
 absl::StatusOr<Sha256> HashFile(const Files& files, const std::string& path);

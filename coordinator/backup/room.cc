@@ -15,10 +15,11 @@
 namespace atl::backup {
 namespace {
 
-// With the two percent more that a coordinator waits for before it goes on.
+// Includes the additional two percent that a coordinator requires before it resumes.
 bool IsLow(const Files::Space& space) { return JudgeDiskSpace(space, DiskState::kLow) == DiskState::kLow; }
 
-// Of another file system than what it lies in; or, where the kernel says so, a part of the same one that is mounted.
+// Whether it is on another file system than its parent, or, if the kernel reports it, a bind mount
+// of the same one.
 bool IsMountPoint(const std::string& directory) {
   struct stat inner {
   }, outer{};

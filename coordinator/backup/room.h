@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Room for a copy, and for the coordinator beside it: below 10 % of free space a coordinator takes no contributions
-// (coordinator/store/data_directory.h), and a backup must not bring it there.
+// Disk space for a copy, and for the coordinator: below 10 % of free space a coordinator takes no
+// contributions (coordinator/store/data_directory.h), and a backup must not cause that.
 #ifndef ATOLL_COORDINATOR_BACKUP_ROOM_H_
 #define ATOLL_COORDINATOR_BACKUP_ROOM_H_
 
@@ -19,13 +19,13 @@ class Room {
   // For a copy of `state_dir` into a directory of `parent`. `files` must outlive it.
   static absl::StatusOr<Room> Find(const Files& files, const std::string& state_dir, const std::string& parent);
 
-  // ResourceExhausted, with what to do: a whole copy of `bytes` does not fit.
+  // ResourceExhausted, with the remedy: a whole copy of `bytes` does not fit.
   absl::Status Holds(uint64_t bytes) const;
-  // Likewise, or Allows says so of it.
+  // ResourceExhausted if Holds or Allows refuses `bytes`.
   absl::Status Fits(uint64_t bytes) const;
-  // ResourceExhausted: `bytes` more on the state's disk, or what a copy elsewhere holds there of files that are
-  // dropped, would leave less than 12 % of that disk free. A disk that was that full before is no reason against a copy
-  // elsewhere.
+  // ResourceExhausted if `bytes` more on the state's disk would leave less than 12 % of it free.
+  // For a copy on another disk, the dropped files that the copy holds open count instead, and a
+  // disk that was that full before is no reason to refuse.
   absl::Status Allows(uint64_t bytes) const;
   // Whether state and copy share a disk.
   bool shared() const { return shared_; }
@@ -40,11 +40,11 @@ class Room {
   bool was_low_ = false;
 };
 
-// FailedPrecondition when no other directory can take the place of this one, which may be absent, by a rename: it is a
-// mount point or a symbolic link.
+// FailedPrecondition if a rename cannot replace this directory, which may be missing: it is a mount
+// point or a symbolic link.
 absl::Status CheckIsReplaceable(const std::string& directory);
 
-// Of the state below `root`, a file of several names once.
+// Size of the state below `root`; a file with several names counts once.
 absl::StatusOr<uint64_t> StateBytes(const std::string& root);
 
 }  // namespace atl::backup

@@ -140,8 +140,7 @@ void Diagnostics::ShowDirections(const RoundRecord& record) {
   });
   for (const auto& [worker, mean] : means) {
     const auto at = job_of_.find(worker);
-    if (at == job_of_.end() || at->second != record.job)
-      continue;  // no series for a worker that left: nothing would remove it
+    if (at == job_of_.end() || at->second != record.job) continue;  // it left: nothing would remove its series
     metrics_.Set(Metric::kOthersCosine, mean, labels(worker));
     shown.insert(worker);
   }

@@ -29,8 +29,7 @@ struct Observer::Past {
 namespace {
 
 constexpr uint64_t kMostEndBytes = uint64_t{1} << 20;
-constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10,
-                                   kMostEndBytes};  // tries the second if the first shows too little
+constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10, kMostEndBytes};  // the second if the first shows too little
 // The number of pasts adopted between two calls of Bound, because each call visits all jobs.
 constexpr size_t kJobsBetweenBounds = 256;
 
@@ -86,8 +85,7 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
     Past past(job);
     const auto all = events_.ReadEnd(job, bytes, [&past](const LoggedEvent& event) { past.Take(event); });
     if (!all.ok() && state.empty()) WarnUnread(job, all.status());
-    if (!all.ok() || (*all && !state.empty()))
-      return false;  // incomplete: the caller reads and completes the whole log
+    if (!all.ok() || (*all && !state.empty())) return false;  // the caller reads the whole log
     if (past.state != state) continue;
     // Without a loss so far, the job may have none at all: look at more of the log once.
     if (!state.empty() && past.history.Of(job).last_loss == 0 && bytes < kMostEndBytes) continue;
