@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about what the operating system said. Pure, safe everywhere.
+// Advice for errors of the operating system. Pure.
 #ifndef ATOLL_COMMON_BASE_ADVICE_H_
 #define ATOLL_COMMON_BASE_ADVICE_H_
 
@@ -9,9 +9,9 @@
 
 namespace atl {
 
-// A sentence that ends in the system's words for an error ("open a.txt: No such file or directory") tells what was
-// wrong and where; here what to do is added ("; check the path"). Any other sentence comes back as it is. For the last
-// place before a person reads it: the programs, not the rooms.
+// Appends what to do to an error message that ends in the system's text for an error. For example,
+// "open a.txt: No such file or directory" gets "; check the path". Returns any other message
+// unchanged. Only programs call this, just before a person reads the message.
 std::string WithAdvice(absl::string_view sentence);
 
 }  // namespace atl

@@ -7,7 +7,7 @@
 namespace atl {
 namespace {
 
-// What has been shared, with the way back.
+// A shared buffer, which returns to its shelf.
 struct Lent {
   Lent(const std::shared_ptr<BufferShelf>& from, std::vector<std::byte> b) : bytes(std::move(b)), shelf(from) {}
   Lent(const Lent&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large buffers that are used again. The kernel hands out a fresh buffer of tens of megabytes page by page and takes it
-// back at the end, which costs more than the copy into it; one that was there before costs nothing.
+// A pool of large buffers. The kernel maps a new buffer of tens of megabytes page by page and
+// unmaps it at the end, which costs more than the copy into it. A reused buffer avoids that cost.
 #ifndef ATOLL_COMMON_BASE_BUFFER_SHELF_H_
 #define ATOLL_COMMON_BASE_BUFFER_SHELF_H_
 
@@ -12,24 +12,26 @@
 
 namespace atl {
 
-// Thread-safe. Memory: of the buffers that came back, at most `kept`.
+// Thread-safe. Memory: at most `kept` returned buffers.
 class BufferShelf {
  public:
   explicit BufferShelf(size_t kept) : kept_(kept) {}
 
-  // With room for so many bytes, and what its last user left in it: the smallest that came back and is large enough,
-  // otherwise a new one, which is empty. So who writes into all of it has it cleared once at most.
+  // Returns a buffer with capacity for at least `bytes`: the smallest returned buffer that is large
+  // enough, with its old content, otherwise a new empty one. A caller that overwrites the whole
+  // buffer pays for clearing at most once.
   std::vector<std::byte> Take(size_t bytes) ATOLL_EXCLUDES(mutex_);
-  // What is beyond `kept` goes, the smallest first.
+  // Beyond `kept` buffers, frees the smallest.
   void GiveBack(std::vector<std::byte> buffer) ATOLL_EXCLUDES(mutex_);
 
  private:
   const size_t kept_;
   Mutex mutex_;
-  std::vector<std::vector<std::byte>> buffers_ ATOLL_GUARDED_BY(mutex_);  // by room, ascending
+  std::vector<std::vector<std::byte>> buffers_ ATOLL_GUARDED_BY(mutex_);  // by capacity, ascending
 };
 
-// `bytes` for several owners; given back to the shelf by the last of them, unless the shelf is gone by then.
+// Shares `bytes` among several owners. The last owner returns the buffer to the shelf, if the shelf
+// still exists.
 std::shared_ptr<const std::vector<std::byte>> ShareFrom(const std::shared_ptr<BufferShelf>& shelf,
                                                         std::vector<std::byte> bytes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control groups that limit what this process may take. Reads what the kernel says; any thread.
+// The control groups that limit this process, as reported by the kernel. Thread-safe.
 #ifndef ATOLL_COMMON_BASE_CGROUPS_H_
 #define ATOLL_COMMON_BASE_CGROUPS_H_
 
@@ -12,16 +12,17 @@ namespace atl {
 
 struct Cgroup {
   std::string directory;
-  bool first_version = false;  // whose files have other names
+  bool first_version = false;  // cgroup version 1, with other file names
 };
 
-// Those that a controller ("memory", "cpu") may limit this process by, in both versions: its own and all above. In a
-// container of version 1 the path is the host's, which is not there; what is mounted is the container's own group.
-// `root` stands before /proc and /sys, for tests.
+// Returns the groups through which a controller ("memory", "cpu") may limit this process: its own
+// group and all its ancestors, of versions 1 and 2. In a container with version 1 the path in /proc
+// is the host's and does not exist; the mounted root is then the container's group. `root` is a
+// prefix to /proc and /sys, for tests.
 std::vector<Cgroup> CgroupsOf(const std::string& controller, const std::string& root);
 
-// The number after `key` in a file of "key value" lines, or the first number when `key` is empty. Nothing for a word,
-// as "max", and where there is no file.
+// Returns the number after `key` in a file of "key value" lines, or the first number when `key` is
+// empty. nullopt for a word such as "max", and for a missing file.
 std::optional<uint64_t> NumberIn(const std::string& path, const std::string& key);
 
 }  // namespace atl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The root of the content hash (common/base/hash.h) from leaves that were hashed elsewhere, as by a pass that holds the
-// values in its cache. Pure, safe everywhere.
+// The root of the content hash (common/base/hash.h) from leaves that were hashed elsewhere, for
+// example by a pass that has the values in its cache. Pure.
 #ifndef ATOLL_COMMON_BASE_CONTENT_ROOT_H_
 #define ATOLL_COMMON_BASE_CONTENT_ROOT_H_
 
@@ -11,10 +11,11 @@
 
 namespace atl {
 
-// ContentHash of a fragment whose leaves, in order, have these digests: DigestOf kLeafBytes each, the last of what is
-// left.
+// Returns the ContentHash of a fragment from the digests of its leaves in order. A leaf is
+// kLeafBytes long; the last one may be shorter.
 Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layout);
-// Of bytes that begin with a leaf, into the first of `leaves`, of which there are enough.
+// Hashes the leaves of `bytes`, which start at a leaf boundary, into the first elements of
+// `leaves`, which must be large enough.
 void HashLeaves(Bytes bytes, std::span<Digest> leaves);
 
 }  // namespace atl

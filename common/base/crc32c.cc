@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C by what the processor has: carry-less products of 512 bits, the CRC instruction in three runs at once, or a
-// table. All come to the same.
+// CRC-32C with the best instructions of the processor: carry-less products of 512 bits, the CRC
+// instruction in three parallel runs, or a table. All give the same result.
 #include "common/base/crc32c.h"
 
 #include <immintrin.h>
@@ -11,9 +11,9 @@
 namespace atl {
 namespace {
 
-constexpr uint32_t kPolynomial = 0x82F63B78;  // bits reflected: the lowest is the highest power
+constexpr uint32_t kPolynomial = 0x82F63B78;  // bits reversed: the lowest bit is the highest power
 
-// One more power of x, modulo the polynomial.
+// Multiplies by x, modulo the polynomial.
 constexpr uint32_t TimesX(uint32_t c) { return (c >> 1) ^ ((c & 1) ? kPolynomial : 0u); }
 
 constexpr std::array<uint32_t, 256> MakeTable() {
@@ -34,11 +34,12 @@ uint32_t ByTable(uint32_t c, Bytes data) {
 
 // ---- the CRC instruction --------------------------------------------------------------------------------------------
 
-// It takes 8 bytes a cycle but answers after three: three runs of this many bytes at once keep it busy.
+// The instruction has a throughput of 8 bytes a cycle and a latency of three cycles. Three parallel
+// runs of this many bytes keep it busy.
 constexpr size_t kRun = 512;
 
-// What a CRC becomes when kRun zeros follow, by its four bytes: CRCs are linear, so that a run's own CRC is then added
-// by XOR.
+// Maps a CRC to its value after kRun zero bytes, by tables over its four bytes. CRCs are linear:
+// the CRC of the next run is added by XOR.
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> of{};
   uint32_t operator()(uint32_t c) const {
@@ -87,9 +88,9 @@ __attribute__((target("sse4.2"))) uint32_t ByInstruction(uint32_t c, Bytes data)
 
 // ---- carry-less products --------------------------------------------------------------------------------------------
 
-// Folding (Gopal et al., Fast CRC Computation Using PCLMULQDQ, 2009): 128 bits of the message may be replaced by their
-// two halves times powers of x, added so many bits further on.
-constexpr size_t kFold = 256;  // bytes in work: four registers
+// Folding (Gopal et al., Fast CRC Computation Using PCLMULQDQ, 2009): 128 bits of the message are
+// replaced by their two halves times powers of x, added to later bits.
+constexpr size_t kFold = 256;  // bytes in four registers
 
 constexpr uint64_t PowerOfX(int n) {
   uint32_t c = 0x80000000;
@@ -118,7 +119,7 @@ __attribute__((target("avx512f,vpclmulqdq"))) uint32_t ByProducts(uint32_t c, By
     x2 = Folded(x2, powers, p + 128);
     x3 = Folded(x3, powers, p + 192);
   }
-  // What is left stands for all before it.
+  // The remaining registers represent all previous bytes.
   std::array<std::byte, kFold> left;
   _mm512_storeu_si512(left.data(), x0);
   _mm512_storeu_si512(left.data() + 64, x1);

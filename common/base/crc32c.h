@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of CRC-32C, for tests that compare them. Everybody else calls Crc32c of hash.h.
+// The implementations of CRC-32C, for tests that compare them. All other code calls Crc32c of
+// hash.h.
 #ifndef ATOLL_COMMON_BASE_CRC32C_H_
 #define ATOLL_COMMON_BASE_CRC32C_H_
 
@@ -12,9 +13,9 @@ namespace atl {
 
 struct Crc32cForm {
   const char* name;
-  uint32_t (*run)(uint32_t crc, Bytes data);  // without the complements before and after
+  uint32_t (*run)(uint32_t crc, Bytes data);  // without the complements at start and end
 };
-// Those that this processor can run, the one that is used first. Thread-safe.
+// Implementations that this processor supports; Crc32c uses the first. Thread-safe.
 std::vector<Crc32cForm> Crc32cForms();
 
 }  // namespace atl

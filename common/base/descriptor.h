@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file descriptor that closes with its owner.
+// A file descriptor that is closed by its owner's destructor.
 #ifndef ATOLL_COMMON_BASE_DESCRIPTOR_H_
 #define ATOLL_COMMON_BASE_DESCRIPTOR_H_
 
@@ -24,7 +24,7 @@ class Descriptor {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
-  // The caller closes it.
+  // Passes ownership to the caller.
   int Release() { return std::exchange(fd_, -1); }
 
  private:

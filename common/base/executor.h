@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where blocking work runs. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on an
-// Executor, and their completion comes back as an event.
+// Executors run blocking work. The engine never blocks: appends, flushes, SQLite, hashing and
+// aggregation are jobs on an Executor, and their completion returns as an event.
 #ifndef ATOLL_COMMON_BASE_EXECUTOR_H_
 #define ATOLL_COMMON_BASE_EXECUTOR_H_
 
@@ -23,15 +23,16 @@ class Executor {
   virtual void Post(std::function<void()> work) = 0;
 };
 
-// A fixed number of threads over one first-in-first-out queue; with one thread, jobs run strictly in order.
-// The destructor stops it.
+// A fixed number of threads with one first-in-first-out queue. With one thread, jobs run strictly
+// in order. The destructor calls Stop.
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(size_t threads);
   ~ThreadExecutor() override;
   void Post(std::function<void()> work) override ATOLL_EXCLUDES(mutex_);
-  // Runs what is queued, then ends the threads. What is posted from now on is dropped, so that executors whose jobs
-  // post to each other can be stopped one after the other before any of them is destroyed. Not to be called by a job.
+  // Runs the queued jobs, then ends the threads. Later posts are dropped, so that executors with
+  // jobs that post to each other can be stopped one after another before any of them is destroyed.
+  // A job must not call this.
   void Stop() ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -43,16 +44,16 @@ class ThreadExecutor final : public Executor {
   std::vector<std::jthread> threads_;
 };
 
-// Runs jobs when asked, in the caller's thread: for harnesses and the simulator. Not thread-safe.
+// Runs jobs on request, on the caller's thread: for harnesses and the simulator. Not thread-safe.
 class ManualExecutor final : public Executor {
  public:
   void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
   size_t pending() const { return queue_.size(); }
-  // Runs job number `index` of those pending (0 is the oldest). Requires index < pending().
+  // Runs the pending job number `index` (0 is the oldest). Requires index < pending().
   void RunOne(size_t index = 0);
-  // Runs until nothing is pending, oldest first; returns how many ran.
+  // Runs pending jobs, oldest first, until none is left. Returns the number of jobs run.
   size_t RunAll();
-  // Forgets what is pending, as the death of a process does.
+  // Drops all pending jobs, as the death of a process does.
   void DropAll() { queue_.clear(); }
 
  private:

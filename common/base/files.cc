@@ -25,12 +25,13 @@ bool IsDirectory(const std::string& path) {
   return ::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-// The disk begins to write whenever so many bytes were appended, so that the flush that comes in the end finds little
-// left.
+// After each run of this many appended bytes the disk starts to write, so that the final flush has
+// little left to do.
 constexpr size_t kWriteBehindBytes = size_t{8} << 20;
-// Of a file that is made at once. What goes past the page cache begins, ends and lies in memory at whole blocks.
+// Piece size for new files. Writes that bypass the page cache need offsets, sizes and memory
+// aligned to whole blocks.
 constexpr size_t kNewFilePiece = size_t{1} << 20;
-constexpr uint64_t kPastCacheBytes = uint64_t{4} << 20;  // smaller files are not worth it
+constexpr uint64_t kPastCacheBytes = uint64_t{4} << 20;  // smaller files do not bypass the page cache
 constexpr size_t kBlock = 4096;
 static_assert(kNewFileHead % kBlock == 0, "what is behind the head goes past the page cache");
 constexpr size_t kPiecesAtOnce = 64;  // a megabyte in slices of 64 KiB, and its headers
@@ -43,7 +44,7 @@ class PosixFile final : public File {
   absl::Status Append(Bytes data) override { return AppendPieces({&data, 1}); }
 
   absl::Status AppendPieces(std::span<const Bytes> pieces) override {
-    for (size_t written = 0;;) {  // bytes of the first piece that are in the file
+    for (size_t written = 0;;) {  // bytes of the first piece that are already written
       for (; !pieces.empty() && written >= pieces.front().size(); pieces = pieces.subspan(1)) {
         written -= pieces.front().size();
       }
@@ -57,15 +58,16 @@ class PosixFile final : public File {
     }
   }
 
-  // From here on WriteAt goes past the page cache, where the file system allows it, up to the first that is not of
-  // whole blocks.
+  // From now on WriteAt bypasses the page cache, where the file system allows it, until the first
+  // write that is not aligned to blocks.
   void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_DIRECT) == 0; }
-  // Of a file that was not opened to append.
+  // Only for a file that was not opened for appending.
   absl::Status WriteAt(uint64_t offset, Bytes data) {
     while (!data.empty()) {
       const ssize_t n = ::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EINVAL && past_cache_) {  // the file's end, or not possible though it was granted
+      if (n < 0 && errno == EINVAL &&
+          past_cache_) {  // unaligned end of the file, or O_DIRECT fails although it was accepted
         ATOLL_RETURN_IF_ERROR(ThroughCache());
         continue;
       }
@@ -114,7 +116,8 @@ class PosixFile final : public File {
   void LetGo() override { (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
 
  private:
-  // writev of the next pieces but for the first `skip` bytes, which lie in the first piece; at most kWriteBehindBytes.
+  // writev of the next pieces without the first `skip` bytes of the first piece; at most
+  // kWriteBehindBytes.
   ssize_t WriteSome(std::span<const Bytes> pieces, size_t skip) {
     std::array<iovec, kPiecesAtOnce> gathered;
     size_t count = 0, room = kWriteBehindBytes;
@@ -128,7 +131,7 @@ class PosixFile final : public File {
     return ::writev(fd_, gathered.data(), static_cast<int>(count));
   }
 
-  // Promises nothing: what fails here is found by Sync, and where there is nothing to write to it does nothing.
+  // Best effort: ignores errors, which Sync reports later.
   void WriteBehind(size_t appended) {
     unwritten_ += appended;
     if (unwritten_ < kWriteBehindBytes) return;
@@ -143,11 +146,11 @@ class PosixFile final : public File {
 
   int fd_;
   std::string path_;
-  size_t unwritten_ = 0;  // appended since the disk was last told to begin
+  size_t unwritten_ = 0;  // bytes appended since the last start of a write
   bool past_cache_ = false;
 };
 
-// The pieces of a new file in the order in which they are asked for: take(offset, size).
+// Calls take(offset, size) for each piece of a new file, in the order of writing.
 template <typename Take>
 absl::Status EachPiece(const NewFile& file, const Take& take) {
   ATOLL_CHECK(file.filled <= file.bytes, "what is filled of a new file lies in it");
@@ -157,7 +160,8 @@ absl::Status EachPiece(const NewFile& file, const Take& take) {
   return head > 0 ? take(uint64_t{0}, head) : absl::OkStatus();
 }
 
-// Writes and flushes a file that is empty. Pieces lie at whole blocks of memory, as what goes past the page cache must.
+// Writes and flushes an empty file. Pieces are aligned to blocks in memory, which writes past the
+// page cache require.
 absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) {
   const std::unique_ptr<std::byte[], decltype(&std::free)> buffer(
       static_cast<std::byte*>(std::aligned_alloc(kBlock, kNewFilePiece)), &std::free);
@@ -212,7 +216,8 @@ class PosixFiles final : public Files {
       const std::string part = path.substr(0, at);
       if (::mkdir(part.c_str(), 0755) != 0) {
         const int code = errno;
-        // What is above it was there or has just been made: /proc and its like answer so to everybody.
+        // The parent exists, yet mkdir fails: /proc and similar file systems answer so to
+        // everybody.
         if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return FileError("mkdir", part, EROFS);
         if (code != EEXIST) return FileError("mkdir", part, code);
         if (!IsDirectory(part)) return FileError("mkdir", part, ENOTDIR);
@@ -253,7 +258,7 @@ class PosixFiles final : public Files {
   const int pipe_wait_ms_;
 };
 
-// Of files that are not the system's.
+// For files that are not the operating system's.
 class StreamOfFile final : public InputStream {
  public:
   StreamOfFile(std::unique_ptr<File> file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}
@@ -280,7 +285,7 @@ absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
 
 absl::Status Files::WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) {
   if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": it is there already"));
-  // What can only be appended to takes the head first, which is known last.
+  // An append-only file needs the head first, but the head is filled last.
   std::vector<std::byte> content(file.bytes);
   ATOLL_RETURN_IF_ERROR(EachPiece(file, [&](uint64_t at, size_t bytes) {
     fill(at, std::span(content).subspan(at, bytes));
@@ -309,7 +314,7 @@ absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string&
   }
   std::string content;
   size_t filled = 0;
-  // What says nothing of its size, or a wrong one as files of /proc do, is read until it ends.
+  // Reads to the end, because the size may be unknown or wrong, as for files of /proc.
   for (size_t room = static_cast<size_t>(size) + 1;; room = 2 * room + kBlock) {
     content.resize(room);
     while (filled < room) {

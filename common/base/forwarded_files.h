@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that pass every call on: the base of those that change a few.
+// Files that forward every call: a base class for wrappers that change a few calls.
 #ifndef ATOLL_COMMON_BASE_FORWARDED_FILES_H_
 #define ATOLL_COMMON_BASE_FORWARDED_FILES_H_
 
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// Thread-safe as `files` are. WriteNewFile alone is not passed on: it comes by way of this object's OpenForAppend.
+// As thread-safe as `files`. WriteNewFile is not forwarded: it uses this object's OpenForAppend.
 class ForwardedFiles : public Files {
  public:
   explicit ForwardedFiles(std::shared_ptr<Files> files) : files_(std::move(files)) {}

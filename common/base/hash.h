@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes and checksums. SHA-256 names content that people and manifests see, XXH3 (128 bit) names chunks and
-// contributions, CRC-32C guards frames and log records against accident. None is a secret-keeping tool here.
+// Hashes and checksums. SHA-256 names content that people and manifests see. XXH3 (128 bit) names
+// chunks and contributions. CRC-32C protects frames and log records against accidental damage. None
+// of them protects a secret here.
 #ifndef ATOLL_COMMON_BASE_HASH_H_
 #define ATOLL_COMMON_BASE_HASH_H_
 
@@ -16,7 +17,7 @@ namespace atl {
 
 using Bytes = std::span<const std::byte>;
 
-// The bytes of any trivially copyable span or string.
+// Views a span of a trivially copyable type, or a string, as bytes.
 template <typename T>
 Bytes AsBytes(std::span<const T> s) {
   return std::as_bytes(s);
@@ -67,19 +68,20 @@ class DigestHasher {
   DigestHasher(DigestHasher&&) noexcept;
   DigestHasher& operator=(DigestHasher&&) noexcept;
   void Update(Bytes data);
-  Digest Finish() const;  // may be called at any point; later updates go on
+  Digest Finish() const;  // may be called at any time, also before further updates
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// The content hash of a fragment at a version (a tree: leaves over 4 KiB of fp32 bits, a root over the leaves, the
-// version and the layout's digest), so that a chunk can be checked alone and replicas compared with one value.
+// Content hash of a fragment at a version: a tree with leaves of 4 KiB of fp32 bits and a root over
+// the leaves, the version and the layout's digest. A chunk can be checked alone, and replicas are
+// compared by one value.
 constexpr size_t kLeafBytes = 4096;
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout);
 
-// The same from bytes (little-endian fp32) that come in pieces of any size. Not thread-safe.
+// Computes the same from bytes (little-endian fp32) in pieces of any size. Not thread-safe.
 class ContentHasher {
  public:
   void Update(Bytes data);
@@ -87,10 +89,10 @@ class ContentHasher {
 
  private:
   DigestHasher root_;
-  std::vector<std::byte> leaf_;  // the bytes of the leaf begun
+  std::vector<std::byte> leaf_;  // bytes of the incomplete leaf
 };
 
-// CRC-32C (Castagnoli). `crc` carries on from an earlier call; start with 0.
+// CRC-32C (Castagnoli). `crc` is the result of the previous call; start with 0.
 uint32_t Crc32c(uint32_t crc, Bytes data);
 
 }  // namespace atl

@@ -15,17 +15,17 @@ std::optional<uint64_t> MachineBytes(const std::string& root, const std::string&
   return kib ? std::optional<uint64_t>(*kib << 10) : std::nullopt;
 }
 
-// A memory cgroup of this process or one above it. Nothing where the kernel does not say, or there is no limit.
+// A memory cgroup of this process or an ancestor. Fields are nullopt when unknown or unlimited.
 struct Group {
   std::optional<uint64_t> limit, used;
-  uint64_t cache = 0;  // of `used`, what the kernel takes back before it refuses anything
+  uint64_t cache = 0;  // part of `used` that the kernel reclaims before it refuses memory
   uint64_t left() const {
     if (!limit || !used) return UINT64_MAX;
     return *limit - std::min(*limit, *used - std::min(*used, cache));
   }
 };
 
-// Version 1 writes "none" as the largest multiple of a page.
+// Version 1 reports "no limit" as the largest multiple of a page.
 constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 Group ReadGroup(const std::string& directory, bool first_version) {

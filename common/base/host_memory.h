@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of the host's memory this process may take. Reads what the kernel says; any thread. `root` stands before
+// Memory that this process may use, as reported by the kernel. Thread-safe. `root` is a prefix to
 // /proc and /sys, for tests.
 #ifndef ATOLL_COMMON_BASE_HOST_MEMORY_H_
 #define ATOLL_COMMON_BASE_HOST_MEMORY_H_
@@ -11,12 +11,13 @@
 
 namespace atl {
 
-// The machine's memory, or the limit of the memory cgroup (version 1 or 2) of this process or one above it where that
-// is less. 0 when the kernel does not say.
+// Returns the machine's memory or, if lower, the limit of the memory cgroups (version 1 or 2) of
+// this process and their ancestors. 0 when unknown.
 uint64_t MemoryLimitBytes(const std::string& root = "");
 
-// Bytes this process may still take: MemAvailable, or what such a cgroup leaves if that is less, reclaimable page cache
-// counted as free. Internal when /proc/meminfo cannot be read.
+// Returns the bytes that this process may still allocate: MemAvailable or, if lower, the remainder
+// of such a cgroup, with reclaimable page cache counted as free. Internal when /proc/meminfo cannot
+// be read.
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 
 }  // namespace atl

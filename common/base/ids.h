@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strong identifiers. Two kinds cannot be mixed up, and none converts from a bare integer by accident.
+// Strongly typed identifiers. Two kinds cannot be mixed up, and no bare integer converts
+// implicitly.
 #ifndef ATOLL_COMMON_BASE_IDS_H_
 #define ATOLL_COMMON_BASE_IDS_H_
 
@@ -26,10 +27,10 @@ struct FragmentTag {};
 
 using JobId = StrongId<JobTag, std::string>;             // "tiny-llama": the part of jobs/{job} after the slash
 using WorkerId = StrongId<WorkerTag, std::string>;       // "paris-1": the part of workers/{worker} after the slash
-using LeaseId = StrongId<LeaseTag, uint64_t>;            // unique in one coordinator's life, never reused; 0 is none
+using LeaseId = StrongId<LeaseTag, uint64_t>;            // never reused by a coordinator; 0 is none
 using Incarnation = StrongId<IncarnationTag, uint64_t>;  // grows each time a worker (re)joins; 0 is none
 using BootNumber = StrongId<BootTag, uint64_t>;          // grows each time the coordinator starts; 0 is none
-using Version = StrongId<VersionTag, uint64_t>;          // outer steps a fragment has had
+using Version = StrongId<VersionTag, uint64_t>;          // number of outer steps of a fragment
 using FragmentIndex = StrongId<FragmentTag, uint32_t>;   // position in the job's FragmentPlan
 
 }  // namespace atl

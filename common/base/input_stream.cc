@@ -33,7 +33,7 @@ struct Opened {
   struct stat facts {};
 };
 
-// O_NONBLOCK: a named pipe opens at once, and a regular file does not care.
+// O_NONBLOCK: a named pipe opens without waiting for a writer; a regular file ignores the flag.
 absl::StatusOr<Opened> Open(const std::string& path) {
   Opened out;
   out.descriptor = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -69,7 +69,7 @@ class RegularStream final : public InputStream {
   uint64_t size_bytes_;
 };
 
-// Of a pipe or a terminal, opened with O_NONBLOCK.
+// For a pipe or a terminal opened with O_NONBLOCK.
 class PipeStream final : public InputStream {
  public:
   PipeStream(Descriptor descriptor, std::string path, int wait_ms)
@@ -79,7 +79,7 @@ class PipeStream final : public InputStream {
     while (!has_begun_) {
       const ssize_t n = ::read(descriptor_.get(), out.data(), out.size());
       const int number = errno;
-      if (n == 0) ATOLL_RETURN_IF_ERROR(WaitForWriter());  // or a writer has come and gone
+      if (n == 0) ATOLL_RETURN_IF_ERROR(WaitForWriter());  // or a writer has opened and closed the pipe
       if (n < 0 && number != EINTR && number != EAGAIN) return FileError("read", path_, number);
       if (n > 0 || (n < 0 && number == EAGAIN)) ATOLL_RETURN_IF_ERROR(Begin());
       if (n > 0) return static_cast<size_t>(n);
@@ -97,10 +97,11 @@ class PipeStream final : public InputStream {
           absl::StrCat("read ", path_, ": it is a pipe, and no program opened it for writing within ", wait_ms_ / 1000,
                        " seconds; start the program that writes it, or give a file"));
     }
-    if (came > 0 && (event.revents & POLLIN) == 0) return Begin();  // POLLHUP: it had a writer, and nothing is left
+    if (came > 0 && (event.revents & POLLIN) == 0)
+      return Begin();  // POLLHUP: the writer has closed the pipe, and nothing is left
     return absl::OkStatus();
   }
-  // Reads block from here on.
+  // Makes reads blocking from now on.
   absl::Status Begin() {
     has_begun_ = true;
     return ::fcntl(descriptor_.get(), F_SETFL, 0) == 0 ? absl::OkStatus() : FileError("fcntl", path_, errno);

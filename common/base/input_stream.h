@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An input that is read once, from front to back: a regular file, a pipe or a terminal.
+// An input for one sequential read: a regular file, a pipe or a terminal.
 #ifndef ATOLL_COMMON_BASE_INPUT_STREAM_H_
 #define ATOLL_COMMON_BASE_INPUT_STREAM_H_
 
@@ -19,25 +19,27 @@ namespace atl {
 class InputStream {
  public:
   virtual ~InputStream() = default;
-  // Reads the next bytes to the front of `out`, which is not empty, and returns their number: 0 at the end only.
+  // Reads the next bytes into the front of `out`, which must not be empty, and returns their
+  // number; 0 only at the end.
   virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
-  // The size of a regular file, which may be opened again. Nothing for a pipe or a terminal, which may not.
+  // Size of a regular file, which may be opened again. nullopt for a pipe or a terminal, which may
+  // not.
   virtual std::optional<uint64_t> size_bytes() const = 0;
 };
 
-// Opens a regular file, a pipe, a terminal or /dev/null, without waiting for the writer of a named pipe. The first Read
-// waits `pipe_wait_ms` for that writer. A pipe without a writer, and anything else that `path` names, is
-// FailedPrecondition, and the message says what it is.
+// Opens a regular file, a pipe, a terminal or /dev/null, without waiting for the writer of a named
+// pipe. The first Read waits at most `pipe_wait_ms` for that writer. Without a writer, Read returns
+// FailedPrecondition. Any other kind of file is FailedPrecondition, and the message names the kind.
 absl::StatusOr<std::unique_ptr<InputStream>> OpenPosixStream(const std::string& path, int pipe_wait_ms);
 
-// Opens a regular file, whose bytes may be read in any order. Never waits. Other kinds are FailedPrecondition.
+// Opens a regular file for reads in any order. Never blocks. Other kinds are FailedPrecondition.
 absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path);
 
-// "open PATH: REASON" with the code that fits `number`, an errno.
+// Returns "open PATH: REASON" with the status code for `number`, an errno.
 absl::Status FileError(const char* what, const std::string& path, int number);
 
-// FailedPrecondition, with advice, when a file that begins with `head` is the pointer that Git LFS leaves in the place
-// of a file that was not downloaded.
+// Returns FailedPrecondition, with advice, when a file that begins with `head` is a Git LFS pointer
+// instead of the downloaded file.
 absl::Status CheckNotLfsPointer(const std::string& path, std::string_view head);
 
 }  // namespace atl

@@ -32,7 +32,8 @@ std::string Stamp(int64_t wall_nanos) {
                          utc.tm_hour, utc.tm_min, utc.tm_sec, wall_nanos / 1'000'000 % 1000);
 }
 
-// The control character at `at`, of C1 too, which some terminals obey; -1 where there is none.
+// Code of the control character at `at`, including C1, which some terminals interpret; -1 for other
+// characters.
 int ControlAt(const std::string& text, size_t at) {
   const unsigned lead = static_cast<unsigned char>(text[at]);
   if (lead < 0x20 || lead == 0x7f) return static_cast<int>(lead);
@@ -41,8 +42,8 @@ int ControlAt(const std::string& text, size_t at) {
   return point < 0xA0 ? static_cast<int>(point) : -1;
 }
 
-// JSON string body: quotes, backslashes and control characters escaped. Bytes that are no UTF-8, as file names may have
-// them, become U+FFFD.
+// Escapes quotes, backslashes and control characters for a JSON string. Bytes that are not UTF-8,
+// as in some file names, become U+FFFD.
 std::string Escape(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structured log lines: one event name and key-value fields, as text for people or JSON for machines, on standard
-// error. A thread of its own writes them (queued_writer.h): a reader that stalls blocks no caller. Bounded memory: the
-// last lines are kept in a ring so that `atoll job logs` can ask for them.
+// Structured log lines on standard error: an event name and key-value fields, as text for people or
+// as JSON for machines. A separate thread writes them (queued_writer.h), so that a stalled reader
+// blocks no caller. Bounded memory: the newest lines stay in a ring for `atoll job logs`.
 #ifndef ATOLL_COMMON_BASE_LOG_H_
 #define ATOLL_COMMON_BASE_LOG_H_
 
@@ -40,7 +40,8 @@ struct LogOptions {
   bool to_stderr = true;
 };
 
-// One per process, made in main and handed down. Thread-safe. Control characters in values are escaped (S23).
+// One per process, created in main and passed to its users. Thread-safe. Control characters in
+// values are escaped (S23).
 class Log {
  public:
   explicit Log(LogOptions options);
@@ -60,7 +61,7 @@ class Log {
   void Error(std::string event, std::initializer_list<LogField> fields = {}) {
     Write(LogLevel::kError, std::move(event), fields);
   }
-  // The newest `count` lines at or after `since_wall_nanos`, oldest first.
+  // Returns the newest `count` lines at or after `since_wall_nanos`, oldest first.
   std::vector<LogLine> Recent(size_t count, int64_t since_wall_nanos = 0) const;
 
  private:

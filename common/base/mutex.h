@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::mutex with clang's thread-safety annotations. absl::Mutex lives in an uninstrumented library and blinds the
-// thread sanitizer, so the project locks with this one only.
+// std::mutex with clang's thread-safety annotations. absl::Mutex is in a library without
+// instrumentation, which hides its locks from the thread sanitizer. The project therefore uses only
+// this mutex.
 #ifndef ATOLL_COMMON_BASE_MUTEX_H_
 #define ATOLL_COMMON_BASE_MUTEX_H_
 
@@ -47,7 +48,7 @@ class ATOLL_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits return on notification, on the limit, or spuriously: callers loop on their condition.
+// Waits return on notification, at the limit, or spuriously: callers loop on their condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ATOLL_REQUIRES(mutex) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
@@ -55,7 +56,7 @@ class CondVar {
     condition_.wait(lock);
     lock.release();
   }
-  // False when `limit` passed without a notification.
+  // Returns false when `limit` passed without a notification.
   bool WaitFor(Mutex& mutex, Duration limit) ATOLL_REQUIRES(mutex) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const auto result = condition_.wait_for(lock, std::chrono::nanoseconds(limit.ns));

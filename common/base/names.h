@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What jobs, workers and people may be called. Pure, safe everywhere.
+// Names of jobs, workers and people. Pure.
 #ifndef ATOLL_COMMON_BASE_NAMES_H_
 #define ATOLL_COMMON_BASE_NAMES_H_
 
@@ -7,10 +7,11 @@
 
 namespace atl {
 
-// The rule of IsName, for a sentence such as "--name is 'X'; it must be " and this.
+// The rule of IsName, for messages such as "--name is 'X'; it must be ...".
 inline constexpr char kNameRule[] = "1 to 63 of a-z, 0-9 and -, not beginning with -";
 
-// The one rule for the names of jobs, workers and identities: what it takes is a safe file name and no option.
+// The rule for the names of jobs, workers and identities. A valid name is a safe file name and does
+// not look like an option.
 bool IsName(absl::string_view text);
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many files, sockets among them, this process may hold open.
+// The process's limit on open files, including sockets.
 #ifndef ATOLL_COMMON_BASE_OPEN_FILES_H_
 #define ATOLL_COMMON_BASE_OPEN_FILES_H_
 
@@ -7,14 +7,14 @@
 
 namespace atl {
 
-// 0: not known.
+// 0: unknown.
 uint64_t OpenFilesLimit();
 
-// Raises the limit (`ulimit -Sn`), which is that of a careless program, to the hard one (`ulimit -Hn`). Gives what it
-// is then.
+// Raises the soft limit (`ulimit -Sn`) to the hard one (`ulimit -Hn`). Returns the new limit.
 uint64_t RaiseOpenFiles();
 
-// How many of so many files the downloads of a coordinator may hold open at a time; 0: not known.
+// Returns the number of files, out of `limit`, that a coordinator's downloads may hold open; 0:
+// unknown.
 uint64_t FilesOfDownloads(uint64_t limit);
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop that several threads share, with a part of it that goes in order: a digest, or sums that depend on it.
+// A parallel loop with a sequential part, such as a digest or sums that depend on the order.
 #ifndef ATOLL_COMMON_BASE_ORDERED_LOOP_H_
 #define ATOLL_COMMON_BASE_ORDERED_LOOP_H_
 
@@ -14,15 +14,16 @@
 
 namespace atl {
 
-// Thread-safe; for one loop.
+// Thread-safe. An object serves one loop.
 class OrderedLoop {
  public:
-  // Of `count` parts.
+  // A loop over `count` parts.
   explicit OrderedLoop(size_t count) : count_(count), done_(count) {}
 
-  // For each of the threads: calls work(part) for every part that no other one runs it for, and behind(part) for each
-  // part in order, one at a time, soon after its work, while what that left lies in a cache: by the thread that ends a
-  // part before which nothing is missing. All is done when every thread has returned. Neither may throw.
+  // Each of the threads calls Run. It calls work(part) once for each part, in parallel. It also
+  // calls behind(part) for each part, in order and one at a time, soon after the part's work, while
+  // the result is still in a cache. The thread that completes the next part in order makes that
+  // call. The loop is complete when every thread has returned. Neither callback may throw.
   template <typename Work, typename Behind>
   void Run(const Work& work, const Behind& behind) {
     for (size_t part = next_.fetch_add(1); part < count_; part = next_.fetch_add(1)) {
@@ -32,7 +33,7 @@ class OrderedLoop {
   }
 
  private:
-  // The part that this thread is to call behind() for now, if any.
+  // Returns the part for which this thread calls behind() now, if any.
   std::optional<size_t> AfterDone(size_t part) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     done_[part] = true;
@@ -52,11 +53,11 @@ class OrderedLoop {
   std::atomic<size_t> next_ = 0;
   Mutex mutex_;
   std::vector<bool> done_ ATOLL_GUARDED_BY(mutex_);
-  size_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;  // parts behind which it was called
-  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread is at it
+  size_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;  // number of parts with a completed behind()
+  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread runs behind()
 };
 
-// One on up to `threads` threads, the caller's among them.
+// Runs a loop on up to `threads` threads, including the caller's.
 template <typename Work, typename Behind>
 void SpreadInOrder(size_t count, unsigned threads, const Work& work, const Behind& behind) {
   OrderedLoop loop(count);

@@ -34,7 +34,7 @@ int OutputBuffer::sync() {
     writing_ = true;
     const ssize_t written = ::write(descriptor_, at, static_cast<size_t>(pptr() - at));
     const int error = errno;
-    if (written < 0 && error == EAGAIN) (void)Poll(descriptor_, -1);  // somebody has made it non-blocking
+    if (written < 0 && error == EAGAIN) (void)Poll(descriptor_, -1);  // another process has made it non-blocking
     writing_ = false;
     if (written < 0 && (error == EINTR || error == EAGAIN)) continue;
     if (written < 0 && error == EPIPE && descriptor_ == STDOUT_FILENO) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard output or error of a command that ends by itself: waits for its reader, and no result is lost in silence.
+// Standard output or error of a command that ends by itself: waits for a slow reader, and never
+// loses results silently.
 #ifndef ATOLL_COMMON_BASE_OUTPUT_BUFFER_H_
 #define ATOLL_COMMON_BASE_OUTPUT_BUFFER_H_
 
@@ -10,13 +11,13 @@
 
 namespace atl {
 
-// For one thread, but for stalled(). When the reader of standard output has gone (`| head`), the process ends quietly
-// by SIGPIPE, as every tool does; StartProcess ignores the signal itself, because connections break too. Any other
-// fault fails the stream.
+// Single-threaded, except for stalled(). When the reader of standard output has gone (`| head`),
+// the process ends quietly by SIGPIPE, as other tools do. StartProcess ignores that signal, because
+// connections break too. Any other error fails the stream.
 class OutputBuffer final : public std::streambuf {
  public:
   explicit OutputBuffer(int descriptor);
-  // Whether the stream's thread waits for a reader that takes nothing. Thread-safe.
+  // True while the stream's thread waits for a stalled reader. Thread-safe.
   bool stalled() const;
 
  protected:
@@ -29,8 +30,8 @@ class OutputBuffer final : public std::streambuf {
   std::array<char, 8192> buffer_{};
 };
 
-// Flushes standard output at the end of a command. `code`, or for a success `code_if_lost`, and a line on `talk`, when
-// the results could not be written.
+// Flushes standard output at the end of a command and returns `code`. If the results could not be
+// written, it prints a line on `talk` and returns `code_if_lost` instead of success.
 int FinishOutput(std::ostream& out, std::ostream& talk, const char* program, int code, int code_if_lost);
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is only taken where it is touched.
+// Memory that is committed only where it is touched.
 #ifndef ATOLL_COMMON_BASE_PAGES_H_
 #define ATOLL_COMMON_BASE_PAGES_H_
 
@@ -8,8 +8,8 @@
 
 namespace atl {
 
-// Room from the system, of which a page takes memory once something was written to it; it all goes back at the end. Not
-// thread-safe.
+// A reservation from the system. A page takes memory after its first write; the destructor returns
+// everything. Not thread-safe.
 class Pages {
  public:
   Pages() = default;
@@ -17,8 +17,8 @@ class Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  // So many bytes, with what was in them before: the room of an earlier call where it is large enough, otherwise new
-  // room of zeros. Ends the process when the system has none.
+  // Returns `bytes` bytes: the reservation of an earlier call, with its old content, if it is large
+  // enough, otherwise a new one filled with zeros. Ends the process when the system has no memory.
   std::span<std::byte> Room(size_t bytes);
   // For ReusePool: the room stays, and what was touched of it.
   void Clear() {}

@@ -9,7 +9,8 @@
 namespace atl {
 
 void KeepMemoryPrivate() {
-  // A dump that is piped to a program ignores the limit, and exec takes back the other.
+  // Both are needed: a dump piped to a program ignores the limit, and exec resets the dumpable
+  // flag.
   rlimit limit{};
   ATOLL_CHECK(getrlimit(RLIMIT_CORE, &limit) == 0, "the limit of core dumps can be read");
   limit.rlim_cur = 0;

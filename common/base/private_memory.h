@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// For processes that hold keys: what they have in memory stays there.
+// Keeps the memory of a process with keys private.
 #ifndef ATOLL_COMMON_BASE_PRIVATE_MEMORY_H_
 #define ATOLL_COMMON_BASE_PRIVATE_MEMORY_H_
 
 namespace atl {
 
-// From now on a crash leaves no core dump, and no other process of the same user reads this one's memory, environment
-// or open files (root still does). Call it before the first key is read; a program started by exec calls it anew, and
-// leaves no core dump until then. Ends the process where the system refuses it.
+// From now on a crash leaves no core dump, and no other process of the same user can read this
+// one's memory, environment or open files (root still can). Call before the first key is read. A
+// program started by exec must call it again; it leaves no core dump until then. Ends the process
+// if the system refuses.
 void KeepMemoryPrivate();
 
 }  // namespace atl

@@ -24,7 +24,7 @@
 namespace atl {
 namespace {
 
-// A line in a fixed room: there may be no memory.
+// A line in a fixed buffer, because memory may be exhausted.
 class LastLine {
  public:
   LastLine() { Add(program_invocation_short_name); }
@@ -44,12 +44,12 @@ class LastLine {
   size_t size_ = 0;
 };
 
-constexpr uint64_t kLeastOpenFiles = 64;  // gRPC aborts where it gets no descriptor for its own use
+constexpr uint64_t kLeastOpenFiles = 64;  // gRPC aborts when it gets no descriptor for its own use
 constexpr char kLookAt[] = "look at ulimit -a, the limits of its cgroup and what else runs here, then start it again";
 
 std::atomic<size_t> heap_step{size_t{16} << 20};
 
-// Whether the system refuses what malloc would ask for next.
+// True when the system refuses the next request of malloc.
 bool MemoryIsShort() {
   const size_t bytes = heap_step;
   void* there = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +64,7 @@ bool FilesAreShort() {
   return one_more < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
-// Libraries abort where they get no memory or no descriptor, or go on without it and fault.
+// Libraries abort, or continue and fault, when they get no memory or no descriptor.
 void OnCrash(int signal) {
   if (FilesAreShort()) EndWithout("open files");
   if (MemoryIsShort()) EndWithout("memory");
@@ -80,7 +80,7 @@ void OnCrash(int signal) {
       signal);  // arrives when this function returns, and ends the process, also where the first one came from outside
 }
 
-// A sanitizer that has taken the signal keeps it: it says more.
+// A sanitizer's handler stays, because its report is more detailed.
 void HandleCrash(int signal) {
   struct sigaction before {};
   if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
@@ -102,7 +102,7 @@ void HandleCrash(int signal) {
   std::abort();
 }
 
-// Each open() below takes the lowest free number, which is `fd`.
+// Each open() below gets the lowest free number, which is `fd`.
 void OpenStandardStreams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -130,7 +130,7 @@ void StartProcess() {
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
   const sigset_t blocked = StopSignals();
-  pthread_sigmask(SIG_SETMASK, &blocked, nullptr);  // and lets in what the parent had blocked
+  pthread_sigmask(SIG_SETMASK, &blocked, nullptr);  // also unblocks signals that the parent had blocked
   std::set_terminate(&OnTerminate);
 }
 
@@ -193,7 +193,7 @@ void EndIfRefused() {
 }
 
 void WriteLastLine(const char* text) {
-  constexpr int kLookMs = 10, kLooks = 100;  // a reader that reads takes the queue within that second
+  constexpr int kLookMs = 10, kLooks = 100;  // an active reader empties the queue within that second
   const QueuedWriter* queue = StandardErrorIfMade();
   for (int look = 0; queue != nullptr && queue->waiting() > 0 && look < kLooks; ++look) ::poll(nullptr, 0, kLookMs);
   pollfd wanted{STDERR_FILENO, POLLOUT, 0};

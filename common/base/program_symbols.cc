@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols that only programs have, and that count for the libraries in them.
+// Symbols that only programs define, and that apply to the libraries in them.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -8,12 +8,13 @@
 
 #include "common/base/process.h"
 
-// Libraries open descriptors before main, and would take the place of standard streams that are closed.
+// Libraries open descriptors before main and would take the place of closed standard streams.
 __attribute__((section(".preinit_array"), used)) static void (*const before_libraries)() = &atl::StartBeforeLibraries;
 
-// For all threads of the program: ours, gRPC's, LibTorch's. Where the system makes no further thread, std::thread
-// throws, and its caller decides. Libraries in C have no such way: gRPC goes on without the thread, and its timers or
-// its shutdown then wait for ever; OpenMP ends the process in its own way. For them the process ends here.
+// Replaces pthread_create for all threads of the program, including those of gRPC and LibTorch.
+// When the system refuses a thread, std::thread throws and its caller decides. C libraries have no
+// such way: gRPC continues without the thread, and its timers or its shutdown then wait forever;
+// OpenMP ends the process in its own way. For them the process ends here.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                               void* argument) noexcept {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

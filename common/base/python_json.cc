@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kEscapeBytes = 6;  // \uXXXX
 constexpr size_t kReasonBytes = 200;
 
-// The code of an escape \uXXXX at `at`, -1 when there is none.
+// Code of an escape \uXXXX at `at`, or -1.
 int EscapeAt(std::string_view text, size_t at) {
   if (text.size() < at + kEscapeBytes || text[at] != '\\' || text[at + 1] != 'u') return -1;
   int code = 0;
@@ -29,7 +29,7 @@ int EscapeAt(std::string_view text, size_t at) {
 bool IsHigh(int code) { return code >= 0xd800 && code < 0xdc00; }
 bool IsLow(int code) { return code >= 0xdc00 && code < 0xe000; }
 
-// Bytes of the escape at `at`, a pair of surrogates included. A surrogate alone is replaced.
+// Length of the escape at `at`, including a pair of surrogates. Replaces a lone surrogate.
 size_t PassEscape(StrictJson& json, size_t at) {
   const int code = EscapeAt(json.text, at);
   if (code < 0) return 2;
@@ -41,13 +41,14 @@ size_t PassEscape(StrictJson& json, size_t at) {
   return kEscapeBytes;
 }
 
-// The end of the string whose opening quote is at `at`.
+// Returns the end of the string that opens at `at`.
 size_t PassString(StrictJson& json, size_t at) {
   for (++at; at < json.text.size() && json.text[at] != '"';) at += json.text[at] == '\\' ? PassEscape(json, at) : 1;
   return at + 1;
 }
 
-// Bytes at `at` of a value that is no number of the standard or none that a double holds; 0 when there is none.
+// Length of a value at `at` that is not a standard JSON number or does not fit a double; 0 for
+// anything else.
 size_t NoNumberAt(const std::string& text, size_t at) {
   for (const std::string_view name : {"NaN", "Infinity", "-Infinity"}) {
     if (text.compare(at, name.size(), name) == 0) return name.size();

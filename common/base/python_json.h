@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as Python's json module writes it, for parsers that are stricter than Python's. No parser here.
+// Converts JSON from Python's json module for parsers that are stricter than Python's. Contains no
+// parser.
 #ifndef ATOLL_COMMON_BASE_PYTHON_JSON_H_
 #define ATOLL_COMMON_BASE_PYTHON_JSON_H_
 
@@ -9,15 +10,17 @@
 namespace atl {
 
 struct StrictJson {
-  std::string text;              // as long as the original, so places in it are the same
+  std::string text;              // same length as the original, so that positions match
   bool lone_surrogates = false;  // replaced by U+FFFD
 };
 
-// Replaces what Python reads and the standard or a double cannot hold: "\ud83d" without its other half by "\ufffd", and
-// NaN, Infinity, -Infinity and numbers beyond double by an empty object, which no reader takes for a number or a text.
+// Replaces values that Python accepts but that standard JSON or a double cannot represent. A lone
+// surrogate such as "\ud83d" becomes "\ufffd". NaN, Infinity, -Infinity and numbers beyond double
+// become an empty object, which no reader takes for a number or a text.
 StrictJson StrictJsonOf(std::string_view text);
 
-// The reason alone out of the message of a nlohmann exception: "invalid string: missing closing quote".
+// Extracts the reason from the message of a nlohmann exception: "invalid string: missing closing
+// quote".
 std::string ReasonOfJsonFault(std::string_view message);
 
 }  // namespace atl

@@ -30,11 +30,12 @@ std::string LossText(uint64_t lost_lines) {
   return absl::StrCat(lost_lines, " lines were lost here: standard error took none\n");
 }
 
-// The descriptor, and whether a line on it was broken off.
+// The descriptor, and whether the last line on it is incomplete.
 class Output {
  public:
   explicit Output(int descriptor) : descriptor_(descriptor) {}
-  // Waits for the reader. False when the descriptor refuses, perhaps after a part of `text`.
+  // Blocks until the reader takes the text. Returns false when the descriptor fails, perhaps after
+  // a part of `text`.
   bool Write(const std::string& text) {
     if (torn_ && !WriteAll("\n")) return false;
     torn_ = false;
@@ -44,8 +45,8 @@ class Output {
  private:
   bool WriteAll(const std::string& text) {
     for (size_t done = 0; done < text.size();) {
-      // A pipe with any room has it for PIPE_BUF bytes at once: the wait is here, where the descriptor may be
-      // non-blocking too.
+      // A pipe that polls as writable has room for PIPE_BUF bytes. poll() does the waiting, because
+      // the descriptor may be non-blocking.
       pollfd wanted{descriptor_, POLLOUT, 0};
       (void)::poll(&wanted, 1, -1);
       const ssize_t n = ::write(descriptor_, text.data() + done, std::min<size_t>(text.size() - done, PIPE_BUF));
@@ -60,12 +61,12 @@ class Output {
   }
 
   const int descriptor_;
-  bool torn_ = false;  // the next text begins a line of its own
+  bool torn_ = false;  // the next text starts on a new line
 };
 
 struct Text {
   std::string text;
-  uint64_t lost_before = 0;  // lines for which there was no room
+  uint64_t lost_before = 0;  // lines lost because the queue was full
 };
 
 }  // namespace
@@ -78,7 +79,7 @@ struct QueuedWriter::Shared {
   CondVar changed;
   std::deque<Text> queue ATOLL_GUARDED_BY(mutex);
   size_t bytes ATOLL_GUARDED_BY(mutex) = 0;          // in the queue and in write(2)
-  uint64_t no_room_for ATOLL_GUARDED_BY(mutex) = 0;  // lines since the last text that was taken
+  uint64_t no_room_for ATOLL_GUARDED_BY(mutex) = 0;  // lines lost since the last accepted text
   bool writing ATOLL_GUARDED_BY(mutex) = false;
   bool over ATOLL_GUARDED_BY(mutex) = false;
   std::function<std::string(uint64_t)> report ATOLL_GUARDED_BY(mutex) = LossText;
@@ -87,7 +88,7 @@ struct QueuedWriter::Shared {
 
 QueuedWriter::QueuedWriter(int descriptor, size_t most_bytes)
     : shared_(std::make_shared<Shared>(descriptor, most_bytes)) {
-  // Its thread takes no signal that another waits for.
+  // The writer's thread takes no signals, because another thread waits for them.
   const sigset_t stops = StopSignals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &stops, &before);
@@ -104,7 +105,8 @@ QueuedWriter::~QueuedWriter() {
 
 void QueuedWriter::Write(std::string text) {
   const MutexLock lock(shared_->mutex);
-  // Once lines are lost the queue takes more when it is half empty, so that losses are reported in few pieces.
+  // After a loss the queue accepts text only when it is half empty, so that few reports cover many
+  // losses.
   const size_t room = shared_->no_room_for > 0 ? shared_->most_bytes / 2 : shared_->most_bytes;
   if (shared_->bytes + text.size() > room) {
     shared_->no_room_for += LinesOf(text);

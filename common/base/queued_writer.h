@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines for a descriptor whose reader may stall: a bounded queue and a thread that writes.
+// Writes lines to a descriptor with a reader that may stall: a bounded queue and a writer thread.
 #ifndef ATOLL_COMMON_BASE_QUEUED_WRITER_H_
 #define ATOLL_COMMON_BASE_QUEUED_WRITER_H_
 
@@ -14,9 +14,9 @@
 
 namespace atl {
 
-// Thread-safe. Text that finds the queue full, or that the descriptor refuses, is lost. The number of lost lines is
-// written before the next text, and for text without room as soon as the queue is empty. The destructor writes the rest
-// for kFlushLimit at most.
+// Thread-safe. Text is lost when the queue is full or the descriptor refuses it. The number of lost
+// lines is written before the next text; after losses to a full queue it is written as soon as the
+// queue is empty. The destructor writes the remaining text for at most kFlushLimit.
 class QueuedWriter {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
@@ -27,27 +27,28 @@ class QueuedWriter {
   QueuedWriter(const QueuedWriter&) = delete;
   QueuedWriter& operator=(const QueuedWriter&) = delete;
 
-  // Whole lines, each with its end. Never waits for the reader.
+  // Queues whole lines with their line ends. Never blocks.
   void Write(std::string text);
-  // Waits until everything is written or lost; false when `limit` has passed first.
+  // Waits until everything is written or lost. Returns false after `limit`.
   bool Flush(Duration limit = kFlushLimit);
-  // The line about lost lines, with its end. Without this: "N lines of the log were lost ...".
+  // Sets the text of the line about lost lines, including its line end. Default: "N lines of the
+  // log were lost ...".
   void ReportLossWith(std::function<std::string(uint64_t lost_lines)> report);
-  // Texts that are not written yet. For signal handlers: takes no lock.
+  // Number of queued texts. For signal handlers: takes no lock.
   uint64_t waiting() const;
 
  private:
   struct Shared;
   static void Run(const std::shared_ptr<Shared>& shared);
-  std::shared_ptr<Shared> shared_;  // also of the thread, which may be in write(2) for ever
+  std::shared_ptr<Shared> shared_;  // shared with the thread, which may block in write(2) forever
 };
 
-// The writer of standard error. One for the process, made by the first call and never destroyed.
+// The process's writer of standard error, created by the first call and never destroyed.
 QueuedWriter& StandardError();
 // Null before the first call of StandardError. For signal handlers.
 const QueuedWriter* StandardErrorIfMade();
 
-// Hands what is written to a stream, std::cerr for one, to a QueuedWriter.
+// A stream buffer that writes to a QueuedWriter, for example for std::cerr.
 class QueuedBuffer final : public std::streambuf {
  public:
   explicit QueuedBuffer(QueuedWriter& writer) : writer_(writer) {}

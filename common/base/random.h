@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key, counter), so that any
-// element of any stream can be made alone, on any machine and any thread count, with the same bits.
+// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key,
+// counter). Any element of any stream can be computed alone, with the same bits on any machine and
+// any number of threads.
 #ifndef ATOLL_COMMON_BASE_RANDOM_H_
 #define ATOLL_COMMON_BASE_RANDOM_H_
 
@@ -13,12 +14,13 @@ namespace atl {
 // Ten rounds of Philox 4x32: four independent uniform 32-bit words for one (key, counter).
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high = 0);
 
-// A key for a named stream of one seed; adding a draw to one stream shifts no other.
+// Returns the key of a named stream of a seed. A further draw from one stream shifts no other
+// stream.
 uint64_t StreamKey(uint64_t seed, std::string_view stream);
 
-// A standard normal value as element `index` of stream `key`, in double by Box-Muller, rounded once to fp32.
-// Uses libm's log and cos, whose last bit may differ between C libraries: initial parameters are therefore made once,
-// by the coordinator, and travel as bytes.
+// Element `index` of stream `key` as a standard normal value, computed in double by Box-Muller and
+// rounded once to fp32. The last bits of libm's log and cos may differ between C libraries. The
+// coordinator therefore computes initial parameters once and sends them as bytes.
 float NormalAt(uint64_t key, uint64_t index);
 
 // A bijection of [0, n) chosen by key: a balanced Feistel network with cycle walking. O(1) time, no table.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that somebody is about to write all of: making them clears nothing, so that the first to touch their pages are
-// the threads that write them.
+// Uninitialized bytes for a caller that overwrites all of them. Allocation touches no page, so that
+// the writing threads touch them first.
 #ifndef ATOLL_COMMON_BASE_RAW_BYTES_H_
 #define ATOLL_COMMON_BASE_RAW_BYTES_H_
 
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// std::allocator, but for elements without a value, which stay what the memory held.
+// std::allocator that leaves elements without an initial value uninitialized.
 template <typename T>
 struct UnclearedAllocator : std::allocator<T> {
   template <typename U>

@@ -14,15 +14,15 @@
 
 namespace atl {
 
-// T has a default and `void Clear()`, which lets go of what it holds and keeps its memory; it is called when an object
-// comes back, in the thread of its last owner. Thread-safe. Memory: of the objects that came back, at most `kept`. What
-// is out keeps the pool.
+// T has a default constructor and `void Clear()`, which releases resources and keeps memory. Clear
+// runs when an object returns, on the thread of its last owner. Thread-safe. Memory: at most `kept`
+// returned objects. An object in use keeps the pool alive.
 template <typename T>
 class ReusePool : public std::enable_shared_from_this<ReusePool<T>> {
  public:
   static std::shared_ptr<ReusePool> Make(size_t kept) { return std::shared_ptr<ReusePool>(new ReusePool(kept)); }
 
-  // One that came back, or a new one.
+  // Returns a returned object, or a new one.
   std::shared_ptr<T> Take() ATOLL_EXCLUDES(mutex_) {
     Place* place = TakePlace().release();
     place->home = this->shared_from_this();
@@ -33,10 +33,11 @@ class ReusePool : public std::enable_shared_from_this<ReusePool<T>> {
  private:
   struct Place {
     T value;
-    std::shared_ptr<ReusePool> home;                             // while it is out
-    alignas(std::max_align_t) std::array<std::byte, 64> counts;  // of the shared pointer
+    std::shared_ptr<ReusePool> home;                             // set while the object is in use
+    alignas(std::max_align_t) std::array<std::byte, 64> counts;  // control block of the shared pointer
   };
-  // Gives a shared pointer the place's own memory to count in. That is let go last of all, and the place comes back.
+  // Allocates the shared pointer's control block in the place itself. The control block is freed
+  // last, and the place then returns to the pool.
   template <typename U>
   struct CountsInPlace {
     using value_type = U;

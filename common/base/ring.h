@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue in one piece of memory that is used again: what has passed through leaves room for what follows, so that a
-// queue which has reached its length takes nothing more from the heap. (std::deque takes and frees a block every few
-// elements.) Memory: for the most that ever waited at once, until it is destroyed.
+// A queue in one reused block of memory. A queue that has reached its length allocates nothing
+// more. (std::deque allocates and frees a block every few elements.) Memory: for the longest queue
+// so far, until destruction.
 #ifndef ATOLL_COMMON_BASE_RING_H_
 #define ATOLL_COMMON_BASE_RING_H_
 
@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// First in, first out. T has a default, which takes the place of what is taken out. Not thread-safe.
+// First in, first out. T has a default value, which replaces removed elements. Not thread-safe.
 template <typename T>
 class Ring {
  public:
@@ -22,7 +22,7 @@ class Ring {
     slots_[(first_ + size_) % slots_.size()] = std::move(value);
     ++size_;
   }
-  // The oldest, which is not in the queue any more. Requires !empty().
+  // Removes and returns the oldest element. Requires !empty().
   T Take() {
     T out = std::exchange(slots_[first_], T());
     first_ = (first_ + 1) % slots_.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on counts that stops at UINT64_MAX, as std::add_sat and std::mul_sat of C++26. Pure.
+// Arithmetic that saturates at UINT64_MAX, like std::add_sat and std::mul_sat of C++26. Pure.
 #ifndef ATOLL_COMMON_BASE_SATURATING_H_
 #define ATOLL_COMMON_BASE_SATURATING_H_
 

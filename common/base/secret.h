@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that nobody may guess: hashes of join tokens, proofs of an island. Two of them are compared here alone, in a
-// time that tells nothing of where they differ; they have no order and no way into a stream. Plain values.
+// Secret bytes: hashes of join tokens, proofs of an island. They can only be compared here, in
+// constant time; they have no order and no output operator. Plain values.
 #ifndef ATOLL_COMMON_BASE_SECRET_H_
 #define ATOLL_COMMON_BASE_SECRET_H_
 
@@ -11,14 +11,15 @@
 
 namespace atl {
 
-// The first letters of every join token. A token in the place of a file's name is known by them, and not repeated.
+// First letters of every join token. Used to recognize a token given in place of a file name, which
+// is then not printed.
 inline constexpr char kJoinTokenPrefix[] = "atoll1-";
 inline constexpr char kTokenInPlaceOfItsFile[] =
     "--join-token is a token itself, which everybody on this machine can read now: revoke it ('atoll token list', "
     "'atoll token revoke'), write a new one to a file of mode 0600 and name that file";
 
-// The bits in which two runs of `size` elements differ, none when they are equal. Every element of both is read, once
-// and in order, whatever they hold; the compiler cannot know that an early answer would do.
+// Returns the bits in which two runs of `size` elements differ; 0 when they are equal. Reads every
+// element of both once, in order. The asm prevents the compiler from stopping early.
 template <typename A, typename B>
 uint8_t DifferingBits(const A& a, const B& b, size_t size) {
   uint8_t bits = 0;
@@ -29,16 +30,16 @@ uint8_t DifferingBits(const A& a, const B& b, size_t size) {
   return bits;
 }
 
-// N bytes, zero at first.
+// N bytes, initially zero.
 template <size_t N>
 class Secret {
  public:
   Secret() = default;
   explicit Secret(const std::array<uint8_t, N>& bytes) : bytes_(bytes) {}
-  // To copy, hash or send; what is to be compared is a Secret on both sides.
+  // For copying, hashing and sending. Comparisons need a Secret on both sides.
   std::span<const uint8_t, N> bytes() const { return bytes_; }
   std::span<uint8_t, N> bytes() { return bytes_; }
-  // In constant time.
+  // Constant time.
   friend bool operator==(const Secret& a, const Secret& b) { return DifferingBits(a.bytes_, b.bytes_, N) == 0; }
 
  private:

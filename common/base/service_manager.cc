@@ -19,7 +19,7 @@ namespace {
 constexpr time_t kTakenWithin_s = 5;
 constexpr int64_t kLongest_us = int64_t{365} * 24 * 3600 * 1'000'000;
 
-// Empty where it is absent.
+// Returns an empty string for a missing variable.
 std::string ValueOf(const std::map<std::string, std::string>& environment, const char* name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;

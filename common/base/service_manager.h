@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program tells the service manager that has started it, in the words of systemd's sd_notify(3) and without its
-// library: datagrams to the socket that NOTIFY_SOCKET names. Without that variable nobody is told anything.
+// Notifications to the service manager that started the program, in the protocol of systemd's
+// sd_notify(3) and without its library: datagrams to the socket in NOTIFY_SOCKET. Without that
+// variable nothing is sent.
 #ifndef ATOLL_COMMON_BASE_SERVICE_MANAGER_H_
 #define ATOLL_COMMON_BASE_SERVICE_MANAGER_H_
 
@@ -13,25 +14,27 @@
 
 namespace atl {
 
-// Thread-safe: it does not change. The calls return within some seconds; OK where nobody is there to be told, and
-// Unavailable with the reason where somebody is and does not take it.
+// Immutable, hence thread-safe. Calls return within a few seconds. They return OK without a service
+// manager, and Unavailable with the reason when a service manager does not accept the message.
 class ServiceManager {
  public:
-  // Nobody is there.
+  // Without a service manager.
   ServiceManager() = default;
-  // As the environment of the process with this id says: NOTIFY_SOCKET (a path, or with a leading @ a name in the
-  // abstract space), WATCHDOG_USEC, and WATCHDOG_PID where the watchdog is meant for one process alone.
+  // Reads the environment of the process with this id: NOTIFY_SOCKET (a path, or with a leading @
+  // an abstract name), WATCHDOG_USEC, and WATCHDOG_PID where the watchdog is for one process only.
   ServiceManager(const std::map<std::string, std::string>& environment, int process);
 
-  // It serves from now on.
+  // The program is ready to serve.
   absl::Status Ready() const { return Tell("READY=1"); }
-  // It is about to end, in order.
+  // The program starts an orderly shutdown.
   absl::Status Stopping() const { return Tell("STOPPING=1"); }
-  // Its end takes this much longer from now on, at most; to be said again before that is over.
+  // The shutdown takes at most this much longer from now on. Must be repeated before that time is
+  // over.
   absl::Status StillStopping(Duration at_most) const;
-  // It lives; to be said by whoever knows that, not by a clock. Says nothing where no watchdog is wanted.
+  // The program is alive. Call this from code that knows so, not from a timer. Sends nothing
+  // without a watchdog.
   absl::Status Alive() const { return alive_every_.has_value() ? Tell("WATCHDOG=1") : absl::OkStatus(); }
-  // How often Alive is wanted at least: half of the time after which who is silent is ended. Empty: never.
+  // Longest interval between calls of Alive: half of the watchdog's timeout. nullopt: no watchdog.
   std::optional<Duration> alive_every() const { return alive_every_; }
 
  private:

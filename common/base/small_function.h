@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::function with room of a chosen size for what a callable holds: one that fits takes nothing from the heap, also
-// where it holds shared pointers (std::function keeps only what is trivial and at most two words). What does not fit is
-// put into a std::function, which is kept instead.
+// std::function with inline storage of a chosen size. A callable that fits allocates nothing, even
+// if it holds shared pointers (std::function stores inline only trivial callables of at most two
+// words). A larger callable is stored in a std::function.
 #ifndef ATOLL_COMMON_BASE_SMALL_FUNCTION_H_
 #define ATOLL_COMMON_BASE_SMALL_FUNCTION_H_
 
@@ -15,7 +15,8 @@
 
 namespace atl {
 
-// Copied and called as a std::function is; empty by default. `kRoom`: bytes, at least those of a std::function.
+// Copied and called like a std::function; empty by default. `kRoom`: bytes, at least the size of a
+// std::function.
 template <typename Signature, size_t kRoom = sizeof(std::function<void()>)>
 class SmallFunction;
 
@@ -42,7 +43,7 @@ class SmallFunction<R(Args...), kRoom> {
     if (does_ != nullptr) does_->copy(other.room_.data(), room_.data());
   }
   SmallFunction(SmallFunction&& other) noexcept { TakeFrom(other); }
-  // By value, for both kinds: the new one is there before the old one goes.
+  // By value for copy and move: the new value is complete before the old one is destroyed.
   SmallFunction& operator=(SmallFunction other) noexcept {
     Clear();
     TakeFrom(other);
@@ -51,15 +52,15 @@ class SmallFunction<R(Args...), kRoom> {
   ~SmallFunction() { Clear(); }
 
   explicit operator bool() const { return does_ != nullptr; }
-  // Requires one that is not empty.
+  // Must not be empty.
   R operator()(Args... args) const { return does_->call(room_.data(), std::forward<Args>(args)...); }
 
  private:
-  // What is done with the callable in some room.
+  // Operations on the stored callable.
   struct Does {
     R (*call)(void*, Args&&...);
     void (*copy)(const void* from, void* to);
-    void (*move)(void* from, void* to) noexcept;  // and `from` is gone
+    void (*move)(void* from, void* to) noexcept;  // also destroys `from`
     void (*destroy)(void*) noexcept;
   };
   template <typename Held>

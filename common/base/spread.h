@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One loop on several threads.
+// A parallel loop.
 #ifndef ATOLL_COMMON_BASE_SPREAD_H_
 #define ATOLL_COMMON_BASE_SPREAD_H_
 
@@ -8,9 +8,10 @@
 
 namespace atl {
 
-// Calls walk(first, last) once for each of up to `threads` contiguous, disjoint parts of [0, count), the first in the
-// caller's thread, the others each in a thread of its own, or in the caller's where the system gives no more, and
-// returns when all are done. With nothing to do it is called once, with (0, 0). `walk` must not throw.
+// Splits [0, count) into up to `threads` contiguous parts and calls walk(first, last) once for
+// each. The first part runs on the caller's thread. Each other part runs on a thread of its own, or
+// on the caller's if the system refuses more threads. Returns when all parts are done. With count 0
+// it calls walk(0, 0) once. `walk` must not throw.
 void Spread(size_t count, unsigned threads, const std::function<void(size_t first, size_t last)>& walk);
 
 }  // namespace atl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors are values: absl::Status and absl::StatusOr, and two macros that pass them on.
-// Context is added once, where it is known, with Annotate(); an error is never both logged and returned.
+// Errors are values: absl::Status and absl::StatusOr, with two macros that propagate them. Code
+// adds context once, where it is known, with Annotate(). An error is never both logged and
+// returned.
 #ifndef ATOLL_COMMON_BASE_STATUS_H_
 #define ATOLL_COMMON_BASE_STATUS_H_
 
@@ -12,7 +13,7 @@
 
 namespace atl {
 
-// The same code with "context: " before the message. OK stays OK.
+// Returns the same code with "context: " before the message. OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pause of a thread that is to end at once when it is asked to.
+// An interruptible sleep.
 #ifndef ATOLL_COMMON_BASE_STOP_WAIT_H_
 #define ATOLL_COMMON_BASE_STOP_WAIT_H_
 
@@ -10,12 +10,13 @@
 
 namespace atl {
 
-// Returns after `limit` at the latest, perhaps before; at once when `stop` is requested or was.
+// Returns after `limit` at the latest, perhaps earlier, and at once when `stop` is or was
+// requested.
 inline void WaitForStop(const std::stop_token& stop, Duration limit) {
   Mutex mutex;
   CondVar wake;
   const std::stop_callback on_stop(stop, [&] {
-    const MutexLock lock(mutex);  // or it could fall between the look at `stop` and the wait
+    const MutexLock lock(mutex);  // prevents a lost wakeup between the check and the wait
     wake.NotifyAll();
   });
   const MutexLock lock(mutex);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bits of the operating system, for what must differ between processes or must not be guessed. No decision reads
-// them: what is to be repeatable takes common/base/random.h.
+// Random bits of the operating system, for values that must differ between processes or must be
+// unguessable. No decision uses them: repeatable code uses common/base/random.h.
 #ifndef ATOLL_COMMON_BASE_SYSTEM_RANDOM_H_
 #define ATOLL_COMMON_BASE_SYSTEM_RANDOM_H_
 

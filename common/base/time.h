@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time as values. An Instant is a point on one machine's monotonic clock in nanoseconds; it means nothing on another
-// machine. Wall time exists for people and certificates only and is a plain string or WallNanos.
+// Time as values. An Instant is a point on one machine's monotonic clock in nanoseconds and has no
+// meaning on another machine. Wall time is for people and certificates only and is a plain string
+// or WallNanos.
 #ifndef ATOLL_COMMON_BASE_TIME_H_
 #define ATOLL_COMMON_BASE_TIME_H_
 
@@ -50,7 +51,7 @@ class SystemClock final : public Clock {
   int64_t WallNanos() const override;
 };
 
-// A clock that stands still until it is told to move. Not thread-safe; for single-threaded harnesses.
+// A clock that moves only on request. Not thread-safe; for single-threaded harnesses.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(Instant start = {1'000'000'000}) : now_(start) {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The median of a few values, one of them: of an even number the upper of the two in the middle. Pure.
+// The upper median of a few values: for an even number of values, the larger of the two in the
+// middle. Pure.
 #ifndef ATOLL_COMMON_BASE_UPPER_MEDIAN_H_
 #define ATOLL_COMMON_BASE_UPPER_MEDIAN_H_
 

@@ -9,20 +9,20 @@
 
 namespace atl {
 
-// Bytes of the valid character at `at`, 0 where there is none (RFC 3629: surrogates, overlong forms, cut ends and
-// anything beyond U+10FFFF are invalid).
+// Length of the valid character at `at`, or 0 if it is invalid (RFC 3629: surrogates, overlong
+// forms, truncated sequences and code points beyond U+10FFFF are invalid).
 size_t ValidUtf8Length(std::string_view text, size_t at);
 
-// The offset of the first byte that is not part of valid UTF-8, or text.size() when all is valid.
+// Offset of the first byte that is not valid UTF-8, or text.size() when all is valid.
 size_t FirstInvalidUtf8(const std::string& text);
 
-// Bytes of the character that begins with `lead` in valid UTF-8: 1 to 4.
+// Length of the character that begins with `lead` in valid UTF-8: 1 to 4.
 size_t Utf8Length(char lead);
 
-// The character at `at` of valid UTF-8.
+// The character at `at` in valid UTF-8.
 char32_t Utf8At(const std::string& text, size_t at);
 
-// The UTF-8 form of a code point, appended.
+// Appends the UTF-8 form of a code point.
 void AppendUtf8(char32_t code, std::string& text);
 
 }  // namespace atl

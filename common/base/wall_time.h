@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wall-clock seconds, as certificates and tokens count them. For people and certificates only (time.h).
+// Wall-clock seconds, the unit of certificates and tokens. For people and certificates only
+// (time.h).
 #ifndef ATOLL_COMMON_BASE_WALL_TIME_H_
 #define ATOLL_COMMON_BASE_WALL_TIME_H_
 

@@ -45,8 +45,7 @@ class DownloadTurns {
   std::map<std::string, std::deque<Work>> waiting_ ATOLL_GUARDED_BY(mutex_);  // no queue is empty
   std::deque<std::string> order_ ATOLL_GUARDED_BY(mutex_);                    // connections with waiting work
   size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  bool giving_ ATOLL_GUARDED_BY(mutex_) =
-      false;  // only one thread at a time, so that work which ends at once does not nest
+  bool giving_ ATOLL_GUARDED_BY(mutex_) = false;  // one thread at a time, so that fast work does not nest
 };
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the end of a transfer says about another try of it. Pure.
+// Classifies the failure of a transfer: whether a retry may help. Pure.
 #ifndef ATOLL_COMMON_RPC_TRANSFER_FAILURE_H_
 #define ATOLL_COMMON_RPC_TRANSFER_FAILURE_H_
 
@@ -8,15 +8,15 @@
 namespace atl {
 
 enum class TransferFailure {
-  kFinal,   // the answer stands: no try mends it
-  kOutage,  // nothing is said about the bytes: the coordinator is away, is not ready, or serves others first
-  kBroken,  // it could not be read there, came damaged, or nobody knows: another try may mend it, or none
+  kFinal,   // no retry helps
+  kOutage,  // independent of the bytes: the coordinator is down, not ready or busy
+  kBroken,  // unreadable at the coordinator, damaged on arrival, or unknown: a retry may help
 };
 
-// Tries of what is kBroken, one after another and without progress; then it is final.
+// Number of consecutive kBroken attempts without progress, after which the failure is final.
 constexpr int kDownloadAttempts = 8;
 
-// Cancelled: by what lies between. Whoever cancels a transfer knows.
+// Cancelled counts as an outage of the network: a caller that cancels a transfer knows that it did.
 inline TransferFailure FailureOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kCancelled:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines that gRPC and protobuf write to standard error of their own accord.
+// Log output of gRPC and protobuf on standard error.
 #ifndef ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
 #define ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
 
 namespace atl {
 
-// Turns them off: whatever they could say reaches the program as a status, and a peer that sends broken messages must
-// not fill the log, without bound and with text of its own. GRPC_VERBOSITY, where it is set, is left as it is, for
-// people who look into gRPC itself. Call it first in main, while there is one thread.
+// Turns the output off. Errors reach the program as a status, and a peer that sends broken messages
+// must not fill the log with its own text. An existing GRPC_VERBOSITY is respected, for debugging
+// gRPC itself. Call first in main, while the process has one thread.
 void SilenceTransportLog();
 
 }  // namespace atl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to a unary call, which its caller has to take within a time: what nobody makes room for stays in memory,
-// and gRPC counts it against no quota. Not for other rooms than those that serve calls.
+// The answer to a unary call, which the caller must take within a time limit: an answer that the
+// caller does not read stays in memory, and gRPC counts it against no quota. Only for rooms that
+// serve calls.
 #ifndef ATOLL_COMMON_RPC_UNARY_ANSWER_H_
 #define ATOLL_COMMON_RPC_UNARY_ANSWER_H_
 
@@ -18,7 +19,8 @@ constexpr Duration kAnswerStall = Seconds(30);
 
 class UnaryAnswer final : public grpc::ServerUnaryReactor {
  public:
-  // For a method of a service to return. It ends by itself, once the answer is taken or its time is over.
+  // Returns an answer for a service method to return. The object frees itself once the answer is
+  // taken or the time is over.
   static UnaryAnswer* Open(grpc::CallbackServerContext* context, Duration stall_limit = kAnswerStall) {
     auto answer = std::make_shared<UnaryAnswer>(context, stall_limit);
     answer->self_ = answer;
@@ -27,7 +29,7 @@ class UnaryAnswer final : public grpc::ServerUnaryReactor {
   UnaryAnswer(grpc::CallbackServerContext* context, Duration stall_limit)
       : stall_limit_(stall_limit), call_(std::make_shared<Call>(context)) {}
 
-  // Instead of Finish: once, on any thread. The answer may be gone when this returns.
+  // Replaces Finish. Call once, on any thread. The object may be destroyed when this returns.
   void Give(const grpc::Status& status) {
     stall_.Set(stall_limit_, [call = call_] { call->CutOff(); });
     Finish(status);
@@ -38,7 +40,7 @@ class UnaryAnswer final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  // Until OnDone there is a context.
+  // Holds the context, which exists until OnDone.
   class Call {
    public:
     explicit Call(grpc::CallbackServerContext* context) : context_(context) {}
