@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-constexpr double kFading = 499.0 / 500;  // of a sum with each step: long against a period, so that its one wait is even
+constexpr double kFading = 499.0 / 500;  // per step; long relative to a period, so that its single wait averages out
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void StepMetrics::Record(const StepTaken& step) {
   metrics_.Set(Metric::kTokensPerSecond, tokens_per_second_);
 }
 
-// A ratio of sums: a mean of each step's ratio would make one long wait of a period count as one step.
+// A ratio of sums: with the mean of per-step ratios, one long wait in a period would count as one step only.
 void StepMetrics::RecordUtilization(double computed_seconds, double whole_seconds) {
   computed_seconds_ = kFading * computed_seconds_ + computed_seconds;
   whole_seconds_ = kFading * whole_seconds_ + whole_seconds;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker shows of itself on its own machine: /metrics, /healthz, /readyz.
+// The worker's admin HTTP on its own machine: /metrics, /healthz, /readyz.
 #ifndef ATOLL_WORKER_DAEMON_ADMIN_H_
 #define ATOLL_WORKER_DAEMON_ADMIN_H_
 
@@ -18,10 +18,10 @@
 
 namespace atl {
 
-// Puts a step into the catalogue's metrics. Owned by the train thread; `metrics` is thread-safe.
+// Records steps in the catalogue's metrics. Owned by the train thread; `metrics` is thread-safe.
 class StepMetrics {
  public:
-  // The counter of undone steps is there from the beginning, so that its first increase is one.
+  // Creates the counter of undone steps with value 0, so that its first increase is visible as one.
   explicit StepMetrics(Metrics& metrics);
   void Record(const StepTaken& step);
 
@@ -34,11 +34,11 @@ class StepMetrics {
   double computed_seconds_ = 0, whole_seconds_ = 0;  // fading sums
 };
 
-// Rates that are not known yet are left out.
+// Leaves out rates that are unknown so far.
 void RecordLinkRates(const LinkTotals& totals, Metrics& metrics);
 
-// Serves until destroyed; writes {"admin": PORT} to options.ports_file when that is given. Null when --no-admin. Errors
-// are those of HttpServer and the file. `metrics` outlives it; `ready` is called from its thread.
+// Serves until destroyed. Writes {"admin": PORT} to options.ports_file, if given. Null with --no-admin. Errors
+// are those of HttpServer and the file. `metrics` outlives it; `ready` is called on its thread.
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeAdmin(const WorkerOptions& options, Metrics& metrics, Files& files,
                                                        std::function<absl::Status()> ready);
 

@@ -20,13 +20,13 @@
 namespace atl {
 namespace {
 
-// Collects whether all is well while it prints.
+// Prints findings and remembers whether any failed.
 class Report {
  public:
   explicit Report(std::ostream& out) : out_(out) {}
   void Tell(const Finding& finding) {
     good_ = good_ && finding.verdict != Verdict::kFailed;
-    out_ << FindingLine(finding) << std::endl;  // seen at once: the next step may take seconds
+    out_ << FindingLine(finding) << std::endl;  // flushed at once: the next step may take seconds
   }
   bool good() const { return good_; }
 
@@ -63,7 +63,8 @@ Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions
   const ModelLayout layout =
       MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
   const TensorDevice tensors = ToTensorDevice(device.info());
-  // As TorchJobFactory::Prepare reckons: each rank of an island has its share of a step, and of a machine's memory.
+  // Same estimate as TorchJobFactory::Prepare: each rank of an island has its share of a step and
+  // of a machine's memory.
   const uint32_t ranks = options.island.size;
   const JobSpec share = ranks > 1 ? SpecOfShare(offer.spec, ranks) : offer.spec;
   if (!tensors.gpu) available_bytes /= std::max<uint32_t>(1, options.island.ranks_here);

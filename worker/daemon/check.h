@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll-worker check`: what this machine would meet if it joined, with the options that it would join with.
+// `atoll-worker check`: tests whether this machine could join, with the options for joining.
 #ifndef ATOLL_WORKER_DAEMON_CHECK_H_
 #define ATOLL_WORKER_DAEMON_CHECK_H_
 
@@ -14,13 +14,13 @@
 
 namespace atl {
 
-// Whether a job fits where `available_bytes` are free for training: on each rank where it would be an island's.
+// Whether a job fits into `available_bytes` of free memory for training; for an island, on each rank.
 Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes);
 
-// Prints one finding a line (common/preflight): folders, device, all of CheckCoordinator, and for each job the memory
-// it takes here. Joins nothing; with --join-token it enrols where there is no identity yet, as the worker would, and
-// says into which file. Returns kWorkerLeft, or kWorkerPrecondition when a finding has failed. Blocks as
-// CheckCoordinator.
+// Prints one finding per line (common/preflight): folders, device, all of CheckCoordinator, and for
+// each job the memory it needs here. Does not join. With --join-token and no identity yet, it
+// enrols like the worker and prints the identity file. Returns kWorkerLeft, or kWorkerPrecondition
+// if a finding failed. Blocks as CheckCoordinator.
 int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                    const Clock& clock, Log& log, std::ostream& out);
 

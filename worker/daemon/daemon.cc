@@ -50,18 +50,18 @@ namespace {
 
 constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leave
 
-// Who starts the ranks of an island and its service manager may both pass one signal on.
+// The launcher of an island's ranks and its service manager may both forward the same signal.
 constexpr Duration kSameSignal = Seconds(5);
 
-// Waits for a stop signal in a thread of its own. The first calls `leave`. Another that means haste ends the process at
-// once; where `launched`, not one that comes with the first.
+// Waits for stop signals on its own thread. The first signal calls `leave`. A later urgent one ends
+// the process at once; with `launched`, not within kSameSignal of the first.
 class SignalThread {
  public:
   SignalThread(bool launched, const Clock& clock, std::function<void(const char*)> leave)
       : thread_([this, launched, &clock, leave = std::move(leave)] { Wait(launched, clock, leave); }) {}
   ~SignalThread() {
     over_ = true;
-    pthread_kill(thread_.native_handle(), SIGTERM);  // for that thread alone
+    pthread_kill(thread_.native_handle(), SIGTERM);  // directed at that thread only
   }
   bool seen() const { return seen_; }
 
@@ -120,8 +120,9 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
-// As Connect. A certificate that is still to be got waits for a coordinator that cannot be reached, as a worker with a
-// good one does: a service manager does not start again what ends for its options. Cancelled: a signal came first.
+// As Connect, but a worker without a certificate waits for an unreachable coordinator, as a worker
+// with a valid one does: a service manager does not restart a process that exits with an option
+// error. Cancelled: a signal came first.
 absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Clock& clock, Log& log) {
   const sigset_t signals = StopSignals();
   for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, SystemRandomBits());;) {
@@ -161,7 +162,8 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
       std::move(device), bulk, files, clock, log);
 }
 
-// Of a process whose device or island may be lost, before it lets go of what may wait for it for ever.
+// For a process that may have lost its device or island: called before it releases resources, which
+// may block forever.
 std::function<void(bool)> LastExit(const WorkerOptions& options) {
   return [island = options.island.size > 1](bool device_lost) {
     if (device_lost || island) EndProcessWithin(kLastExit, island ? kWorkerIsland : kWorkerHung);
@@ -184,7 +186,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   return session;
 }
 
-// All outlive the session.
+// All arguments outlive the session.
 void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink& link) {
   session.work_begins = [&watch](const JobId& job, const JobSpec& spec, TrainWork work) {
     watch.Begins(job, work, SlowStep(spec));
@@ -218,7 +220,7 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
   log.Warn("training on the CPU", {{"reason", why}, {"what", kSayTheDevice}});
 }
 
-// `paused`: it left because its owner wants a pause.
+// `paused`: the worker left because its owner requested a pause.
 WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, IslandCrew* crew, bool paused) {
   if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
   const absl::Status cause = crew == nullptr ? absl::OkStatus() : crew->Cause();
@@ -230,12 +232,12 @@ WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, Islan
     EndProcessWithin(kLastExit, kWorkerHung);
     return Fail(kWorkerHung, exit.text);
   }
-  // A launcher would have to start the other ranks again: it ends instead.
+  // A launcher would have to restart the other ranks, so a launched worker ends instead of pausing.
   return {.exit_code = kWorkerLeft, .paused = paused && !options.island.launched};
 }
 
-// What makes a worker leave says so to the session, and then ends what the session's thread may wait for.
-// Thread-safe once it has its session.
+// Makes the worker leave: notifies the session, then stops the fetches on which the session's
+// thread may wait. Thread-safe once it has its session.
 class Departure {
  public:
   void Of(Session& session) { session_ = &session; }
@@ -244,7 +246,7 @@ class Departure {
     session_->RequestLeave(std::move(reason));
     stop_.request_stop();
   }
-  // Of the link. The core leaves for a DrainRequested whatever else it thinks of its coordinator.
+  // Events of the link. The core always leaves on a DrainRequested, so a drain stops the fetches too.
   void Hand(LinkEvent event) {
     const auto* told = std::get_if<worker::Event>(&event);
     const auto* received = told == nullptr ? nullptr : std::get_if<worker::Received>(told);
@@ -258,14 +260,14 @@ class Departure {
   std::stop_source stop_;
 };
 
-// A rank has ended: so does the worker, in order.
+// If a rank has ended, the worker leaves too, in order.
 bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   const absl::Status seen = crew.Look();
   if (!seen.ok()) departure.Want(std::string(seen.message()));
   return !seen.ok();
 }
 
-// The train thread cannot be asked for anything any more.
+// The train thread no longer responds.
 [[noreturn]] void EndHung(const absl::Status& why, Log& log) {
   log.Error("step given up", {{"reason", std::string(why.message())}});
   (void)Fail(kWorkerHung, why);
@@ -281,7 +283,7 @@ SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
   }
 }
 
-// Until the last messages have left, or kGoodbyeLimit.
+// Waits until the last messages are sent, or for kGoodbyeLimit.
 void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock, Log& log) {
   for (const Instant limit = clock.Now() + kGoodbyeLimit; !link.finished() && clock.Now() < limit;) {
     gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
@@ -301,7 +303,8 @@ void WarnOfManager(const absl::Status& told, Log& log) {
   if (!told.ok()) log.Warn("service manager", {{"why", std::string(told.message())}});
 }
 
-// A pause and the loss of a rank do not stop a service: their process starts anew or is started again.
+// Only a signal stops the service: after a pause or the loss of a rank, the process starts again or
+// is restarted.
 std::function<void(const char*)> ByASignal(Departure& departure, const ServiceManager& manager, Log& log) {
   return [&](const char* name) {
     WarnOfManager(manager.Stopping(), log);
@@ -335,7 +338,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
 
   EventGate train_gate, link_gate;
-  ThreadExecutor sync_executor(1);  // what synchronisation does beside training
+  ThreadExecutor sync_executor(1);  // synchronisation in parallel with training
   NetworkLink link(
       {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator, StreamAdvice(options, clock)},
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,

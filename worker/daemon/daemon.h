@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll-worker at work: threads around the session and the link.
+// Runs atoll-worker: the threads around the session and the link.
 //
 // - train thread (the caller's): Session::Turn: core, replicas, model; sleeps until a knock or the core's next wake
-// - link thread: NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff, retries. While that one
-//   takes a step: Session::ListenInStep, so that transfers begin at once
-// - transport threads, gRPC's: they queue and knock
+// - link thread: NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff, retries. During a step:
+//   Session::ListenInStep, so that transfers begin at once
+// - transport threads of gRPC: queue events and knock
 // - reader thread of each job's samples
-// - signal thread: a stop signal (common/base/process.h) -> Session::RequestLeave, and the end of fetches; a second one
-//   that means haste ends the process
+// - signal thread: a stop signal (common/base/process.h) -> Session::RequestLeave, and the end of fetches; a second,
+// urgent
+//   one ends the process
 // - admin thread: /metrics, /healthz, /readyz
 #ifndef ATOLL_WORKER_DAEMON_DAEMON_H_
 #define ATOLL_WORKER_DAEMON_DAEMON_H_
@@ -24,12 +25,12 @@ namespace atl {
 
 struct WorkerOutcome {
   int exit_code = 0;    // exit_codes.h
-  bool paused = false;  // it left because its owner wants a pause (owner_pause.h): start the program anew
+  bool paused = false;  // its owner requested a pause (owner_pause.h): restart the program
 };
 
-// Runs until the worker has left; the stop signals are blocked (common/base/process.h). A sentence on stderr unless the
-// exit code is 0. `manager` gets a report when it begins to look for work and when a signal makes it leave, never that
-// it is alive: a step may take as long as it does.
+// Runs until the worker has left; the stop signals are blocked (common/base/process.h). Writes an error message
+// to stderr unless the exit code is 0. Notifies `manager` when the worker begins to look for work and when a
+// signal makes it leave, but sends no watchdog reports: a step has no time limit.
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                         const ServiceManager& manager, const Clock& clock, Log& log);
 

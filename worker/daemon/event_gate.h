@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a loop sleeps on: until somebody knocks or an instant comes.
+// Lets a loop sleep until a knock or an instant.
 #ifndef ATOLL_WORKER_DAEMON_EVENT_GATE_H_
 #define ATOLL_WORKER_DAEMON_EVENT_GATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace atl {
 
-// Thread-safe. A knock that comes before the wait is not lost.
+// Thread-safe. A knock before the wait is not lost.
 class EventGate {
  public:
   void Knock() ATOLL_EXCLUDES(mutex_) {
@@ -18,7 +18,7 @@ class EventGate {
     knocked_ = true;
     wake_.NotifyAll();
   }
-  // True after a knock. At most kLongest even without one, so that a clock that jumps stops nobody for long.
+  // True after a knock. Waits at most kLongest, so that a jump of the clock cannot block for long.
   bool WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
     constexpr Duration kLongest = Seconds(1);
     MutexLock lock(mutex_);

@@ -10,14 +10,15 @@ namespace atl {
 enum WorkerExitCode : int {
   kWorkerLeft = 0,          // left in order: SIGTERM, SIGINT, drained; or a subcommand did its work
   kWorkerUsage = 2,         // unknown option, wrong value, wrong file
-  kWorkerPrecondition = 3,  // what it needs is not there: data root, cache folder, device, admin port, checkpoint
+  kWorkerPrecondition = 3,  // a requirement is missing: data root, cache folder, device, admin port, checkpoint
   kWorkerRefused = 4,       // the coordinator refuses this worker: another version, a name in use
-  kWorkerNonFinite = 7,     // loss or gradient was not finite three times running
-  kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: start it again
-  kWorkerHung = 9,          // a step, or work between two, did not end: its device hangs, or is lost; start it again
+  kWorkerNonFinite = 7,     // loss or gradient was not finite three times in a row
+  kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: restart it
+  kWorkerHung = 9,          // a step, or work between two, did not end: its device hangs or is lost; restart it
 };
 
-// Of a rank whose island cannot be, or is lost: another start mends a rank that was lost, and no options.
+// The exit code of a rank whose island failed. A restart can help after the loss of a rank, but not
+// with wrong options.
 inline int IslandExitCode(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ? kWorkerUsage : kWorkerIsland;
 }

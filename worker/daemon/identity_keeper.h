@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's certificate over its life: got with a join token, renewed at half, got back when the machine was off for
-// too long. The channels read the file again by themselves.
+// Manages the worker's certificate: gets it with a join token, renews it at half of its life, and
+// replaces it if the machine was off for too long. The channels reload the file themselves.
 #ifndef ATOLL_WORKER_DAEMON_IDENTITY_KEEPER_H_
 #define ATOLL_WORKER_DAEMON_IDENTITY_KEEPER_H_
 
@@ -15,20 +15,21 @@
 
 namespace atl {
 
-// Makes sure that options.identity holds a certificate of this worker that is good now: enrols with options.join_token
-// when there is no file, renews one that is past half or has ended. Blocks for at most about half a minute. One
-// sentence when there is no way; a renewal that fails while the certificate is good is only logged. `asked`: what came
-// of the renewal, OK where none was due.
+// Ensures that options.identity holds a valid certificate of this worker: enrols with options.join_token if
+// there is no file, and renews a certificate that is past half of its life or has ended. Blocks for at most
+// about half a minute. Returns an error message if neither is possible; a failed renewal of a valid certificate
+// is only logged. `asked`: the result of the renewal, OK if none was due.
 absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked = nullptr);
 
-// Calls EnsureIdentity every kLookInterval on a thread of its own until it is destroyed, and keeps the end of the
-// certificate in `metrics`, from its construction on.
+// Calls EnsureIdentity every kLookInterval on its own thread until destroyed. Exports the end of
+// the certificate in `metrics`, from construction on.
 class IdentityKeeper {
  public:
   static constexpr Duration kLookInterval = Seconds(60);
-  // After a refusal that time does not mend, as of a revoked token: each is a line of the coordinator's audit log.
+  // The interval after a permanent refusal, such as a revoked token: each attempt is a line in the
+  // coordinator's audit log.
   static constexpr Duration kRefusedInterval = Seconds(900);
-  // Until the next look after that came of a renewal.
+  // The time until the next attempt after a renewal with this result.
   static Duration PauseAfter(const absl::Status& asked);
   IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log, Metrics& metrics);
   IdentityKeeper(const IdentityKeeper&) = delete;

@@ -23,10 +23,10 @@
 namespace atl {
 namespace {
 
-constexpr Duration kLeaving = Seconds(5);  // for a follower to end after it was told
+constexpr Duration kLeaving = Seconds(5);  // for a follower to end after the order
 constexpr int kLookMs = 20;
 
-// This process's own.
+// The arguments of this process.
 std::vector<std::string> OwnArguments() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -40,7 +40,7 @@ std::vector<std::string> EnvironmentOf(const IslandPlace& place, uint32_t rank) 
   environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = absl::StrCat(place.world);
   environment["MASTER_ADDR"] = place.address;
   environment["MASTER_PORT"] = absl::StrCat(place.port);
-  environment.erase(kAgentStoreVariable);  // of a torchrun above us, whose port this is not
+  environment.erase(kAgentStoreVariable);  // set by a surrounding torchrun for its own port
   environment[kIslandSecretVariable] = place.secret;
   return LinesOf(environment);
 }
@@ -112,7 +112,7 @@ absl::Status IslandCrew::Reap() {
 }
 
 bool IslandCrew::AllEnded() {
-  Reap().IgnoreError();  // only noted
+  Reap().IgnoreError();  // only recorded
   MutexLock lock(mutex_);
   for (const Follower& follower : followers_) {
     if (follower.end.empty()) return false;
@@ -123,7 +123,7 @@ bool IslandCrew::AllEnded() {
 absl::Status IslandCrew::Look() {
   island_->SayHere();
   ATOLL_RETURN_IF_ERROR(Reap());
-  // Where no step comes any more nobody else finds out.
+  // Without further steps nothing else detects the broken exchange.
   if (island_->is_broken()) return absl::UnavailableError("an exchange with the other ranks of the island failed");
   return island_->Look();
 }
@@ -131,10 +131,10 @@ absl::Status IslandCrew::Look() {
 absl::Status IslandCrew::Cause() {
   const absl::Status known = island_->state();
   if (known.ok()) return Look();
-  Reap().IgnoreError();  // only noted
+  Reap().IgnoreError();  // only recorded
   std::string cause(known.message());
   MutexLock lock(mutex_);
-  // The other ranks end because the island does: who was killed is the beginning of it.
+  // The other ranks end because the island broke: the killed process is the cause.
   for (const Follower& follower : followers_) {
     if (!follower.killed) continue;
     absl::StrAppend(&cause, "; process ", follower.process, " of rank ", follower.rank, " ", follower.end);
@@ -143,7 +143,7 @@ absl::Status IslandCrew::Cause() {
 }
 
 IslandCrew::~IslandCrew() {
-  // Followers end by themselves where the order does not reach them: their connection does.
+  // A follower that misses the order ends when its connection closes.
   if (island_ != nullptr) island_->Order(EncodeOrder(LeaveOrder{})).IgnoreError();
   gpus_.reset();
   island_.reset();

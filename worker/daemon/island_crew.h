@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0's side of its island's processes: starts the followers where no launcher does, meets them, notices their end,
-// and ends them.
+// Rank 0's control of its island's processes: starts the followers unless a launcher does, connects
+// to them, detects their end, and ends them.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_CREW_H_
 #define ATOLL_WORKER_DAEMON_ISLAND_CREW_H_
 
@@ -20,44 +20,45 @@ namespace atl {
 
 class IslandCrew {
  public:
-  // Blocks until all ranks have met, and their GPUs where they have some; `device` is this rank's. Followers that it
-  // starts are this program with the same arguments; the environment gives their place. Cancelled when one of
-  // StopSignals comes meanwhile; otherwise a sentence that names the ranks that did not come or have ended. `device`,
-  // `clock` and `log` outlive it.
+  // Blocks until all ranks, and their GPUs if any, are connected; `device` is this rank's. Started
+  // followers run this program with the same arguments and get their rank from the environment.
+  // Cancelled if one of StopSignals arrives; otherwise an error that names the ranks that are
+  // missing or have ended. `device`, `clock` and `log` outlive it.
   static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
                                                             const std::string& version, const Clock& clock, Log& log);
-  // Orders the followers to leave, and kills those that it started and that do not.
+  // Orders the followers to leave, and kills started ones that do not.
   ~IslandCrew();
   IslandCrew(const IslandCrew&) = delete;
   IslandCrew& operator=(const IslandCrew&) = delete;
 
-  // Of the train thread.
+  // For the train thread.
   IslandWays ways() { return {*island_, gpus_ != nullptr ? static_cast<Island&>(*gpus_) : *island_}; }
-  // Not OK once a rank has ended: which, and by what where this process started it. Tells the followers every ten
-  // seconds that this rank is there, or they take it for hung: to be called every second or so, by one thread.
+  // Not OK once a rank has ended: which one and, if this process started it, how. Also sends the
+  // followers a sign of life every ten seconds, without which they consider this rank hung. Call it
+  // about every second, from one thread.
   absl::Status Look() ATOLL_EXCLUDES(mutex_);
-  // The same with what the exchanges know, when the train thread has no more of them.
+  // As Look, with the cause known to the exchanges. Call it when the train thread has finished its exchanges.
   absl::Status Cause() ATOLL_EXCLUDES(mutex_);
 
  private:
   struct Follower {
     uint32_t rank = 0;
     pid_t process = 0;
-    std::string end;      // how; empty: it runs
+    std::string end;      // how it ended; empty while it runs
     bool killed = false;  // by a signal
   };
   IslandCrew(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
   absl::Status Start(const IslandPlace& place) ATOLL_EXCLUDES(mutex_);
-  // Takes note of processes that have ended; the first of them, in a sentence.
+  // Records processes that have ended; returns an error that describes the first of them.
   absl::Status Reap() ATOLL_EXCLUDES(mutex_);
   bool AllEnded() ATOLL_EXCLUDES(mutex_);
 
   const Clock& clock_;
   Log& log_;
   Mutex mutex_;
-  std::vector<Follower> followers_ ATOLL_GUARDED_BY(mutex_);  // that this process started
+  std::vector<Follower> followers_ ATOLL_GUARDED_BY(mutex_);  // started by this process
   std::unique_ptr<TcpIsland> island_;
-  std::unique_ptr<GpuIsland> gpus_;  // null: values go over TCP as well
+  std::unique_ptr<GpuIsland> gpus_;  // null: values go over TCP too
 };
 
 }  // namespace atl

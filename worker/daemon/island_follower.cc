@@ -27,14 +27,14 @@ namespace atl {
 namespace {
 
 constexpr Duration kLook = Milliseconds(250);
-constexpr Duration kLastOrders = Seconds(2);  // for what rank 0 said before it ended
+constexpr Duration kLastOrders = Seconds(2);  // to receive rank 0's last orders after it ended
 
 int Fail(uint32_t rank, const absl::Status& status) {
   StandardError().Write(absl::StrCat("atoll-worker: rank ", rank, ": ", status.message(), "\n"));
   return IslandExitCode(status);
 }
 
-// Ends the process when rank 0 has ended while this rank computes.
+// Ends the process if rank 0 ends while this rank computes.
 class Watchdog {
  public:
   explicit Watchdog(const TcpIsland& island) : thread_([this, &island] { Watch(island); }) {}
@@ -77,13 +77,13 @@ class Follower {
         clock_(clock),
         log_(log) {}
 
-  // True: to leave.
+  // True: leave.
   absl::StatusOr<bool> Follow(const IslandOrder& order) {
     if (std::holds_alternative<LeaveOrder>(order)) return true;
     if (std::holds_alternative<ReleaseOrder>(order)) {
       trainer_.reset();
       feed_.reset();
-      malloc_trim(0);  // what the allocator keeps of it would be missing from the memory that the next job may take
+      malloc_trim(0);  // returns freed memory to the system, for the next job
       return false;
     }
     if (const auto* prepare = std::get_if<PrepareOrder>(&order)) {
@@ -110,7 +110,7 @@ class Follower {
     ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
     options.feed = feed_.get();
     options.pass_kernels = pass_kernels_;
-    if (options.device.gpu) {  // rank 0 knows its own alone
+    if (options.device.gpu) {  // rank 0 knows only its own free memory
       ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
       options.available_bytes = std::min(order.available_bytes, free_bytes);
     }
@@ -166,11 +166,11 @@ class Follower {
   const Clock& clock_;
   Log& log_;
   CpuStepKernels cpu_kernels_;
-  std::unique_ptr<HostFeed> feed_;  // of the trainer
+  std::unique_ptr<HostFeed> feed_;  // feed of the trainer
   std::unique_ptr<Trainer> trainer_;
 };
 
-// Until rank 0 orders to leave.
+// Returns when rank 0 orders to leave.
 absl::Status FollowAll(TcpIsland& island, Follower& follower) {
   for (;;) {
     ATOLL_ASSIGN_OR_RETURN(const std::string bytes, island.AwaitOrder());
@@ -178,7 +178,7 @@ absl::Status FollowAll(TcpIsland& island, Follower& follower) {
     const absl::StatusOr<bool> leaves = order.ok() ? follower.Follow(*order) : order.status();
     if (leaves.ok() && *leaves) return absl::OkStatus();
     if (leaves.ok()) continue;
-    island.Break(std::string(leaves.status().message()));  // nothing where it is broken already
+    island.Break(std::string(leaves.status().message()));  // no effect if already broken
     return absl::UnavailableError(leaves.status().message());
   }
 }
@@ -192,7 +192,7 @@ IslandPlace PlaceOf(const IslandOptions& options, const std::string& version) {
 int32_t ThreadsOf(const WorkerOptions& options) {
   if (options.threads > 0) return static_cast<int32_t>(options.threads);
   const uint32_t cores = UsableCores();
-  // LibTorch's own number is that of the cores it sees, which a quota is not among.
+  // LibTorch's default is the number of visible cores, without regard to a CPU quota.
   if (options.island.size == 1) return cores < std::thread::hardware_concurrency() ? static_cast<int32_t>(cores) : 0;
   return static_cast<int32_t>(std::max(1U, cores / options.island.ranks_here));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of an island other than 0: no coordinator, no data, no session. It does what rank 0 orders, and ends with it.
+// A rank of an island other than 0: no coordinator, no data, no session. It follows the orders of
+// rank 0 and ends with it.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_
 #define ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_
 
@@ -13,14 +14,15 @@
 
 namespace atl {
 
-// This process's place in the island that its options tell of.
+// The place of this process in the island that its options describe.
 IslandPlace PlaceOf(const IslandOptions& options, const std::string& version);
-// Threads of training on each rank: as told, or the cores that may be used (host_cores.h) shared among the ranks here;
-// 0 where LibTorch's own number is that.
+// Training threads on each rank: the given number, or the usable cores (host_cores.h) divided among
+// the ranks on this machine; 0 if LibTorch's default is the same.
 int32_t ThreadsOf(const WorkerOptions& options);
 
-// Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. Stop signals
-// do not end it, since rank 0 gets them as well and leaves in order. An exit code (exit_codes.h).
+// Runs until rank 0 orders to leave or ends, or the island breaks: then writes an error message to
+// standard error. Stop signals do not end it, because rank 0 gets them too and leaves in order.
+// Returns an exit code (exit_codes.h).
 int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                       const Clock& clock, Log& log);
 

@@ -12,7 +12,7 @@ namespace atl {
 namespace {
 
 constexpr uint64_t kStepsBetweenComparisons = 10;
-constexpr Duration kPreparing = Seconds(120);  // for a follower to make its arenas, beyond what rank 0 took
+constexpr Duration kPreparing = Seconds(120);  // for a follower to make its arenas, after rank 0 made its own
 
 }  // namespace
 
@@ -25,7 +25,7 @@ JobSpec SpecOfShare(JobSpec spec, uint32_t ranks) {
 absl::Status CompareReplicas(Island& island, Trainer& trainer) {
   if (trainer.optimizer_steps() % kStepsBetweenComparisons != 0) return absl::OkStatus();
   ATOLL_ASSIGN_OR_RETURN(const uint32_t bits, trainer.parameters().Fingerprint());
-  const auto own = static_cast<double>(bits);  // the sum of all ranks' is exact
+  const auto own = static_cast<double>(bits);  // the sum over all ranks is exact in double
   std::array<double, 1> sum = {own};
   ATOLL_RETURN_IF_ERROR(island.AllReduceSum(sum));
   if (sum[0] == own * island.world()) return absl::OkStatus();
@@ -35,7 +35,7 @@ absl::Status CompareReplicas(Island& island, Trainer& trainer) {
 }
 
 IslandShares::~IslandShares() {
-  // What fails here has failed before, or ends the followers anyway.
+  // An error here was reported before, or ends the followers anyway.
   if (asked_) AwaitPrepared().IgnoreError();
   orders_.Order(EncodeOrder(ReleaseOrder{})).IgnoreError();
 }
@@ -78,7 +78,8 @@ absl::Status IslandShares::TellChanges(Trainer& trainer) {
 absl::StatusOr<StepReport> IslandShares::TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
                                                       Trainer& trainer) {
   ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer.StepShare(share, targets, learning_rate));
-  // Taken is taken: told as not taken, its samples would be trained again. The island ends with the next one.
+  // The step was taken, and an error would train its samples again. So a difference breaks the
+  // island for the next step.
   const absl::Status same = CompareReplicas(values_, trainer);
   if (!same.ok()) orders_.Break(std::string(same.message()));
   return report;
@@ -89,7 +90,7 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
   const uint32_t ranks = orders_.world();
   const size_t length = batch.tokens.size() / batch.samples;
   const uint64_t targets = uint64_t{batch.samples} * (length - 1);
-  // Samples in order, the first ranks take one more where it does not come out even.
+  // Samples in order; if they do not divide evenly, the first ranks take one more.
   const auto first = [&](uint32_t rank) {
     return rank * (batch.samples / ranks) + std::min(rank, batch.samples % ranks);
   };
@@ -102,7 +103,7 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
   const auto own = std::span(batch.tokens).first(first(1) * length);
   auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
   if (report.ok() || absl::IsUnavailable(report.status())) return report;
-  // The others wait for this rank's gradients, which do not come.
+  // The others would wait for this rank's gradients.
   orders_.Break(std::string(report.status().message()));
   return absl::UnavailableError(absl::StrCat("rank 0 of the island: ", report.status().message()));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 0's side of a job on an island: before a step the followers are given what has changed, then each its share.
+// Rank 0's part of a job on an island: before each step it sends the followers all changes, then
+// each follower its share.
 #ifndef ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
 #define ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
 
@@ -15,30 +16,32 @@
 
 namespace atl {
 
-// The job as each rank sees it: its batch is the largest share. Refuses nothing: where a batch has fewer samples than
-// ranks, some ranks have none.
+// The job as each rank sees it: its batch is the largest share. Some ranks have no samples if the
+// batch has fewer samples than there are ranks.
 JobSpec SpecOfShare(JobSpec spec, uint32_t ranks);
 
-// After a step, on every rank: now and then all compare the bits of their parameters. Internal when they differ.
+// Called after each step on every rank: at intervals compares the bits of the ranks' parameters.
+// Internal if they differ.
 absl::Status CompareReplicas(Island& island, Trainer& trainer);
 
-// Owned by the session's thread; calls block. When a rank is lost every call returns Unavailable with the cause.
+// Owned by the session's thread; calls block. After the loss of a rank every call returns
+// Unavailable with the cause.
 class IslandShares {
  public:
-  // What the ways lead to outlives it; the trainer's island is `ways.values`.
+  // The islands in `ways` outlive it; the trainer's island is `ways.values`.
   IslandShares(IslandWays ways, ModelLayout layout)
       : orders_(ways.orders), values_(ways.values), layout_(std::move(layout)) {}
-  // The followers release the job.
+  // Orders the followers to release the job.
   ~IslandShares();
   IslandShares(const IslandShares&) = delete;
   IslandShares& operator=(const IslandShares&) = delete;
 
-  // Lets the followers make their trainers; AwaitPrepared once rank 0 has made its own.
+  // Orders the followers to make their trainers. Call AwaitPrepared once rank 0 has made its own.
   absl::Status BeginPrepare(const JobSpec& share, int32_t end_of_text, uint64_t available_bytes);
-  // The first refusal of a follower, with its rank.
+  // Returns the first refusal of a follower, with its rank.
   absl::Status AwaitPrepared();
 
-  // Told before the next step.
+  // The changes are sent before the next step.
   void ParametersChanged(FragmentIndex fragment) { changed_.insert(fragment.value); }
   void OptimizerChanged() { optimizer_changed_ = true; }
 
@@ -52,7 +55,7 @@ class IslandShares {
   TcpIsland& orders_;
   Island& values_;
   const ModelLayout layout_;
-  bool asked_ = false;  // answers are on their way
+  bool asked_ = false;  // answers are outstanding
   std::set<uint32_t> changed_;
   bool optimizer_changed_ = true;
 };

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
   auto made = std::unique_ptr<JobData>(new JobData);
   ATOLL_ASSIGN_OR_RETURN(made->manifests_, FetchManifests(data, options, bulk));
   ATOLL_RETURN_IF_ERROR(made->MakeSources(options, job, data, bulk, files, log));
-  // Half of the cache, or what is kept for later would drive out what is read next.
+  // At most half of the cache, or prefetched blocks would evict those that are read next.
   SampleReaderOptions reading;
   reading.ahead_blocks = options.cache_bytes / kBlockBytes / 2;
   ATOLL_ASSIGN_OR_RETURN(made->reader_, SampleReader::Create(data, made->manifests_, *made->blocks_, clock, reading));
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
 }
 
 JobData::~JobData() {
-  if (remote_ != nullptr) remote_->Stop();  // the reader waits for what it fetches
+  if (remote_ != nullptr) remote_->Stop();  // the reader may wait for a fetch
 }
 
 absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data,
@@ -48,7 +48,7 @@ absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& jo
   std::vector<std::string> directories;
   std::vector<Sha256> hashes;
   for (uint32_t c = 0; c < data.corpora.size(); ++c) {
-    directories.push_back((*manifests_)[c].name);  // as at the coordinator, whatever the job calls the corpus
+    directories.push_back((*manifests_)[c].name);  // the coordinator's name, not the job's
     hashes.push_back(data.corpora[c].manifest);
   }
   if (!options.data_root.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The corpora of one job at one worker: manifests by hash from the coordinator, blocks from local files where the
-// corpus lies below the data root, otherwise through a cache on disk from the coordinator.
+// The corpora of one job at one worker: manifests by hash from the coordinator; blocks from local
+// files below the data root, otherwise from the coordinator through a cache on disk.
 #ifndef ATOLL_WORKER_DAEMON_JOB_DATA_H_
 #define ATOLL_WORKER_DAEMON_JOB_DATA_H_
 
@@ -27,14 +27,14 @@ struct JobDataOptions {
   std::string data_root;
   std::string cache_dir;
   uint64_t cache_bytes = 0;
-  std::stop_token leave = {};  // ends the fetches of Create
-  BackoffOptions pauses = {};  // of those that are broken
+  std::stop_token leave = {};  // cancels the fetches of Create
+  BackoffOptions pauses = {};  // between attempts of broken fetches
 };
 
 class JobData final : public SampleSource {
  public:
-  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus; Cancelled when the
-  // worker is to leave. Everything given outlives it.
+  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus;
+  // Cancelled if the worker is to leave. All arguments outlive it.
   static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log);
@@ -49,7 +49,7 @@ class JobData final : public SampleSource {
   const CorpusManifests& manifests() const { return manifests_; }
   // Of the first corpus; all have the same.
   const CorpusTokenizer& tokenizer() const { return manifests_->front().tokenizer; }
-  // Of the first corpus' tokenizer.
+  // End-of-text token of the first corpus' tokenizer.
   std::optional<uint32_t> end_of_text() const { return manifests_->front().tokenizer.eot_id; }
 
  private:
@@ -61,7 +61,7 @@ class JobData final : public SampleSource {
   std::unique_ptr<RemoteBlockSource> remote_;
   std::unique_ptr<CachedBlockSource> cached_;
   std::unique_ptr<BlockSourceByCorpus> blocks_;
-  std::unique_ptr<SampleReader> reader_;  // last: its thread reads from the sources
+  std::unique_ptr<SampleReader> reader_;  // destroyed first: its thread reads from the sources
 };
 
 }  // namespace atl

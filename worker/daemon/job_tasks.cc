@@ -36,7 +36,7 @@ absl::Status JobTasks::Begin(std::span<float> parameters) {
     }
     ATOLL_ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(corpus_tokenizer_.kind, std::move(file)));
   }
-  // Options as in `atoll-worker eval`: documents are not told apart, since each text is one.
+  // Options as in `atoll-worker eval`: no document boundaries, because each text is one document.
   ATOLL_ASSIGN_OR_RETURN(evaluator_, Evaluator::Create(model_, layout_, {}, device_, parameters));
   scorer_.emplace(evaluator_->model(), *tokenizer_, model_.vocab_size, max_positions_);
   return absl::OkStatus();

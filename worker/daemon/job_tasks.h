@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The evaluation tasks of one job at one worker: files and tokenizer come by hash from the coordinator when a task is
-// first scored, and stay. Scores are those of `atoll-worker eval` on the exported checkpoint, in the job's precision.
+// The evaluation tasks of one job at one worker. Files and tokenizer are fetched by hash from the
+// coordinator when a task is first scored, and kept. Scores equal those of `atoll-worker eval` on
+// the exported checkpoint, in the job's precision.
 #ifndef ATOLL_WORKER_DAEMON_JOB_TASKS_H_
 #define ATOLL_WORKER_DAEMON_JOB_TASKS_H_
 
@@ -25,7 +26,7 @@ namespace atl {
 // Owned by the session's thread; calls block.
 class JobTasks {
  public:
-  // `spec` is resolved and `layout` made from it; `bulk` outlives it. `leave` ends fetches.
+  // `spec` is resolved and `layout` made from it; `bulk` outlives it. `leave` cancels fetches.
   JobTasks(const JobSpec& spec, ModelLayout layout, CorpusTokenizer tokenizer, TensorDevice device, WorkerId worker,
            std::stop_token leave, BulkClient& bulk)
       : model_(spec.model),
@@ -38,10 +39,10 @@ class JobTasks {
         leave_(std::move(leave)),
         bulk_(bulk) {}
 
-  // As TrainingModel::ScoreTask. DataLoss for a file with another hash, InvalidArgument names the task, Cancelled when
-  // the worker is to leave.
+  // As TrainingModel::ScoreTask. DataLoss for a file with another hash; InvalidArgument names the
+  // task; Cancelled if the worker is to leave.
   absl::StatusOr<PieceScore> Score(std::span<float> parameters, const TaskPiece& piece);
-  // Gives back what a pass needs: before an inner step. Files and tokenizer stay.
+  // Frees the memory of a pass; call before an inner step. Keeps files and tokenizer.
   void Rest() {
     scorer_.reset();
     evaluator_.reset();
@@ -61,7 +62,7 @@ class JobTasks {
   const std::stop_token leave_;
   BulkClient& bulk_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::map<uint32_t, EvalTask> tasks_;  // only the examples that are scored
+  std::map<uint32_t, EvalTask> tasks_;  // only the scored examples
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<ChoiceScorer> scorer_;
 };

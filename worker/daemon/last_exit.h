@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a process whose device may wait for ever for a rank that is lost: destructors then wait for the device.
+// Ends a process with destructors that may block forever: they wait for a device that waits for a lost rank.
 #ifndef ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 #define ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 
@@ -7,13 +7,13 @@
 
 namespace atl {
 
-constexpr Duration kLastExit = Seconds(30);  // for a process of a broken island to end by itself
+constexpr Duration kLastExit = Seconds(30);  // for a process of a broken island to end normally
 
-// Returns at once. If the process is still there after `limit`, by the system's clock, it ends with `code`, without
-// destructors. Called when nothing is left to do but to end.
+// Returns at once. If the process still runs after `limit`, by the system's clock, it ends with
+// `code`, without destructors. Call it when only the exit is left to do.
 void EndProcessWithin(Duration limit, int code);
 
-// Ends the process now, without destructors, once standard error has taken what is queued for it, or does not.
+// Ends the process now, without destructors, after a bounded attempt to flush standard error.
 [[noreturn]] void EndProcess(int code);
 
 }  // namespace atl

@@ -66,7 +66,7 @@ absl::Status OptimizerShelf::Write(const JobStanding& at, Trainer& trainer) {
     const std::string path = JoinPath(directory_, name);
     if (path != path_) ATOLL_RETURN_IF_ERROR(files_.Remove(path));
   }
-  // The earlier one goes only when this one is whole.
+  // The previous snapshot is removed only when this one is complete.
   const uint64_t bytes = trainer.first_moments()->elements() * kBytesAnElement;
   if (const auto space = files_.SpaceAt(directory_);
       space.ok() && space->free_bytes < bytes + space->total_bytes / 20) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a worker keeps the inner optimizer of its job between two lives of the process, and when.
+// Keeps the inner optimizer of a worker's job on disk between two runs of the process.
 #ifndef ATOLL_WORKER_DAEMON_OPTIMIZER_SHELF_H_
 #define ATOLL_WORKER_DAEMON_OPTIMIZER_SHELF_H_
 
@@ -17,21 +17,21 @@
 namespace atl {
 
 struct OptimizerShelfOptions {
-  std::string cache_dir;     // below it: optimizer/WORKER/JOB.safetensors, the job trained last alone
-  std::string worker;        // others may keep theirs in the same directory
-  Duration interval;         // between two snapshots; zero: none are kept
-  uint64_t slack_steps = 0;  // by how much a snapshot may be ahead of where the job stands: what was on its way
+  std::string cache_dir;     // path: optimizer/WORKER/JOB.safetensors below it, for the last job only
+  std::string worker;        // other workers may use the same directory
+  Duration interval;         // between two snapshots; zero: none are taken
+  uint64_t slack_steps = 0;  // accepted lead of a snapshot over the job's clock: work that was in flight
 };
 
-// Owned by the train thread. What fails here is told in the log and stops nothing.
+// Owned by the train thread. Errors are logged and stop nothing.
 class OptimizerShelf {
  public:
-  // Everything given outlives the shelf.
+  // All arguments outlive the shelf.
   OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest layout, Files& files, const Clock& clock, Log& log);
-  // The trainer begins with what was kept of the job, or at zero. An error of the device only.
+  // Initialises the trainer's optimizer from the job's snapshot, or to zero. Returns only errors of the device.
   absl::Status Begin(const JobStanding& at, Trainer& trainer);
-  // Keeps it, if it is time: the interval has passed, and a hundred times what the last snapshot took, so that at most
-  // a hundredth of the time goes into it; or the worker leaves.
+  // Writes a snapshot if the worker leaves or it is due: after the interval, and after a hundred
+  // times the duration of the last snapshot, so that snapshots take at most 1 % of the time.
   void Keep(const JobStanding& at, bool leaving, Trainer& trainer);
 
  private:
@@ -45,7 +45,7 @@ class OptimizerShelf {
   const Clock& clock_;
   Log& log_;
   Instant due_;
-  bool told_ = false;  // that it cannot be kept
+  bool told_ = false;  // a failure was logged
 };
 
 }  // namespace atl

@@ -30,7 +30,7 @@ std::string UntilText(int64_t until_s) {
   return until_s == kUntilResumed ? std::string("it is resumed") : DateText(until_s);
 }
 
-// The descriptor that the program before exec has left open on the file; -1: there is none.
+// The descriptor that the program before exec left open on the file; -1 if there is none.
 int Inherited(const std::string& file) {
   std::error_code error;
   const std::filesystem::path wanted = std::filesystem::canonical(file, error);
@@ -45,8 +45,8 @@ int Inherited(const std::string& file) {
   return -1;
 }
 
-// Takes the name of the worker that runs with the cache where none was given. FailedPrecondition where another one
-// runs.
+// If no name was given, uses that of the worker that runs with the cache. FailedPrecondition if
+// another worker runs.
 absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   const std::optional<std::string> running = RunningWorker(command.cache_dir);
   if (!running || running->empty() || *running == command.name) return running.has_value();
@@ -59,7 +59,7 @@ absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   return true;
 }
 
-// A mistyped path would take the pause of nobody.
+// A mistyped path would pause no worker.
 absl::Status CheckCache(const Files& files, const std::string& cache_dir) {
   if (files.Exists(cache_dir)) return absl::OkStatus();
   return absl::NotFoundError(
@@ -102,25 +102,25 @@ absl::Status Resume(OwnerCommand command, int64_t now_s, std::ostream& out) {
 
 std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s) {
   const std::unique_ptr<Files> files = MakePosixFiles();
-  // Also false where the cache cannot be: then CheckFolders says so.
+  // Also false if the cache is unusable: CheckFolders reports that.
   if (!files->Exists(PauseFile(cache_dir))) return std::nullopt;
   const absl::StatusOr<std::string> text = ReadWholeFile(*files, PauseFile(cache_dir), kLargestFile);
   int64_t until_s = 0;
-  // An owner who wanted a pause and left something unreadable still wants it.
+  // An unreadable file still means that the owner wants a pause.
   if (!text.ok() || !absl::SimpleAtoi(std::string(absl::StripAsciiWhitespace(*text)), &until_s)) return kUntilResumed;
   if (until_s <= now_s) return std::nullopt;
   return until_s;
 }
 
 RunningMark::RunningMark(const std::string& cache_dir, const std::string& name) {
-  // A folder that cannot be made is CheckFolders' to tell.
+  // CheckFolders reports a folder that cannot be created.
   if (!MakePosixFiles()->MakeDirectory(cache_dir).ok()) return;
-  // Open over exec, so that a program which starts itself anew for a pause runs all the time.
+  // Stays open over exec, so that a program that restarts itself for a pause counts as running without a gap.
   fd_ = Inherited(MarkFile(cache_dir));
   if (fd_ < 0) fd_ = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CREAT, 0644);
   if (fd_ < 0) return;
   (void)::flock(fd_, LOCK_SH | LOCK_NB);
-  // A name that cannot be written is one that `pause` does not compare.
+  // A name that could not be written is not compared by `pause`.
   const std::string line = absl::StrCat(name, "\n");
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, line.data(), line.size(), 0) < 0) return;
 }

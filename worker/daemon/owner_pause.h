@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll-worker pause` and `resume`: the owner of a machine takes it back for a while. A file in the worker's cache
-// says so, hence a worker that is restarted stays paused, and nothing needs to reach the process. A paused worker
-// leaves in order, as on SIGTERM, starts its program anew (which frees the device to the last byte) and waits.
+// `atoll-worker pause` and `resume`: the owner of a machine takes it back for a while. The request is a file in
+// the worker's cache: a restarted worker stays paused, and the command needs no connection to the process. A
+// paused worker leaves in order, as on SIGTERM, restarts its program (which frees all device memory) and waits.
 #ifndef ATOLL_WORKER_DAEMON_OWNER_PAUSE_H_
 #define ATOLL_WORKER_DAEMON_OWNER_PAUSE_H_
 
@@ -17,12 +17,12 @@
 
 namespace atl {
 
-// The end of a pause in seconds since 1970; kUntilResumed: none is set. Nothing: not paused, or the end is over.
+// The end of a pause in Unix seconds; kUntilResumed if it has none. Nothing: not paused, or the pause is over.
 constexpr int64_t kUntilResumed = INT64_MAX;
 std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s);
 
-// Says that a worker with this cache runs, as long as it lives, and the name of the newest such, so that `pause` can
-// tell. Any number may at once.
+// Marks, while it exists, that a worker with this cache runs, with the name of the newest such
+// worker, for `pause`. Any number may exist at once.
 class RunningMark {
  public:
   RunningMark(const std::string& cache_dir, const std::string& name);
@@ -33,14 +33,14 @@ class RunningMark {
  private:
   int fd_ = -1;
 };
-// Its name, which is empty where the mark cannot be read. Nothing: none runs.
+// The name of a running worker, empty if the mark is unreadable. Nothing: no worker runs.
 std::optional<std::string> RunningWorker(const std::string& cache_dir);
 
-// Does the command and prints what follows from it. Errors name the cache folder.
+// Executes the command and prints its effect. Errors name the cache folder.
 absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, std::ostream& out);
 
-// Returns true at once when the worker is not paused, otherwise when the pause is over; false when a signal of
-// StopSignals (common/base/process.h) ends the program first. Looks once a second.
+// Returns true at once if the worker is not paused, otherwise when the pause ends. Returns false if
+// a signal of StopSignals (common/base/process.h) ends the program first. Checks once a second.
 bool WaitWhilePaused(const WorkerOptions& options, const Clock& clock, Log& log);
 
 }  // namespace atl

@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
   const auto gpus = static_cast<uint32_t>(plugin.device_count);
   const IslandOptions& island = options.island;
   if (island.size > 1 && options.device != DeviceChoice::kCpu && gpus > 0) {
-    // A launcher may have left each rank no GPU but its own.
+    // A launcher may show each rank only its own GPU.
     const bool own = gpus == 1 && island.launched;
     if (!own && gpus < island.ranks_here) {
       return absl::FailedPreconditionError(absl::StrCat("there are ", gpus, " GPUs for the ", island.ranks_here,
@@ -85,7 +85,7 @@ absl::Status WhyDeviceLost(Device& device, const absl::Status& why) {
 }
 
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores) {
-  constexpr unsigned kAtRest = 16, kBeside = 8;  // more find no more memory bandwidth
+  constexpr unsigned kAtRest = 16, kBeside = 8;  // more threads gain no memory bandwidth
   const unsigned own = options.threads > 0 ? options.threads : std::max(1U, cores / options.island.ranks_here);
   return {.at_rest = std::min(own, kAtRest),
           .beside = kind == DeviceKind::kCpu ? 1 : std::min(std::max(1U, own / 2), kBeside)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker needs of its own machine, looked at before anything is connected.
+// Checks and opens the local resources of a worker, before it connects.
 #ifndef ATOLL_WORKER_DAEMON_PREPARATION_H_
 #define ATOLL_WORKER_DAEMON_PREPARATION_H_
 
@@ -16,34 +16,36 @@
 
 namespace atl {
 
-// NotFound when --data-root is not there; makes --cache-dir, or says why it cannot be used.
+// NotFound if --data-root is missing. Creates --cache-dir, or returns why it is unusable.
 absl::Status CheckFolders(const WorkerOptions& options, Files& files);
 
-// Whether files can be written in --cache-dir, which is there. A worker trains without, and keeps nothing.
+// Whether files can be written in --cache-dir, which must exist. A worker without it trains, but
+// caches nothing.
 absl::Status TryCache(const WorkerOptions& options, Files& files);
 
-// The device of --device; of an island's rank the GPU that has its number among the ranks of this machine.
-// FailedPrecondition when there are fewer GPUs than that, otherwise the errors of OpenDevice (gpu_plugin.h).
+// Opens the device of --device; for a rank of an island, the GPU with its number among the ranks of this
+// machine. FailedPrecondition if there are fewer GPUs, otherwise the errors of OpenDevice (gpu_plugin.h).
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);
 
-// Why the CPU was taken where nobody asked for it (--device auto) and the GPU plugin lies beside the worker: its
-// reason, as of a driver that is gone, or a plugin of another version. Empty otherwise.
+// Why the CPU is used with --device auto although the GPU plugin is installed: the plugin's reason,
+// such as a missing driver or a plugin of another version. Empty otherwise.
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 
-// What to do about that.
+// The remedy for it.
 inline constexpr char kSayTheDevice[] = "say --device gpu where it is to train on one, --device cpu where not";
 
-// OK where the device is no GPU, or one that answers. Unavailable, with both reasons, where it answers nothing any
-// more, as after an error of its memory or driver, which `why` told first.
+// OK unless the device is a GPU that no longer answers, as after an error of its memory or driver.
+// Then Unavailable, with both reasons; `why` is the error that showed it.
 absl::Status WhyDeviceLost(Device& device, const absl::Status& why);
 
-// On a machine of so many cores (0: unknown). Beside training on a CPU there is none to spare: training has them all.
+// The threads on a machine with `cores` cores (0: unknown). Training on a CPU uses all cores and
+// leaves none to spare.
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores);
 
 // The trainer's name for a device.
 TensorDevice ToTensorDevice(const DeviceInfo& info);
 
-// Bytes that a job's training may take: what the device has free, and no more than the operator allows (0: no limit).
+// The memory that a job's training may take: the device's free memory, within the operator's limit (0: none).
 absl::StatusOr<uint64_t> MemoryForTraining(Device& device, uint64_t limit_bytes);
 
 }  // namespace atl

@@ -40,13 +40,13 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
-// From where `sink` stands. Cancelled once `stop` is asked for, Unavailable for an outage.
+// Resumes at the size of `sink`. Cancelled once `stop` is requested, Unavailable for an outage.
 absl::Status DownloadOnto(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
                           const std::shared_ptr<StringSink>& sink, const std::stop_token& stop) {
   const absl::Status status = DownloadAndWait(client, DownloadRequest{key, sink->bytes(), worker}, sink, stop).status;
   if (status.ok()) return status;
   if (stop.stop_requested()) return absl::CancelledError("the worker is to leave");
-  // Of a job the codes of an outage would say other things: that memory is short, or that it was stopped.
+  // The status codes of an outage have other meanings for a job: too little memory, or a stop.
   if (FailureOf(status) == TransferFailure::kOutage) return absl::UnavailableError(status.message());
   return status;
 }

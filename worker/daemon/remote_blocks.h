@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of the job's corpora over the bulk connection, and the choice between them and local files.
+// Fetches blocks of the job's corpora over the bulk connection, and chooses between them and local files.
 #ifndef ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 #define ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 
@@ -19,18 +19,20 @@
 
 namespace atl {
 
-// A whole file of at most `limit_bytes` that the coordinator keeps by its hash, checked against it. A break is followed
-// by what is missing, for as long as each try brings something; else Unavailable, which is worth another try for as
-// long as the file is wanted, whenever nothing was said about it (TransferFailure::kOutage). What is broken or has
-// another hash (DataLoss) is tried kDownloadAttempts times, with `pauses` between. Cancelled when `stop` is requested.
+// Downloads a file of at most `limit_bytes` from the coordinator by its hash, and checks the hash.
+// An interrupted download resumes as long as each attempt makes progress; else Unavailable, after
+// which the caller may retry for as long as it needs the file (TransferFailure::kOutage). A broken
+// transfer, or one with another hash (DataLoss), is repeated up to kDownloadAttempts times, with
+// `pauses` between. Cancelled when `stop` is requested.
 absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha256, const WorkerId& worker,
                                          uint64_t limit_bytes, const std::stop_token& stop = {},
                                          const BackoffOptions& pauses = {});
 
-// Asks the coordinator for each block. Thread-safe; a fetch, one frame, blocks no longer than its frames and its answer
-// may be silent (BulkClientOptions::stall_limit each), and not beyond Stop, after which all are Cancelled. A limit
-// by size and rate, of a minute at least, would be no shorter. Unavailable as for DownloadBlob, and where a block is
-// broken, until kDownloadAttempts fetches of it have failed so: the reader pauses between them.
+// Fetches each block from the coordinator. Thread-safe. A fetch is one frame. It blocks at most
+// while its frames and its answer may stall (BulkClientOptions::stall_limit each), and not after
+// Stop, which cancels all fetches. A limit from size and rate, with a minimum of a minute, would
+// not be shorter. Unavailable as for DownloadBlob, and for a broken block until kDownloadAttempts
+// fetches of it have failed: the reader pauses between them.
 class RemoteBlockSource final : public BlockSource {
  public:
   // `client` outlives it; `hashes` names the manifest of each corpus.
@@ -49,11 +51,11 @@ class RemoteBlockSource final : public BlockSource {
   const std::vector<Sha256> hashes_;
   std::stop_source stop_;
   Mutex mutex_;
-  std::map<BlockId, int> broken_ ATOLL_GUARDED_BY(mutex_);  // fetches that have failed so, one after another
+  std::map<BlockId, int> broken_ ATOLL_GUARDED_BY(mutex_);  // consecutive broken fetches
 };
 
-// One source for each corpus; they outlive it. `not_local` says of each why it is not read from this machine's own
-// files, empty where it is: whoever is told that the coordinator has no block either, is told that too.
+// One source per corpus; they outlive it. `not_local`: for each corpus the reason why it is not read from local
+// files, empty if it is. The error for a block that the coordinator lacks too includes this reason.
 class BlockSourceByCorpus final : public BlockSource {
  public:
   BlockSourceByCorpus(std::vector<BlockSource*> sources, std::vector<std::string> not_local)

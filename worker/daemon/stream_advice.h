@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker's owner can do about a coordinator that does not take the worker: the clause that follows the reason.
+// Advice for a worker's owner if the coordinator refuses the worker: the clause after the reason.
 #ifndef ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_
 #define ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_
 
@@ -12,25 +12,25 @@
 
 namespace atl {
 
-// Of a sentence that tells that the join token was revoked by which the worker enrolled: a token that is given is not
-// looked at while there is an identity. Else empty.
+// Advice on an error message about a revoked join token: a new token has no effect while an
+// identity exists. Empty for other messages.
 std::string AdviceOnRevoked(const WorkerOptions& options, absl::string_view sentence);
 
-// Of control streams that fail one after the other. Copies are advisers of their own.
+// Advice on consecutive failures of control streams. Copies have their own state.
 class StreamAdvice {
  public:
   static constexpr Duration kLookInterval = Seconds(60), kIdleLookInterval = Seconds(10);
   StreamAdvice(const WorkerOptions& options, const Clock& clock) : options_(options), clock_(&clock) {}
-  // Where the channel tells only that it did not come up, looks at the coordinator itself (FindTlsFault) and blocks as
-  // long as that does: once in kLookInterval, and in kIdleLookInterval where there was nothing to find, as while a
-  // coordinator is started again. Until then what fails with the same words has the same advice.
+  // If the channel only reports that it did not come up, probes the coordinator (FindTlsFault) and blocks for
+  // that time. Probes at most every kLookInterval, or every kIdleLookInterval after a probe without a result,
+  // as during a restart of the coordinator. In between, failures with the same message get the same advice.
   std::string operator()(const absl::Status& why);
 
  private:
   WorkerOptions options_;
   const Clock* clock_;
   Instant look_at_ = {};
-  std::string looked_for_, found_;  // the words of a failure, and the advice
+  std::string looked_for_, found_;  // the message of a failure, and its advice
 };
 
 }  // namespace atl

@@ -15,8 +15,8 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kStepsForAll = 64;  // after so many every parameter has moved
-constexpr size_t kMoves = 4096;        // parameters that are moved at a time
+constexpr uint64_t kStepsForAll = 64;  // every parameter moves once in this many steps
+constexpr size_t kMoves = 4096;        // parameters moved at a time
 
 class SyntheticModel final : public TrainingModel {
  public:
@@ -45,7 +45,7 @@ class SyntheticModel final : public TrainingModel {
     return absl::UnimplementedError("this worker takes synthetic steps and evaluates nothing; evaluate with another");
   }
 
-  // By as much as memory takes: what is measured beside a step must not wait for it.
+  // As fast as memory allows, so that this work does not delay the measured work.
   void Move(float by) {
     if (by != moved_by_) DrawMoves(by);
     const std::span<float> all = arena_->host();
@@ -68,7 +68,7 @@ class SyntheticModel final : public TrainingModel {
   const Clock& clock_;
   size_t next_ = 0;
   float moved_by_ = 0;
-  std::array<float, 2 * kMoves> moves_{};  // each up or down by as much; a part of them is taken at a time
+  std::array<float, 2 * kMoves> moves_{};  // each up or down by the same amount; a part is used at a time
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job's parts without training, for benchmarks of synchronisation: the job's own samples, the whole arena in host
-// memory, and an inner step that takes a fixed time. Fragments, codecs, links and the coordinator are the real ones, so
-// that what a run measures is theirs and not that of this machine's cores.
+// A job without training, for benchmarks of synchronisation: the job's own samples, the whole arena
+// in host memory, and inner steps of fixed duration. Fragments, codecs, links and the coordinator
+// are real, so a run measures them and not this machine's cores.
 #ifndef ATOLL_WORKER_DAEMON_SYNTHETIC_JOB_H_
 #define ATOLL_WORKER_DAEMON_SYNTHETIC_JOB_H_
 
@@ -20,9 +20,9 @@ namespace atl {
 
 class SyntheticJobFactory final : public JobFactory {
  public:
-  // A step lasts `step` from its call to its return and moves 1 / 64 of the parameters, in turn, by the learning rate
-  // up or down, differently for each worker. Its loss is 0, and nothing can be evaluated. Everything given outlives the
-  // factory and its jobs.
+  // A step takes `step` from call to return. It moves 1 / 64 of the parameters, in turn, up or down
+  // by the learning rate, differently for each worker. The loss is 0; evaluation is not supported.
+  // All arguments outlive the factory and its jobs.
   SyntheticJobFactory(Duration step, JobDataOptions data, BulkClient& bulk, Files& files, const Clock& clock, Log& log);
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
 

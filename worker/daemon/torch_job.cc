@@ -81,13 +81,13 @@ class TorchModel final : public TrainingModel {
   }
 
  private:
-  // What the pieces of one pass over the held-out samples share.
+  // State shared by the pieces of one pass over the held-out samples.
   struct Pass {
     std::unique_ptr<HeldOutReader> reader;
     std::unique_ptr<Evaluator> evaluator;
   };
 
-  // Once of each; in an island, and of recordings, it may come with a later step.
+  // Logs each choice once; for islands and recordings it may become known in a later step.
   void TellChoices() {
     if (!told_ && !trainer_->kernels_refused().ok()) {
       told_ = true;
@@ -149,7 +149,7 @@ TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device
 
 absl::StatusOr<uint64_t> TorchJobFactory::MemoryForRank() {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
-  // A GPU's memory is its rank's alone.
+  // Each rank has a GPU's memory to itself.
   return device_->info().kind == DeviceKind::kCuda ? bytes : bytes / options_.ranks_here;
 }
 
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   parts->device = device_;
   const TensorDevice device = ToTensorDevice(device_->info());
 
-  // Memory first: a model that does not fit is refused before anything is fetched.
+  // Memory first: a model that does not fit is refused before any fetch.
   Island* const island = options_.island ? &options_.island->values : nullptr;
   TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
   if (options_.kernels_in_passes) options.pass_kernels = device_->pass_kernels();
@@ -170,9 +170,10 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   FormingMemory forming;
   if (parts->formed_by == FormedBy::kDevice) forming = EstimateFormingMemory(spec, parts->layout);
   free_bytes -= std::min(free_bytes, forming.gpu_bytes);
-  // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
+  // Without a limit, the trainer reads the host's free memory itself. The ranks of an island must
+  // all get the same value.
   if (device.gpu || options_.memory_limit_bytes > 0 || island != nullptr) options.available_bytes = free_bytes;
-  // An island records nothing, and says so.
+  // An island records no passes; the log states it.
   const bool records = options.recorder != nullptr && island == nullptr;
   ATOLL_ASSIGN_OR_RETURN(const PassChoice choice, ChoosePasses(share, parts->layout, device, free_bytes,
                                                                records ? Passes::kRecorded : Passes::kLaunched));
@@ -210,7 +211,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"device", device_->info().name}});
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, options_.leave, bulk_);
-  // A worker that ends between two heartbeats is ahead of what its coordinator knows.
+  // A worker that ends between two heartbeats is ahead of the coordinator's knowledge.
   OptimizerShelf shelf(
       {options_.cache_dir, options_.worker.value, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps},
       job, parts->layout.digest, files_, clock_, log_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The production form of a job's parts: corpora from local shards or the coordinator, LibTorch's trainer and evaluator,
-// the device with its windows.
+// The parts of a job in production: corpora from local shards or the coordinator, LibTorch's
+// trainer and evaluator, the device with its windows.
 #ifndef ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 #define ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 
@@ -28,26 +28,26 @@ struct TorchJobOptions {
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   int32_t threads = 0;
-  uint64_t memory_limit_bytes = 0;       // 0: what the machine has
+  uint64_t memory_limit_bytes = 0;       // 0: the machine's memory
   Duration optimizer_snapshot{};         // between two of the inner optimizer; zero: none
-  std::optional<IslandWays> island;      // whose rank 0 this is; outlives the factory and its jobs
+  std::optional<IslandWays> island;      // this is its rank 0; outlives the factory and its jobs
   uint32_t ranks_here = 1;               // processes that share this machine's memory
   FormedBy formed_by = FormedBy::kHost;  // contributions, on a GPU
-  bool records_passes = false;           // where the device can
-  bool kernels_in_passes = false;        // of the device, where it has them
-  std::stop_token leave = {};            // ends the fetches of Prepare and of tasks
+  bool records_passes = false;           // if the device can
+  bool kernels_in_passes = false;        // the device's, if it has them
+  std::stop_token leave = {};            // cancels the fetches of Prepare and of tasks
 };
 
 class TorchJobFactory final : public JobFactory {
  public:
-  // Everything given outlives the factory, which outlives its jobs. `files` is used from several threads.
+  // All arguments outlive the factory, which outlives its jobs. `files` is used from several threads.
   TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
                   const Clock& clock, Log& log);
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
   absl::Status WhyLost(const absl::Status& why) override;
 
  private:
-  // What one rank may take.
+  // The memory that one rank may take.
   absl::StatusOr<uint64_t> MemoryForRank();
 
   const TorchJobOptions options_;
