@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program as its user sees it: arguments in, two streams and an exit code out.
+// The program as a user sees it: arguments, two output streams and an exit code.
 #include "cli/app.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-// A job file that names its corpus by hash, so that no file is needed.
+// A job file that names its corpus by hash, so that no corpus file is needed.
 std::string Stored(const std::string& more = "") {
   return "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec:\n  data:\n    corpora: [{name: text, "
          "manifest_sha256: " +
@@ -178,7 +178,7 @@ TEST(Submit, TheCoordinatorsViolationsGetTheirLines) {
   EXPECT_EQ(result.talk, "<stdin>:9:5: sync.inner_steps is odd today\natoll: the job file has 1 fault\n");
 }
 
-// A corpus of bytes and a task beside the job file; what the job then names is in the spec by hash.
+// A corpus of bytes and a task next to the job file; the spec then names both by hash.
 class SubmitTasks : public testing::Test {
  protected:
   SubmitTasks()
@@ -228,7 +228,7 @@ TEST_F(SubmitTasks, AreCheckedAtTheirPlaceInTheFile) {
               HasSubstr("cannot be scored: example 1: a choice has 18 tokens, and the model's longest sequence is 16"));
   EXPECT_THAT(Submit(harness, good, "{name: a b, file: passive_1.jsonl}").talk, HasSubstr("evaluation.tasks[0].name"));
   EXPECT_TRUE(harness.fake.submitted.empty());
-  // Only the examples that will be scored must fit.
+  // Only the scored examples must fit.
   EXPECT_EQ(Submit(harness, good + long_one, "{file: passive_1.jsonl, examples: 1}").code, 0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll ca: what a person sees of the authority.
+// Output and errors of atoll ca.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -205,7 +205,7 @@ TEST_F(Ca, APassphraseIsAskedForOnceAndOnlyWhereThereIsOne) {
   EXPECT_EQ(*passphrases.Of(admin), "");
   EXPECT_EQ(*passphrases.Of(directory_ + "/none.pem"), "");
   EXPECT_TRUE(asked.empty());
-  const absl::Status device = passphrases.Of("/dev/null").status();  // as a pipe, nothing that is read twice
+  const absl::Status device = passphrases.Of("/dev/null").status();  // like a pipe, it cannot be read twice
   EXPECT_EQ(ExitCodeOf(device), kExitUsage);
   EXPECT_THAT(device.message(), HasSubstr("/dev/null is no regular file"));
   ASSERT_TRUE(WriteIdentityFile(admin, *ReadIdentityFile(admin), "correct horse").ok());

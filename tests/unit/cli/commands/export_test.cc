@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that go to the coordinator at submit and come back with an export.
+// Files uploaded at submit and downloaded by an export.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Notes where space is asked for, what is opened for writing and what is flushed.
+// Records where space is queried, which files are opened for writing and which are flushed.
 class NotingFiles final : public ForwardedFiles {
  public:
   NotingFiles() : ForwardedFiles(MakePosixFiles()) {}
@@ -92,7 +92,7 @@ class ExportTest : public testing::Test {
               manifest + "\n    sequence_length: 16\n  stop: {inner_steps: 400}\n" + more);
   }
 
-  // A checkpoint of a small model in two fragments and more, its bytes made from a seed.
+  // Offers a checkpoint of a small model in several fragments, with bytes from a seed.
   void OfferCheckpoint() {
     WriteJob(
         "  model: {hidden_size: 16, heads: 2, layers: 2, init_std: 0.5}\n  sync: {fragments: strided, "
@@ -126,7 +126,7 @@ class ExportTest : public testing::Test {
     }
   }
 
-  // Every tensor of the exported directory against the values offered.
+  // Compares every tensor of the exported directory with the offered values.
   void ExpectExported(const std::string& name) {
     auto reader = SafetensorsReader::Open(*harness_.files, Path(name));
     ASSERT_TRUE(reader.ok()) << reader.status();
@@ -166,7 +166,7 @@ TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
   EXPECT_EQ(harness_.Run({"submit", Path("job.yaml"), "--name", "again"}).code, 0);
 }
 
-// As where another command stores the same file: each time more of it is there.
+// As when another command uploads the same file: the stored part grows each time.
 TEST_F(ExportTest, AnUploadIsTriedAgainWhileMoreOfItGetsThere) {
   WriteJob();
   harness_.fake.cut_uploads_every_bytes = 100;
@@ -191,7 +191,7 @@ TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {
     EXPECT_THAT(result.talk, testing::EndsWith("atoll: --timeout has passed\n"));
   };
   WriteJob();
-  // Each file takes less than the timeout, all of them together more.
+  // Each file takes less than the timeout, all files together more.
   harness_.fake.before_transfer = [this] { harness_.clock.Advance(Seconds(2)); };
   expect_given_up({"submit", Path("job.yaml"), "--timeout", "1s"});
   EXPECT_EQ(harness_.fake.blobs.size(), 1u);
@@ -199,13 +199,13 @@ TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {
   harness_.fake.broken_uploads = 1000;
   const Instant begin = harness_.clock.Now();
   expect_given_up({"submit", Path("job.yaml"), "--timeout", "6s"});
-  EXPECT_EQ(harness_.pauses, 2);  // after 2 s and 5 s; the second, of 2 s, is cut
+  EXPECT_EQ(harness_.pauses, 2);  // after 2 s and 5 s; the second pause, of 2 s, is cut
   EXPECT_EQ((harness_.clock.Now() - begin).ns, Seconds(6).ns);
 
   harness_.fake.broken_uploads = 0;
   OfferCheckpoint();
   expect_given_up({"checkpoint", "download", "tiny", Path("out"), "--timeout", "3s"});
-  harness_.fake.cut_every_bytes = 100;  // something comes each time
+  harness_.fake.cut_every_bytes = 100;  // every attempt makes progress
   expect_given_up({"checkpoint", "download", "tiny", Path("out"), "--timeout", "7s"});
 }
 
@@ -231,7 +231,7 @@ TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
   refused("is missing;");
   EXPECT_TRUE(harness_.fake.submitted.empty());
 
-  // Whoever has no more than the manifest may submit, and is told who must have the rest.
+  // A user with only the manifest may submit, and is told which files the workers need.
   std::filesystem::remove(Path("corpus/held_out-00000.bin"));
   const RunResult result = harness_.Run({"submit", Path("job.yaml")});
   EXPECT_EQ(result.code, 0);
@@ -286,7 +286,7 @@ TEST_F(ExportTest, BrokenConnectionsGoOnWhereTheyWere) {
   EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("out")}).code, 0);
   ExpectExported("out");
   EXPECT_GT(harness_.pauses, 0);
-  // Nothing came for a while, or others were served first: that is no end either.
+  // A stall, or a server busy with other clients, must not end the download either.
   harness_.fake.cut = absl::DeadlineExceededError("a download made no progress for 30 s");
   EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("stalled")}).code, 0);
   ExpectExported("stalled");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A coordinator of a few lines: answers are set by the test, requests are kept.
+// A minimal coordinator: the test sets the answers, and requests are recorded.
 #ifndef ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
 
@@ -39,20 +39,20 @@ class FakeCoordinator : public CoordinatorApi {
   v1::ListCheckpointsResponse checkpoints;
   v1::GetCheckpointResponse checkpoint;
   v1::DeleteCheckpointRequest deleted;
-  // One stream after another: its messages, then its status.
+  // One entry per stream: its messages, then its status.
   std::deque<std::pair<std::vector<v1::WatchJobResponse>, absl::Status>> watches;
   std::vector<v1::WatchJobRequest> watch_requests;
   std::function<void()> before_message = [] {};  // of a stream
   v1::StreamJobLogsRequest logs_request;
   v1::StreamJobLogsResponse logs;
   std::map<Sha256, std::string> blobs, parts;
-  std::function<void()> before_transfer = [] {};     // of a blob or a fragment
-  int broken_uploads = 0;                            // so many uploads fail first
-  size_t cut_uploads_every_bytes = 0;                // uploads break after so many bytes, and go on there; 0: never
-  std::map<uint32_t, std::string> fragments;         // bytes of the checkpoint's fragments
-  int cut_every_bytes = 0;                           // downloads break after so many bytes; 0: never
-  absl::Status cut = absl::UnavailableError("cut");  // what they and uploads break with
-  int damaged_downloads = 0;                         // so many downloads of fragments have a bit turned
+  std::function<void()> before_transfer = [] {};  // of a blob or a fragment
+  int broken_uploads = 0;                         // number of uploads that still fail
+  size_t cut_uploads_every_bytes = 0;             // uploads break after this number of bytes and resume there; 0: never
+  std::map<uint32_t, std::string> fragments;      // bytes of the checkpoint's fragments
+  int cut_every_bytes = 0;                        // downloads break after this number of bytes; 0: never
+  absl::Status cut = absl::UnavailableError("cut");  // the error of broken transfers
+  int damaged_downloads = 0;                         // number of fragment downloads that still get a flipped bit
   bool wrong_digest = false, no_digest = false;
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {

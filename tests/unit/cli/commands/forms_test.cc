@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which -o a command takes, and what it says of any other.
+// The -o formats of each command, and the error for any other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

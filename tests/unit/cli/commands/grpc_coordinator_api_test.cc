@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the gRPC side of the command line makes of answers, against a server on loopback.
+// How the gRPC client handles answers, against a server on loopback.
 #include "cli/grpc_coordinator_api.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ double SecondsLeft(const grpc::ServerContext& context) {
 class JobServer final : public v1::JobService::Service {
  public:
   grpc::Status answer;
-  double left_s = 0;  // of the last call's time
+  double left_s = 0;  // remaining time of the last call
   grpc::Status RollbackJob(grpc::ServerContext* context, const v1::RollbackJobRequest*,
                            v1::RollbackJobResponse*) override {
     left_s = SecondsLeft(*context);
@@ -39,7 +39,7 @@ class JobServer final : public v1::JobService::Service {
     while (!let_go_) changed_.Wait(mutex_);
     return answer;
   }
-  // A resume is answered from now on.
+  // From now on a resume is answered.
   void LetGo() {
     const MutexLock lock(mutex_);
     let_go_ = true;
@@ -68,7 +68,7 @@ class GrpcCoordinatorApiTest : public testing::Test {
   }
 
   SystemClock clock_;
-  mutable Passphrases passphrases_{"", nullptr};  // there is no identity
+  mutable Passphrases passphrases_{"", nullptr};  // no identity
   JobServer service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -80,13 +80,13 @@ TEST_F(GrpcCoordinatorApiTest, TheCoordinatorsOwnWordIsNoLostConnection) {
   EXPECT_TRUE(absl::IsUnavailable(said));
   EXPECT_EQ(said.message(), "a round is being closed; try again");
 
-  service_.answer = grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // by the transport
+  service_.answer = grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // an error of the transport
   EXPECT_THAT(std::string(Api()->RollbackJob({}).status().message()), HasSubstr("cannot reach the coordinator at"));
 }
 
 TEST_F(GrpcCoordinatorApiTest, ACallHasTheTimeThatIsLeft) {
   ASSERT_TRUE(Api()->PauseJob({}).ok());
-  EXPECT_LE(service_.left_s, 12);  // the wire rounds up
+  EXPECT_LE(service_.left_s, 12);  // the protocol rounds up
   ASSERT_TRUE(Api()->RollbackJob({}).ok());
   EXPECT_GT(service_.left_s, 500);
   ASSERT_TRUE(Api(clock_.Now() + Seconds(100))->PauseJob({}).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line as a program runs it, against a coordinator that the test plays.
+// Runs the command line as a program, against a coordinator played by the test.
 #ifndef ATOLL_TESTS_UNIT_CLI_COMMANDS_HARNESS_H_
 #define ATOLL_TESTS_UNIT_CLI_COMMANDS_HARNESS_H_
 
@@ -20,7 +20,7 @@ struct RunResult {
   std::string out, talk;
 };
 
-// Runs `arguments` against `fake` as a program would be run.
+// Runs `arguments` against `fake`.
 class Harness {
  public:
   FakeCoordinator fake;
@@ -30,9 +30,9 @@ class Harness {
   bool terminal = false;
   uint32_t columns = 80;
   std::string input;
-  std::string endpoint, identity;  // as given to connect
+  std::string endpoint, identity;  // as passed to connect
   int pauses = 0;
-  std::vector<std::string> typed, asked;  // what the person types when asked, and what for
+  std::vector<std::string> typed, asked;  // the user's input, and the prompts
 
   RunResult Run(const std::vector<std::string>& arguments) {
     std::istringstream in(input);

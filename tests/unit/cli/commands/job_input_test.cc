@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job file names beside itself: every fault of it is told at once, by the names that its writer knows.
+// Files named in a job file: all their faults are reported at once, with the names used in the job
+// file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ class JobInput : public testing::Test {
   }
   ~JobInput() override { std::filesystem::remove_all(folder_); }
 
-  // `spec` is what stands below spec:, in one flow mapping.
+  // `spec` is the content of spec:, as one flow mapping.
   RunResult Run(const std::vector<std::string>& command, const std::string& spec) {
     const std::string file = folder_ + "/job.yaml";
     std::ofstream(file) << "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec: " << spec << "\n";
@@ -56,7 +57,7 @@ TEST_F(JobInput, AMissingManifestIsListedBesideEveryOtherFault) {
   EXPECT_TRUE(harness_.fake.submitted.empty());
 }
 
-// What the coordinator would refuse once everything is stored there is said before.
+// Faults that the coordinator would find only after the upload are reported before it.
 TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
   std::ofstream(folder_ + "/text.txt") << std::string(2'000, 'a');
   const auto prepare = [&](const std::string& out, const std::string& held_out) {
@@ -118,7 +119,7 @@ TEST(WrongWords, AreAnsweredWithThoseThatAreAllowed) {
               HasSubstr("--state is 'done'; it must be one of pending, waiting_for_workers, running, "));
 }
 
-// A directory of weights as a user would have it, of one tiny model.
+// A user's directory of weights, of a tiny model.
 class InitialWeights : public JobInput {
  protected:
   InitialWeights() {
@@ -219,7 +220,7 @@ TEST(UpdateJob, AStopRuleThatIsMetAlreadyIsRefusedUnlessForced) {
   job.set_name("jobs/tiny");
   job.set_state(v1::JOB_STATE_RUNNING);
   job.set_step(100);
-  job.set_tokens(9000);  // with what a rollback has given up
+  job.set_tokens(9000);  // including tokens discarded by a rollback
   job.mutable_ledger()->set_consumed(50);
   job.mutable_spec()->mutable_data()->set_sequence_length(100);
   const auto update = [&harness](const std::string& set, const std::string& more = "--set=priority=1") {

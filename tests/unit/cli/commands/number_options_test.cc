@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that take a number: which texts they take, and what is said of every other.
+// Options with a number: the accepted texts, and the errors for all others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

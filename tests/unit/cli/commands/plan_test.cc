@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll plan` as its user sees it.
+// Output and errors of `atoll plan`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::json;
 
-// The 1B model of Streaming DiLoCo with `more` behind; a flag given again replaces the first.
+// The 1B model of Streaming DiLoCo with the changed flags appended; a repeated flag replaces the
+// first.
 RunResult Plan(const std::map<std::string, std::string>& changed) {
   std::map<std::string, std::string> flags = {
       {"--params", "1e9"},      {"--layers", "24"},       {"--step-seconds", "0.1"},

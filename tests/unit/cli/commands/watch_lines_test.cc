@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `job watch` tells of waits where there is no terminal.
+// How `job watch` reports waits without a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string Wait(int round, int seconds) {
   return absl::StrCat("round ", round, " of fragment 0: quorum 1 of 2 reached; waits ", seconds, " s for tokyo-2");
 }
 
-// What is told of `looks`, one a second, and then the job's end.
+// The output for `looks`, one per second, followed by the job's end.
 std::string Told(std::vector<v1::WatchJobResponse> looks) {
   Harness harness;
   looks.push_back(Look(v1::JOB_STATE_SUCCEEDED, 9, ""));

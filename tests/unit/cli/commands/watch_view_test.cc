@@ -119,7 +119,7 @@ TEST(RenderWatch, NamesASlowLink) {
   EXPECT_THAT(Texts(RenderWatch(state, {120, 24, true}))[4], HasSubstr("slow link: not waited for"));
 }
 
-// Whatever the state says, no line is as wide as the terminal, and all fit its height.
+// For any state every line is narrower than the terminal, and all lines fit its height.
 TEST(RenderWatch, NeverWrapsAndNeverScrolls) {
   v1::WatchJobResponse state = State();
   state.set_waiting_line(absl::StrCat(std::string(500, 'w'), "\n\x1b[2J"));
@@ -160,7 +160,8 @@ TEST(RenderWatch, ALongReasonTakesTwoLines) {
   EXPECT_EQ(lines.back(), "  else is expected in it, and it goes on when another worker joins");
 }
 
-// At 80 columns there is no room behind a worker's figures: what it waits for is told below them, in whole words.
+// At 80 columns a worker's line has no space for the reason of its wait, which follows below, in
+// whole words.
 TEST(RenderWatch, AReasonThatDoesNotFitBehindTheFiguresStandsBelow) {
   v1::WatchJobResponse state = State();
   const std::string reason =
@@ -173,7 +174,7 @@ TEST(RenderWatch, AReasonThatDoesNotFitBehindTheFiguresStandsBelow) {
   EXPECT_EQ(RenderWatch(state, {80, 24, true})[6].style, WatchLine::Style::kWarning);
   EXPECT_THAT(Texts(RenderWatch(state, {200, 24, true}))[5], HasSubstr(reason))
       << "where there is room it stays behind";
-  // Ten rows have none: a line for each worker comes first.
+  // Ten rows have no space for reasons: the workers' lines come first.
   const std::vector<std::string> few = Texts(RenderWatch(state, {80, 9, true}));
   EXPECT_THAT(few[5], HasSubstr("loss 3.1500  the data of th"));
   EXPECT_EQ(few.size(), 7u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators see of workers and do with them.
+// The worker commands of operators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

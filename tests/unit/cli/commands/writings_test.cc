@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion scripts, the JSON Schema and the templates of job files.
+// Completion scripts, the JSON Schema and the job file templates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(Schema, TakesTheTimesAndTextsThatTheReaderTakes) {
   EXPECT_EQ(file.labels.at("b"), "true");
 }
 
-// What `text` has in backquotes.
+// The words of `text` in backquotes.
 std::vector<std::string> QuotedWords(const std::string& text) {
   std::vector<std::string> words;
   for (size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at)) {

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Passes everything on, but the disk holds only so many more bytes.
+// Forwards everything; the disk accepts only a limited number of further bytes.
 class SmallDisk final : public ForwardedFiles {
  public:
   explicit SmallDisk(uint64_t free_bytes) : ForwardedFiles(MakePosixFiles()), free_bytes_(free_bytes) {}
@@ -110,7 +110,8 @@ TEST_F(DataCommands, BytesFromJsonLines) {
   EXPECT_EQ(manifest.tokenizer.kind, "bytes");
   EXPECT_EQ(manifest.train.documents + manifest.held_out.documents, 500u);
   EXPECT_GT(manifest.held_out.documents, 20u);
-  EXPECT_EQ(manifest.train.tokens, manifest.train.text_bytes + manifest.train.documents);  // one end of text each
+  EXPECT_EQ(manifest.train.tokens,
+            manifest.train.text_bytes + manifest.train.documents);  // one end of text per document
   ASSERT_TRUE(manifest.bigram.has_value());
   EXPECT_GT(manifest.bigram->perplexity, 1.5);
   EXPECT_LT(manifest.bigram->perplexity, 30);
@@ -145,7 +146,7 @@ TEST_F(DataCommands, SeveralInputsOfSeveralKinds) {
   const CorpusManifest manifest = Manifest();
   EXPECT_GT(manifest.files.size(), 3u);
   EXPECT_EQ(manifest.train.tokens + manifest.held_out.tokens,
-            manifest.train.text_bytes + manifest.held_out.text_bytes);  // bytes, no end of text
+            manifest.train.text_bytes + manifest.held_out.text_bytes);  // bytes, without ends of text
   const auto json = nlohmann::json::parse(out_.str());
   EXPECT_EQ(json["splits"]["train"]["tokens"], manifest.train.tokens);
   EXPECT_EQ(json["tokenizer"]["kind"], "bytes");
@@ -166,7 +167,7 @@ TEST_F(DataCommands, TrainedTokenizerThenGivenOne) {
   EXPECT_EQ(ReadManifest(*files_, dir_ / "second")->files[0].sha256.Hex(), hash);
 }
 
-// Before hours of work.
+// The error comes before hours of work.
 TEST_F(DataCommands, AWrongNameIsRefusedBeforeAnyTextIsRead) {
   auto options = Prepare({dir_ / "absent.txt"});
   for (const std::string& name : {std::string("a b"), std::string(".hidden"), std::string(64, 'x')}) {
@@ -175,7 +176,8 @@ TEST_F(DataCommands, AWrongNameIsRefusedBeforeAnyTextIsRead) {
   }
 }
 
-// Bits per byte count the bytes of the text, whatever a tokenizer makes of it; one that loses text is named.
+// Bits per byte count the bytes of the text, whatever the tokenizer does; a tokenizer that loses
+// text is reported.
 TEST_F(DataCommands, ATokenizerThatLosesTextIsToldAndTheBytesAreThoseOfTheText) {
   const std::string texts[] = {"one  two   three", " begins with a space", "plain words only"};
   std::string lines;

@@ -80,7 +80,7 @@ TEST(JobFile, JsonMayEscapeEveryCharacter) {
   EXPECT_THAT(Texts(faults), Contains(HasSubstr("invalid unicode"))) << "half of a character";
 }
 
-// One wrong thing in a file that is otherwise good, and exactly what is said about it.
+// One fault in an otherwise valid file, and the exact error.
 struct Case {
   const char* what;
   const char* line;  // replaces the sync block's lines
@@ -230,7 +230,7 @@ TEST(JobFile, RefusesWhatIsNoSingleDocument) {
       ElementsAre("job.yaml:2:1: another document begins here, or something that is none; a job file is one document"));
   for (const std::string& text :
        {std::string(","), std::string("\n,\x02"), std::string("a: 1\n,\n"), std::string("]"), std::string("}")}) {
-    EXPECT_EQ(said(text).size(), 1u) << text;  // and an answer at all: some texts were read for ever
+    EXPECT_EQ(said(text).size(), 1u) << text;  // and it ends: some texts were parsed forever
   }
   EXPECT_THAT(said("{a: [}"), ElementsAre(testing::StartsWith("job.yaml:1:6: is not YAML: ")));
   EXPECT_THAT(said(std::string(2 << 20, ' ')),
@@ -265,7 +265,7 @@ TEST(JobFile, OverridesWinAndAreNamedInFaults) {
   EXPECT_EQ(file.spec.sync().deadline().nanos(), 250'000'000);
 }
 
-// A path is no YAML: it may hold what begins a comment, a map, a list or an alias there.
+// A path is not YAML: in it the characters of a comment, map, list or alias have no meaning.
 TEST(JobFile, TextOfAnOverrideIsTakenAsItStands) {
   const auto manifest = [](const std::string& value) {
     std::vector<Fault> faults;
@@ -328,7 +328,7 @@ TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
                   "set model.head_dim"));
   EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5, overlap_steps: 5}"), "data.seed=3"),
               ElementsAre("job.yaml:7:26: sync.overlap_steps is 5; it must be below sync.inner_steps (5)"));
-  // Of what the rule reckons with in silence, and of a whole section.
+  // Fields that the rule uses implicitly, and a whole section.
   EXPECT_THAT(told(WithLine("  inner_optimizer: {schedule: {warmup_steps: 20}}"), "stop.inner_steps=10"),
               ElementsAre(StartsWith("--set stop.inner_steps=10: inner_optimizer.schedule.warmup_steps is 20")));
   EXPECT_THAT(told(WithLine("  sync: {inner_steps: 5}"), "sync={inner_steps: 0}"),

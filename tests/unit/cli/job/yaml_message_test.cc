@@ -38,7 +38,7 @@ TEST(ShortEnumName, DropsThePrefix) {
   EXPECT_EQ(ShortEnumName(*v1::JobState_descriptor(), 99), "99");
 }
 
-// Every field of the message, set to something, survives the text.
+// Sets every field of the message; the text must preserve all of them.
 void Fill(google::protobuf::Message& m, int salt) {
   using google::protobuf::FieldDescriptor;
   const auto* r = m.GetReflection();

@@ -19,7 +19,7 @@ TEST(BufferShelfTest, ABufferThatCameBackIsTakenAgain) {
   const std::vector<std::byte> second = shelf.Take(900);
   EXPECT_EQ(second.data(), place);
   EXPECT_EQ(second, std::vector<std::byte>(1000, std::byte{7}));
-  EXPECT_NE(shelf.Take(900).data(), place);  // it is there once
+  EXPECT_NE(shelf.Take(900).data(), place);  // the buffer is stored only once
 }
 
 TEST(BufferShelfTest, TheSmallestThatIsLargeEnoughIsTaken) {
@@ -31,7 +31,7 @@ TEST(BufferShelfTest, TheSmallestThatIsLargeEnoughIsTaken) {
   shelf.GiveBack(std::move(middle));
   EXPECT_EQ(shelf.Take(50).data(), of_middle);
   EXPECT_EQ(shelf.Take(50).data(), of_large);
-  EXPECT_GE(shelf.Take(50).capacity(), 50u);  // only the small one is left
+  EXPECT_GE(shelf.Take(50).capacity(), 50u);  // only the small buffer is left
   EXPECT_EQ(shelf.Take(5).data(), of_small);
 }
 

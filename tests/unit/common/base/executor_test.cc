@@ -46,7 +46,7 @@ TEST(ManualExecutorDeathTest, RefusesAJobThatIsNotThere) {
 }
 
 TEST(ThreadExecutor, OneThreadKeepsTheOrder) {
-  std::vector<int> order;  // touched by the one thread only, read after it is joined
+  std::vector<int> order;  // used only by that thread; read after the join
   {
     ThreadExecutor executor(1);
     for (int i = 0; i < 1000; ++i) executor.Post([&order, i] { order.push_back(i); });
@@ -95,7 +95,7 @@ TEST(ThreadExecutor, TwoWhoseJobsPostToEachOtherStopOneAfterTheOther) {
 }
 
 TEST(ThreadExecutor, SeveralThreadsWorkAtTheSameTime) {
-  std::latch both(2);  // opens only if two jobs are inside at once
+  std::latch both(2);  // opens only if two jobs run at once
   ThreadExecutor executor(2);
   std::latch done(2);
   for (int i = 0; i < 2; ++i) {

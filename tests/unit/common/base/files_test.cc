@@ -67,8 +67,8 @@ TEST_F(FilesTest, AppendsReadsAndTruncates) {
   EXPECT_EQ(Content(Path("log")), "hello!");
 }
 
-// What is handed to the disk before the flush is what was appended, in pieces below and above the size that it takes at
-// once.
+// The bytes on disk before the flush equal the appended bytes, for pieces below and above the write
+// size.
 TEST_F(FilesTest, LargeFilesAreWhole) {
   const auto file = files_->OpenForAppend(Path("large"));
   ASSERT_TRUE(file.ok());
@@ -85,7 +85,7 @@ TEST_F(FilesTest, LargeFilesAreWhole) {
   EXPECT_TRUE(*content == wanted);
 }
 
-// Empty ones, many small ones, and ones that a single call of the system does not take.
+// Empty pieces, many small pieces, and pieces larger than one system call accepts.
 TEST_F(FilesTest, PiecesAreAppendedInOrder) {
   const auto file = files_->OpenForAppend(Path("pieces"));
   ASSERT_TRUE(file.ok());
@@ -110,7 +110,7 @@ TEST_F(FilesTest, PiecesAreAppendedInOrder) {
   EXPECT_TRUE(*content == wanted + "head");
 }
 
-// What fits is written, as a disk that runs full leaves it, and the rest is refused.
+// The part that fits is written, as on a disk that becomes full, and the rest is refused.
 TEST_F(FilesTest, PiecesBeyondTheRoomAreResourceExhausted) {
   const auto file = files_->OpenForAppend(Path("bounded"));
   ASSERT_TRUE(file.ok());
@@ -128,8 +128,8 @@ TEST_F(FilesTest, PiecesBeyondTheRoomAreResourceExhausted) {
   EXPECT_TRUE(Content(Path("bounded")) == first + second.substr(0, 2000));
 }
 
-// Of every length beside a block, a piece and what goes past the page cache, on the disk, in memory alone, and where
-// files can only be appended to.
+// Lengths around a block, a piece and the direct I/O size, on disk, in memory, and on files that
+// only support append.
 TEST_F(FilesTest, NewFilesAreWhole) {
   const auto byte = [](uint64_t at) { return static_cast<std::byte>(at * 31 + at / 4096); };
   ForwardedFiles appending(MakePosixFiles());

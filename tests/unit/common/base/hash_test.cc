@@ -36,7 +36,7 @@ TEST(Crc32c, CarriesOnAtAnyPoint) {
   }
 }
 
-// Each form takes long inputs in steps of its own, wherever they begin.
+// Each implementation processes long inputs in its own steps, from any start.
 TEST(Crc32c, EveryFormComesToTheSameAsBitByBit) {
   const auto by_bits = [](Bytes data) {
     uint32_t c = ~0u;
@@ -114,9 +114,9 @@ TEST(Digest, HexThereAndBack) {
   EXPECT_FALSE(Digest::FromHex("0123", back));
 }
 
-// The tree written out: leaves of 4 KiB, then version and layout.
+// The tree computed explicitly: leaves of 4 KiB, then version and layout.
 TEST(ContentHash, IsTheTreeThatTheFormatPageDescribes) {
-  const std::vector<float> fragment(2500, 1.5f);  // two whole leaves and a part of one
+  const std::vector<float> fragment(2500, 1.5f);  // two whole leaves and a partial one
   const Digest layout{5, 6};
   DigestHasher root;
   for (const size_t from : {size_t{0}, size_t{1024}, size_t{2048}}) {

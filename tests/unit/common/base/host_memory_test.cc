@@ -36,7 +36,8 @@ TEST_F(HostMemory, IsWhatTheCgroupLeaves) {
   EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024);
 }
 
-// What holds is the least of all groups above, as of a slice with a limit whose services have none.
+// The limit is the smallest of all groups above, as for a slice with a limit and services without
+// one.
 TEST_F(HostMemory, AGroupAboveCountsToo) {
   Put("/proc/self/cgroup", "0::/a/b\n");
   Put("/sys/fs/cgroup/a/b/memory.max", "max\n");

@@ -43,7 +43,7 @@ class InputStreams : public testing::Test {
   const std::unique_ptr<Files> files_ = MakePosixFiles(/*pipe_wait_ms=*/1);
 };
 
-// A pipe that holds `text` and has no writer any more, and its name.
+// A named pipe that holds `text` and has no writer any more.
 class FilledPipe {
  public:
   explicit FilledPipe(const std::string& text) {
@@ -94,7 +94,7 @@ TEST_F(InputStreams, NamedPipeWithoutAWriterIsReported) {
   const std::string path = NamedPipe("p");
   EXPECT_THAT(Read(path), HasSubstr("read " + path + ": it is a pipe, and no program opened it for writing"));
   EXPECT_EQ(ReadWholeFile(*files_, path, 1).status().code(), absl::StatusCode::kFailedPrecondition);
-  const absl::Status opened = files_->OpenForRead(path).status();  // at once
+  const absl::Status opened = files_->OpenForRead(path).status();  // returns at once
   EXPECT_EQ(opened.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(opened.message()), "read " + path + ": it is a pipe; give a regular file");
 }

@@ -30,8 +30,7 @@ TEST(LogLine, TextQuotesWhatWouldBeReadAsSomethingElse) {
             "2026-01-01T00:00:00.123Z INFO x why=\"disk is full\" none=\"\" eq=\"a=b\" q=\"say \\\"hi\\\"\"");
 }
 
-// A peer's text must not make a second line, move the cursor or colour a terminal.
-// S23.
+// S23. A peer's text must not add a line, move the cursor or colour a terminal.
 TEST(LogLine, ControlCharactersNeverComeThrough) {
   std::string hostile;
   for (int c = 0; c < 256; ++c) hostile += static_cast<char>(c);
@@ -53,7 +52,7 @@ TEST(LogLine, JsonIsReadBackByAParser) {
   EXPECT_EQ(json["utf8"], "æ–‡");
 }
 
-// As old disks have them.
+// As on old disks.
 TEST(LogLine, NamesThatAreNoUtf8AreMarked) {
   const LogLine line = Line("x", {{"latin", "zustand-\xfc-\xff"},
                                   {"good", "\xc3\xbc\xe7\x8a\xb6\xf0\x9f\x9a\x80"},

@@ -30,7 +30,8 @@ TEST(OrderedLoop, EveryPartIsWorkedOnOnceAndPassedInOrder) {
   }
 }
 
-// The second part is over before the first: it waits, and the thread that ends the first passes both.
+// The second part ends before the first and waits; the thread that ends the first part passes on
+// both.
 TEST(OrderedLoop, APartThatIsEarlyWaitsForThoseBeforeIt) {
   std::latch second(1);
   std::vector<size_t> passed;

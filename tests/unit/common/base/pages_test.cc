@@ -24,7 +24,7 @@ TEST(PagesTest, OnlyWhatIsTouchedTakesMemory) {
   const size_t before = PagesInMemory(room);
   room[5 << 20] = std::byte{7};
   EXPECT_LE(before, 1u);
-  EXPECT_LE(PagesInMemory(room), 512u);  // a large page at most
+  EXPECT_LE(PagesInMemory(room), 512u);  // one large page at most
   EXPECT_EQ(room[0], std::byte{0});
 }
 

@@ -15,7 +15,7 @@ int Dumps() {
   return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur == 0 ? prctl(PR_GET_DUMPABLE) : 2;
 }
 
-// S22. In a process of its own: nothing gives a process its dumps back.
+// S22. In a separate process, since a process cannot enable its core dumps again.
 TEST(PrivateMemoryDeathTest, ACrashLeavesNoDump) {
   EXPECT_EXIT(std::exit(prctl(PR_GET_DUMPABLE)), testing::ExitedWithCode(1), "");
   EXPECT_EXIT(

@@ -33,7 +33,7 @@ TEST(ProcessDeathTest, AnAbortIsReportedAndStaysOne) {
       << "sent from outside";
 }
 
-#ifndef ATOLL_SANITIZED  // a sanitizer takes the signal and the memory itself
+#ifndef ATOLL_SANITIZED  // a sanitizer handles the signal and the memory itself
 void BoundMemory() {
   const rlimit none{1, RLIM_INFINITY};
   (void)::setrlimit(RLIMIT_AS, &none);
@@ -111,7 +111,8 @@ TEST(ProcessDeathTest, ClosedStandardStreamsAreOpenedAndStayUseless) {
       testing::ExitedWithCode(0), "");
 }
 
-// Whether the signal is waited for instead of ending the process, after a start with that disposition of SIGHUP.
+// True if the process waits for the signal and is not ended by it, after a start with that
+// disposition of SIGHUP.
 bool StopsInOrder(int signal, void (*hangup)(int)) {
   std::signal(SIGHUP, hangup);
   StartProcess();

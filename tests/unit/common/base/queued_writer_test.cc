@@ -16,7 +16,7 @@
 namespace atl {
 namespace {
 
-constexpr Duration kForever = Seconds(60);  // for what comes at once
+constexpr Duration kForever = Seconds(60);  // timeout of steps that are immediate
 
 struct Pipe {
   Pipe() {
@@ -26,7 +26,7 @@ struct Pipe {
     writer = Descriptor(ends[1]);
     room = static_cast<size_t>(::fcntl(ends[1], F_SETPIPE_SZ, 16384));
   }
-  // Up to the end of `last`.
+  // Reads up to and including `last`.
   std::string ReadTo(const std::string& last) const {
     std::string all;
     while (all.find(last) == std::string::npos) {
@@ -59,11 +59,11 @@ TEST(QueuedWriter, AStalledReaderBlocksNobodyAndLearnsWhatItLost) {
   writer.ReportLossWith([](uint64_t lines) { return absl::StrCat("lost ", lines, "\n"); });
   const std::string line(99, 'x');
   constexpr size_t kLines = 1000;
-  for (size_t i = 0; i < kLines; ++i) writer.Write(line + "\n");  // returns, which is the point
+  for (size_t i = 0; i < kLines; ++i) writer.Write(line + "\n");  // must return although the pipe is full
   EXPECT_FALSE(writer.Flush(Milliseconds(1)));
   EXPECT_GT(writer.waiting(), 0u);
 
-  // The reader reads again: the loss comes without another line.
+  // The reader reads again: the loss is reported without another line.
   std::string read;
   size_t whole = 0, lost = 0;
   while (whole + lost < kLines) {
@@ -88,7 +88,7 @@ TEST(QueuedWriter, EndsWhileItsReaderStalls) {
     for (int i = 0; i < 400; ++i) writer.Write(std::string(99, 'x') + "\n");
     writer.Write("end\n");
   }
-  EXPECT_EQ(pipe.ReadTo("end\n").size(), 400u * 100u + 4u);  // its thread goes on when it can
+  EXPECT_EQ(pipe.ReadTo("end\n").size(), 400u * 100u + 4u);  // its thread continues once the pipe has space
 }
 
 TEST(QueuedWriter, AFullDiskLosesLinesAndIsTold) {

@@ -20,7 +20,7 @@ TEST(Philox, KnownAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// docs/formats/data-order.md gives these.
+// The example of docs/formats/data-order.md.
 TEST(StreamKey, IsAsDocumented) { EXPECT_EQ(StreamKey(7, "order/tiny"), 0x96d3d2e1c56ecf9a); }
 
 TEST(Permute, IsAsDocumented) {

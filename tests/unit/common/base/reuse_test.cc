@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring, SmallFunction and ReusePool: what is used again instead of taken anew.
+// Ring, SmallFunction and ReusePool: memory that is reused instead of allocated again.
 #include <gtest/gtest.h>
 
 #include <functional>

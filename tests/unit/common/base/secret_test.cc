@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Secrets are compared whole: every byte of both is read, wherever they differ.
+// Secrets are compared in constant time: every byte of both is read, wherever they differ.
 #include "common/base/secret.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using Bytes8 = std::array<uint8_t, 8>;
 
-// No order, and nothing to compare the bytes with but the type's own way. What an array would give by itself.
+// A Secret is equality comparable only with a Secret. It has no order, and its bytes cannot be compared.
 static_assert(std::equality_comparable<Secret<8>>);
 static_assert(!std::totally_ordered<Secret<8>>);
 static_assert(!std::equality_comparable_with<Secret<8>, Bytes8>);
@@ -34,7 +34,7 @@ TEST(SecretTest, IsEqualInEveryBitOrNotAtAll) {
   }
 }
 
-// Bytes that note who reads them.
+// Bytes that record each read.
 struct Watched {
   uint8_t operator[](size_t i) const {
     reads->push_back(i);

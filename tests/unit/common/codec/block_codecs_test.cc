@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// int8, mxfp4 and e3m0: the scale rules, and that each element takes the nearest code its scale allows.
+// int8, mxfp4 and e3m0: the scale rules, and that each element gets the nearest code that its scale
+// allows.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -102,8 +103,8 @@ TEST(BlockTails, HoldTheirElementsAndZeroPadding) {
   EXPECT_EQ(out, in);
 }
 
-// A block for each kind of value: every exponent, the thresholds between codes and their neighbours, zeros, subnormals,
-// what is not finite; and a tail.
+// A block for each kind of value: every exponent, the thresholds between codes and their
+// neighbours, zeros, subnormals, non-finite values; and a tail.
 std::vector<float> AwkwardValues() {
   std::vector<float> out;
   Rng rng(21);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every codec: sizes, ranges, pieces, what is not finite, saturation, and golden bytes.
+// Laws of every codec: sizes, ranges, pieces, non-finite values, saturation, and golden bytes.
 #include "common/codec/codec.h"
 
 #include <bit>
@@ -107,7 +107,8 @@ TEST_P(EveryCodec, EncodingWhatWasDecodedChangesNothing) {
   const std::vector<float> once = Decoded(GetParam(), Encoded(GetParam(), in), in.size());
   const std::vector<float> twice = Decoded(GetParam(), Encoded(GetParam(), once), in.size());
   if (GetParam() == CodecKind::kInt8) {
-    // The scale is rounded, so a second scale may differ by its last place; codes then move by less than one.
+    // The scale is rounded, so a second scale may differ in its last place; codes then move by less
+    // than one.
     for (size_t i = 0; i < in.size(); ++i) EXPECT_NEAR(twice[i], once[i], 1e-4f);
   } else {
     EXPECT_EQ(std::memcmp(once.data(), twice.data(), once.size() * 4), 0);
@@ -155,12 +156,13 @@ TEST_P(EveryCodec, EveryBitPatternDecodes) {
   EXPECT_EQ(std::memcmp(first.data(), Decoded(GetParam(), noise, 5000).data(), 5000 * 4), 0);
 }
 
-// What a codec does to a sample of normal values, each figure relative to the sample's root mean square but the cosine.
+// The error of a codec on a sample of normal values. Every figure except the cosine is relative to
+// the sample's root mean square.
 struct Error {
   double rms = 0;           // of the difference
-  double largest = 0;       // difference of one value
-  double one_less_cos = 0;  // 1 - cosine of the angle between what was encoded and what is decoded
-  double gain = 0;          // projection of what is decoded on what was encoded: below 1 is shrinkage
+  double largest = 0;       // largest difference of one value
+  double one_less_cos = 0;  // 1 - cosine of the angle between encoded and decoded values
+  double gain = 0;          // projection of the decoded on the encoded values: below 1 is shrinkage
   double bias = 0;          // mean of the difference
 };
 

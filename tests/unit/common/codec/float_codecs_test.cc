@@ -94,7 +94,7 @@ TEST(Bfloat16, IsWithinHalfAUnitInTheLastPlace) {
   }
 }
 
-// Every bit pattern of the words, and every exponent of the floats with awkward mantissas, on each instruction set.
+// Every 16-bit pattern, and every float exponent with edge-case mantissas, on each instruction set.
 TEST(Spans, EveryInstructionSetGivesTheBitsOfTheReference) {
   std::vector<float> floats;
   for (uint32_t top = 0; top < 0x10000; ++top) {
@@ -103,7 +103,7 @@ TEST(Spans, EveryInstructionSetGivesTheBitsOfTheReference) {
       floats.push_back(std::bit_cast<float>(top << 16 | low));
     }
   }
-  std::vector<uint16_t> words(0x10000 + 3);  // an odd tail, too
+  std::vector<uint16_t> words(0x10000 + 3);  // includes an odd tail
   for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint16_t>(i);
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);

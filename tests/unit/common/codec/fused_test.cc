@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding into what is done with the values gives, to the bit, what decoding and then the kernel of vecmath gives, on
-// every instruction set.
+// On every instruction set, a fused decode gives the same bits as a decode followed by the kernel
+// of vecmath.
 #include "common/codec/fused.h"
 
 #include <cmath>
@@ -64,7 +64,7 @@ TEST(Fused, EveryInstructionSetGivesWhatDecodingFirstGives) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// Scales far apart within a block, zeros, and what is not finite.
+// Very different magnitudes within a block, zeros, and non-finite values.
 TEST(Fused, StatisticsHoldForAwkwardBlocks) {
   std::vector<float> wide = Normals(4, kCodecBlock), zeros(kCodecBlock), broken = wide, tiny = wide;
   for (size_t i = 0; i < wide.size(); ++i) wide[i] = std::ldexp(wide[i], static_cast<int>(i / 128 * 7) - 110);
@@ -120,7 +120,7 @@ TEST(Fused, AWeightedSumIsThatOfOneInputAfterTheOther) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// Every scale that a block of four bits can have, under weights of every size.
+// Every scale of a four-bit block, with weights of every size.
 TEST(Fused, AWeightedSumHoldsForEveryScaleAndWeight) {
   constexpr size_t kBlock = 32, kScales = 256, kBlockBytes = 17;
   Rng rng(11);
@@ -137,7 +137,7 @@ TEST(Fused, AWeightedSumHoldsForEveryScaleAndWeight) {
       for (const float weight : weights) {
         SCOPED_TRACE(std::string(hwy::TargetName(target)) + " " + CodecName(codec) + " " + std::to_string(weight));
         std::vector<WeightedEncoding> inputs{{codec, q, weight}};
-        inputs.resize(19, {codec, q, 0.7f});  // three times as many as are added up at once, nearly
+        inputs.resize(19, {codec, q, 0.7f});  // nearly three times the number that is added up at once
         vecmath::Scale(weight, x, wanted);
         for (size_t i = 1; i < inputs.size(); ++i) vecmath::ScaledAccumulate(0.7f, x, wanted);
         DecodeWeightedSum(inputs, 0, sum);
@@ -165,7 +165,7 @@ TEST(Fused, SettlingLeavesTheLossAndAddsTheRest) {
         EXPECT_TRUE(SameBits(lost, wanted_lost) && SameBits(sum, wanted_sum));
         EXPECT_EQ(settled.lost_max, vecmath::MaxAbs(lost));
         EXPECT_EQ(settled.public_max, vecmath::MaxAbs(sum));
-        alignas(64) static float aligned[kCodecBlock];  // as error memories lie, and the same span
+        alignas(64) static float aligned[kCodecBlock];  // aligned like error memories
         const std::span<float> past = std::span(aligned).first(n);
         std::vector<float> same = h;
         EXPECT_EQ(DecodeLost(codec, q, h, past), vecmath::BlockSquares(wanted_lost));

@@ -18,7 +18,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-// A file that is gone at the end of the test.
+// A file that is removed at the end of the test.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& content)
@@ -91,8 +91,8 @@ TEST(CoordinatorOptions, UnknownNamesSuggestTheNearest) {
               HasSubstr(file.path() + ":1: unknown option 'lisen'; did you mean 'listen'?"));
 }
 
-// What Kubernetes puts into every pod of a namespace for a Service with a port of each protocol, one of them with a
-// name.
+// The variables that Kubernetes sets in every pod of a namespace for a Service with one port per
+// protocol, one of them named.
 Environment ServiceLinks(const std::string& service) {
   Environment links = {{service + "_SERVICE_HOST", "10.0.0.11"},
                        {service + "_SERVICE_PORT", "7070"},
@@ -128,7 +128,7 @@ TEST(CommonOptions, WhatOnlyLooksLikeAServiceLinkIsRefused) {
   }
   EXPECT_THAT(Worker({}, {{"ATOLL_WORKER_PORT_FILE", "tcp://10.0.0.11:7070"}}).text,
               HasSubstr("did you mean 'ATOLL_WORKER_PORTS_FILE'?"));
-  // A Service that is called as an option is: its variable is the option's.
+  // A Service with an option's name: its variable sets the option.
   const auto taken = Coordinator({"--state-dir=/x"}, ServiceLinks("ATOLL_COORDINATOR_BULK"));
   EXPECT_EQ(taken.exit_code, 2);
   EXPECT_THAT(taken.text, HasSubstr("--bulk-port (ATOLL_COORDINATOR_BULK_PORT) is 'tcp://10.0.0.11:7070'"));
@@ -156,7 +156,8 @@ TEST(CoordinatorOptions, PlaintextIsAskedForByName) {
     EXPECT_FALSE(line.options.has_value());
     EXPECT_EQ(line.exit_code, 2);
     EXPECT_THAT(line.text, HasSubstr(why));
-    EXPECT_EQ(std::count(line.text.begin(), line.text.end(), '\n'), 2) << line.text;  // one fault, and where help is
+    EXPECT_EQ(std::count(line.text.begin(), line.text.end(), '\n'), 2)
+        << line.text;  // one fault, and a pointer to the help
   };
   const std::string missing =
       "--trust is missing; name the directory that 'atoll ca init DIR' makes, or give --insecure, with which nothing "

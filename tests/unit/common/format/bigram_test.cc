@@ -18,7 +18,7 @@ TEST(Bigram, FormulaByHand) {
   // c(0,1) = 2, c(0,2) = 1, c(0) = 3, f(0) = 2, p1(1) = (2 + 1) / (6 + 3).
   EXPECT_DOUBLE_EQ(model.Probability(0, 1), (2 + 2 * (3.0 / 9)) / 5);
   EXPECT_DOUBLE_EQ(model.Probability(0, 0), (0 + 2 * (4.0 / 9)) / 5);
-  EXPECT_DOUBLE_EQ(model.Probability(2, 1), 3.0 / 9);  // 2 begins no pair
+  EXPECT_DOUBLE_EQ(model.Probability(2, 1), 3.0 / 9);  // no pair begins with 2
   uint64_t scored = 0;
   const std::vector<uint32_t> probe = {0, 1, 1};
   EXPECT_DOUBLE_EQ(model.Score(probe, scored), -std::log(model.Probability(0, 1)) - std::log(model.Probability(1, 1)));

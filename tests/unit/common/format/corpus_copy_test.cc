@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a copy of a corpus is there, by names and lengths.
+// Checks whether a copy of a corpus is complete, by names and lengths.
 #include "common/format/corpus_copy.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST_F(CorpusCopyTest, ShardsMayLieDirectlyInTheDataRoot) {
   Put("train-00000.bin", bytes_);
   Put("train-00001.bin", bytes_);
   EXPECT_EQ(Look().state, CorpusCopyState::kWhole);
-  // Those of another corpus have the same names: without a manifest nobody knows whose they are.
+  // Another corpus has files of the same names: without a manifest the files' corpus is unknown.
   Put("train-00001.bin", bytes_ + 2);
   EXPECT_EQ(Look().state, CorpusCopyState::kAbsent);
   PutManifest(".");

@@ -120,7 +120,7 @@ TEST_F(Corpus, TokensAndEndOfTextLieInTheShard) {
   EXPECT_EQ(ids, (std::vector<uint32_t>{'a', 'b', 'c', 256}));
 }
 
-// Each change to a good manifest is refused with the key in the message.
+// Each change to a valid manifest is refused with the key in the message.
 TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
   const struct {
     const char* from;
@@ -200,7 +200,7 @@ TEST_F(Corpus, ReplaceSwapsAnEarlierCorpusOnlyWhenTheNewOneIsWhole) {
   {
     const auto writer = CorpusWriter::Create(*files_, dir_ / "c", options);
     ASSERT_TRUE((*writer)->Add(CorpusSplit::kTrain, Ids("xyz"), 3).ok());
-  }  // given up
+  }  // abandoned
   EXPECT_EQ(ReadManifest(*files_, dir_ / "c")->name, "tiny");
   EXPECT_TRUE(VerifyCorpus(*files_, dir_ / "c").ok());
   EXPECT_EQ(files_->List(dir_ / "c")->size(), 4u);  // manifest, two shards, notes
@@ -250,7 +250,7 @@ TEST_F(Corpus, SplitDependsOnContentAndSeedAlone) {
 
 class CorpusDamage : public Corpus {
  protected:
-  // A corpus of three blocks, with the byte at `offset` of its shard changed.
+  // A corpus of three blocks; the byte at `offset` of its shard is changed.
   absl::Status DamagedAt(size_t offset) {
     CorpusWriterOptions options = Options();
     options.held_out_fraction = 0;

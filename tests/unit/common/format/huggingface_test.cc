@@ -63,7 +63,7 @@ TEST(HuggingFaceConfig, QkNormIsQwen3) {
   EXPECT_THAT(ParseHuggingFaceConfig(without.dump()).status().message(), HasSubstr("head_dim"));
 }
 
-// As published with Llama 2 (transformers 4) and Llama 3, cut to the keys that matter.
+// As published with Llama 2 (transformers 4) and Llama 3, reduced to the relevant keys.
 TEST(HuggingFaceConfig, ReadsOlderFiles) {
   const auto old = ParseHuggingFaceConfig(
       R"({"architectures":["LlamaForCausalLM"],"hidden_act":"silu","hidden_size":128,"intermediate_size":344,

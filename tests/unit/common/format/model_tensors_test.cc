@@ -27,12 +27,12 @@ ModelSpec TinyModel() {
   return model;
 }
 
-// A directory of weights, and the ways in which people's are not ours.
+// A directory of weights, and the ways in which users' directories differ from ours.
 class Weights : public ::testing::Test {
  protected:
   struct Save {
     std::string file = "model.safetensors";
-    size_t first = 0, count = 100;  // of the model's tensors
+    size_t first = 0, count = 100;  // range of the model's tensors
     float value = 1;
     std::string (*rename)(const std::string&) = [](const std::string& name) { return name; };
   };
@@ -48,7 +48,7 @@ class Weights : public ::testing::Test {
     }
     ASSERT_TRUE((*writer)->Finish().ok());
   }
-  // The names of tensors from `second` on in the second file.
+  // Places the tensors from `second` on in the second file.
   void WriteIndex(const std::string& first_file, size_t second, const std::string& second_file) {
     std::string map;
     for (size_t i = 0; i < layout_.tensors.size(); ++i) {
@@ -57,7 +57,7 @@ class Weights : public ::testing::Test {
     }
     dir_.Write(kIndex, absl::StrCat("{\"metadata\":{\"total_size\":1},\"weight_map\":{", map, "}}"));
   }
-  // The one value of all parameters, or the error.
+  // The common value of all parameters, or the error.
   std::string Value() {
     const auto reader = SafetensorsReader::Open(*files_, dir_.path());
     if (!reader.ok()) return std::string(reader.status().message());

@@ -37,7 +37,7 @@ TEST(NumberFormats, EveryBf16SurvivesARoundTrip) {
   }
 }
 
-// The nearest of the two neighbours, the even one of two equally near: checked against a search over all halves.
+// The nearer of the two neighbours, the even one for ties: checked by a search over all halves.
 TEST(NumberFormats, HalfRoundsToNearestEven) {
   Rng rng(7);
   for (int i = 0; i < 2000; ++i) {

@@ -24,7 +24,8 @@ std::string Length(uint64_t n) {
 }
 std::string Framed(const std::string& header, const std::string& data) { return Length(header.size()) + header + data; }
 
-// Written by the Python package safetensors 0.8.0: {"a": float32 [[1, 2, 3]], "b": float16 [0.5]}, metadata {"k": "v"}.
+// Written by the Python package safetensors 0.8.0: {"a": float32 [[1, 2, 3]], "b": float16 [0.5]},
+// metadata {"k": "v"}.
 std::string PythonFile() {
   const std::string header = R"({"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[1,3],"data_offsets":[0,12]},)"
                              R"("b":{"dtype":"F16","shape":[1],"data_offsets":[12,14]}})";
@@ -226,7 +227,7 @@ TEST_F(Safetensors, BadFilesAreRefusedWithTheReason) {
   }
 }
 
-// Whatever the bytes, the parser answers; and what it accepts lies inside the file.
+// For any bytes the parser returns; tensors that it accepts lie inside the file.
 TEST_F(Safetensors, MutatedHeadersNeverEscapeTheFile) {
   const std::string good = PythonFile().substr(8, 144);
   Rng rng(11);
@@ -276,7 +277,7 @@ TEST_F(Safetensors, ShardedByIndex) {
   EXPECT_THAT(std::string(missing.message()), HasSubstr("names m-3.safetensors, which is missing"));
 }
 
-// What a model does not need may be of any dtype, and in as many files as it likes.
+// Tensors that the model does not need may have any dtype and may be in any number of files.
 TEST_F(Safetensors, TensorsThatAreNotNeededDoNoHarm) {
   const auto file = [](const std::string& extra) {
     return Framed(absl::StrCat(R"({")", extra, R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of a test's own, removed at its end.
+// A temporary directory for one test, removed at its end.
 #ifndef ATOLL_TESTS_UNIT_COMMON_FORMAT_TEMP_DIR_H_
 #define ATOLL_TESTS_UNIT_COMMON_FORMAT_TEMP_DIR_H_
 

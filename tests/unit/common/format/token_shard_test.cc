@@ -43,14 +43,15 @@ TEST_F(Shard, GoldenBytes) {
   ASSERT_TRUE(WriteShard("b.bin", TokenType::kUint32, {1, 70000}).ok());
   const std::string a = dir_.Read("a.bin"), b = dir_.Read("b.bin");
   using std::string_literals::operator""s;
-  // llm.c: 20240520 = 0x0134d9d8... as little-endian int32, version, count, then zeros up to 1,024 bytes.
+  // llm.c: 20240520 = 0x0134d9d8... as little-endian int32, version, count, then zeros up to 1,024
+  // bytes.
   EXPECT_EQ(a.substr(0, 12), Raw<int32_t>({20240520, 1, 3}));
   EXPECT_EQ(a.substr(0, 4), "\x88\xd8\x34\x01"s);
   EXPECT_EQ(a.substr(12, 1012), std::string(1012, '\0'));
   EXPECT_EQ(a.substr(1024), "\x01\x00\x02\x01\xff\xff"s);
   EXPECT_EQ(b.substr(0, 12), Raw<int32_t>({20240801, 7, 2}));
   EXPECT_EQ(b.substr(1024), "\x01\x00\x00\x00\x70\x11\x01\x00"s);
-  EXPECT_EQ(files_->List(dir_.path())->size(), 2u);  // nothing temporary stays
+  EXPECT_EQ(files_->List(dir_.path())->size(), 2u);  // no temporary file is left
 }
 
 TEST_F(Shard, RoundTripOverBlocksWithHashes) {
@@ -137,7 +138,7 @@ TEST_F(Shard, ReadsNanoGpt) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// Laid out as Megatron-LM's indexed_dataset.py does: two documents of one and two sequences.
+// The layout of Megatron-LM's indexed_dataset.py: two documents of one and two sequences.
 std::string MegatronIndex(uint8_t dtype, std::initializer_list<int32_t> lengths,
                           std::initializer_list<int64_t> pointers, std::initializer_list<int64_t> documents) {
   return std::string("MMIDIDX\0\0", 9) + Raw<uint64_t>({1}) + Raw<uint8_t>({dtype}) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may hold a connection (S20, S29, S34), and who may not any more.
+// Which connections are accepted (S20, S29, S34), and which are ended.
 #include "common/guard/connection_table.h"
 
 #include <gmock/gmock.h>
@@ -19,12 +19,12 @@ class ConnectionTableTest : public testing::Test {
   ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
     return table_.Arrive(id, address, At(seconds), see_);
   }
-  // Of one that is served. Whether it may go on.
+  // A call on an accepted connection. Returns whether the connection may continue.
   bool Call(uint64_t id, double seconds) {
     (void)Turns(seconds);
     return table_.Called(id, At(seconds));
   }
-  // An address that is slowed from this time on.
+  // Slows an address from this time on.
   void Slow(const std::string& address, double seconds) {
     constexpr uint64_t kFlooder = 1000;
     ASSERT_TRUE(Arrive(kFlooder, seconds, address).admitted);
@@ -35,7 +35,7 @@ class ConnectionTableTest : public testing::Test {
   using Way = ConnectionTable::Way;
   std::vector<Turn> Turns(double seconds) { return table_.TakeTurns(At(seconds), see_); }
 
-  std::map<uint64_t, ConnectionTable::Seen> seen_;  // of those that did more than greet
+  std::map<uint64_t, ConnectionTable::Seen> seen_;  // connections that did more than the greeting
   const ConnectionTable::See see_ = [this](uint64_t id) {
     const auto more = seen_.find(id);
     return more == seen_.end() ? ConnectionTable::Seen{.unread = 33} : more->second;

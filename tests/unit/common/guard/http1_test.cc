@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one request that the enrolment port reads, and all that it refuses (S35).
+// The one request that the enrolment port accepts, and all that it refuses (S35).
 #include "common/guard/http1.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 constexpr char kGood[] =
     "POST /v1/enroll HTTP/1.1\r\nHost: c\r\nContent-Type: application/x-protobuf\r\nContent-Length: 5\r\n\r\nhello";
 
-// The status that it is refused with; 200: it is read; 0: more bytes are wanted.
+// The status of the refusal; 200: accepted; 0: needs more bytes.
 int Outcome(std::string_view bytes, size_t step = 1 << 20) {
   HttpRequestReader reader;
   for (size_t at = 0; at < bytes.size(); at += step) {

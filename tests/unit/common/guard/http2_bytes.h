@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/2 bytes as a client would send them.
+// HTTP/2 bytes as a client sends them.
 #ifndef ATOLL_TESTS_UNIT_COMMON_GUARD_HTTP2_BYTES_H_
 #define ATOLL_TESTS_UNIT_COMMON_GUARD_HTTP2_BYTES_H_
 
@@ -25,7 +25,7 @@ inline std::string Frame(FrameType type, uint8_t flags, uint32_t stream, std::st
   return out;
 }
 
-// What every gRPC call has.
+// The headers of every gRPC call.
 inline Fields CallFields(const std::string& path = "/atoll.v1.JobService/GetJob") {
   return {{":method", "POST"},   {":scheme", "http"}, {":path", path},
           {":authority", "c:1"}, {"te", "trailers"},  {"content-type", "application/grpc"}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may send before gRPC reads it, and what it costs the receiver (S20, S28, S33, S34).
+// What a peer may send before gRPC reads it, and its cost for the receiver (S20, S28, S33, S34).
 #include "common/guard/inbound_filter.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 class InboundFilterTest : public testing::Test {
  protected:
-  // Bytes in pieces of `step`, so that no border of a frame is where a read ends.
+  // Feeds bytes in pieces of `step`, so that reads do not end at frame boundaries.
   absl::Status Feed(std::string_view bytes, size_t step = 1 << 20) {
     for (size_t at = 0; at < bytes.size(); at += step) {
       pieces_.Clear();
@@ -109,7 +109,7 @@ TEST_F(InboundFilterTest, PaddingAndPriorityOfHeadersAreTakenOff) {
   EXPECT_EQ(to_server_, Hello() + Call(1));
 }
 
-// CVE-2023-33953 and its kind.
+// CVE-2023-33953 and similar.
 TEST_F(InboundFilterTest, ABlockWithoutEndEndsTheConnection) {
   const std::string piece = Frame(FrameType::kContinuation, 0, 1, std::string(1000, 'x'));
   ASSERT_TRUE(Feed(Hello() + Frame(FrameType::kHeaders, 0, 1, "x")).ok());
@@ -189,7 +189,7 @@ TEST_P(FrameFloods, EndTheConnection) {
   Instant now = Instant{} + Seconds(10);
   ASSERT_TRUE(filter.Consume(AsSpan(Hello() + Call(1)), now, pieces, peer).ok());
   now = now + Seconds(1);
-  for (int second = 0; second < 2; ++second) {  // at its limit it may go on for ever
+  for (int second = 0; second < 2; ++second) {  // at the limit it may continue forever
     for (uint32_t i = 0; i < flood.a_second; ++i)
       ASSERT_TRUE(filter.Consume(AsSpan(flood.frame), now, pieces, peer).ok()) << i;
     now = now + Seconds(1);

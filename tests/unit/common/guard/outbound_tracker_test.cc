@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the guard may put a frame of its own between gRPC's, and which streams gRPC has ended.
+// Where the guard may insert its own frames between gRPC's, and which streams gRPC has ended.
 #include "common/guard/outbound_tracker.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The address that a load balancer names, in both versions of the protocol.
+// The address in a load balancer's header, in both versions of the protocol.
 #include "common/guard/proxy_protocol.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::string Version2(uint8_t command, uint8_t family, const std::string& address
          addresses;
 }
 
-// Of a header that ends where it should, however few bytes are there before.
+// Parses a header that is complete, and checks that every shorter prefix needs more bytes.
 ProxyHeader Whole(const std::string& header) {
   const std::string bytes = header + "\x16\x03\x01 tls";
   for (size_t count = 0; count < header.size(); ++count) {

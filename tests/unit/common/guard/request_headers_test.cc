@@ -139,7 +139,7 @@ TEST(HeaderDecoder, ReadsWhatItsTableHolds) {
     first += literal;
   }
   ASSERT_TRUE(decoder.Decode(AsSpan(first))->Check().ok());
-  const std::string indexed = "\xc3\xc2\xc1\xc0\xbf\xbe";  // the six of before, newest last
+  const std::string indexed = "\xc3\xc2\xc1\xc0\xbf\xbe";  // the previous six, newest last
   const auto again = decoder.Decode(AsSpan(indexed));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->encoded(), Block(CallFields())) << "as literals: gRPC's own table stays empty";
@@ -155,7 +155,7 @@ TEST(HeaderDecoder, WhatIsNoBlockIsAnError) {
   }
 }
 
-// One byte for each 4 KiB: 16 KiB of them would be 64 MiB.
+// One byte for each 4 KiB: 16 KiB of such bytes would expand to 64 MiB.
 TEST(HeaderDecoder, ABombOfReferencesEndsTheConnection) {
   std::string block;
   AppendLiteralField("x", std::string(3900, 'x'), block);

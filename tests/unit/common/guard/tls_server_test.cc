@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS over a real TCP connection whose other end is plain OpenSSL: what arrives while the peer reads slowly, and what a
-// connection costs that has sent a part of a record.
+// TLS over a real TCP connection with plain OpenSSL at the other end: data for a slowly reading
+// peer, and the cost of a connection with a partial record.
 #include "common/guard/tls_server.h"
 
 #include <fcntl.h>
@@ -68,7 +68,7 @@ class TlsServerTest : public testing::Test {
     NeverBlock(pair.server_end);
   }
 
-  // After the handshake.
+  // Returns after the handshake.
   Pair Open() {
     Pair pair;
     ConnectSockets(pair);
@@ -89,7 +89,7 @@ class TlsServerTest : public testing::Test {
     return pair;
   }
 
-  // What has arrived, as far as it has.
+  // Receives the bytes that are available.
   static void Receive(Pair& pair, std::vector<uint8_t>& into) {
     std::vector<uint8_t> room(10'000);
     size_t bytes = 0;

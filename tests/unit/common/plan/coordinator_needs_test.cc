@@ -25,18 +25,18 @@ JobSpec Spec() {
 }
 
 TEST(NeedsOf, AddsUpWhatIsHeldInMemory) {
-  // State, copies being written, two updates, the contributions of the largest fragment, frames on their way, the outer
-  // step before.
+  // State, copies being written, two updates, the contributions of the largest fragment, frames in
+  // flight, the previous outer step.
   const uint64_t rest = 12'000u + 12'000u + 4'000u + 4 * 2'400u + 4 * kTransportBytesPerWorker;
   EXPECT_EQ(NeedsOf(Spec(), Sizes()).memory_bytes, rest + 4'000u);
 }
 
 TEST(NeedsOf, AddsUpWhatLiesOnDisk) {
-  // Two snapshots, a third and updates for joiners, four rounds, the open one among them, and the checkpoint of the
-  // end.
+  // Two snapshots, a third and updates for joiners, four rounds including the open one, and the
+  // final checkpoint.
   const uint64_t round = 4 * 4'000 + 2'000;
   EXPECT_EQ(NeedsOf(Spec(), Sizes()).disk_bytes, 24'000u + 16'000u + 4 * round + 12'000u);
-  // Small rounds: the log between two snapshots, one round that outweighs it, and the open one.
+  // Small rounds: the log between two snapshots, one round larger than it, and the open one.
   JobSizes small = Sizes();
   small.contribution_bytes = small.largest_contribution_bytes = 500;
   EXPECT_EQ(NeedsOf(Spec(), small).disk_bytes, 24'000u + 16'000u + 12'000u + 2 * (4 * 500 + 2'000) + 12'000u);
@@ -57,7 +57,7 @@ TEST(NeedsOf, KeptContributionsAreEveryRound) {
   JobSpec spec = Spec();
   const uint64_t dropped = NeedsOf(spec, Sizes()).disk_bytes;
   spec.checkpoint.keep_contributions = true;
-  // And the snapshot that they begin from; no updates are kept beside them.
+  // Also the snapshot before these rounds; no separate updates are kept.
   EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - dropped, (11 - 4) * (4 * 4'000u + 2'000u) + 12'000u - 4'000u);
 }
 
@@ -100,7 +100,8 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
             "state directory, or raise --disk-budget where it is given");
 }
 
-// A job that fills what is left must not be killed for what a hostile peer makes gRPC hold.
+// A job that uses all remaining memory must not be killed because a hostile peer fills gRPC's
+// buffers.
 TEST(CheckCapacity, LeavesWhatConnectionsMayTake) {
   EXPECT_EQ(PortQuotaBytes(0), 256 * kMiB);
   EXPECT_EQ(PortQuotaBytes(256 * kMiB), 64 * kMiB);

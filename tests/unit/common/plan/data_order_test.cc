@@ -33,7 +33,7 @@ DataOrder Make(const DataSpec& spec, std::vector<CorpusShape> corpora) {
 using Key = std::tuple<uint32_t, uint32_t, uint64_t>;
 Key KeyOf(const SampleLocation& at) { return {at.corpus, at.shard, at.token}; }
 
-// 5 MiB of tokens over three shards, none a multiple of anything.
+// 5 MiB of tokens over three shards; no size is a multiple of a block or window.
 std::vector<uint64_t> Shards() { return {1'500'001, 77, 1'100'003}; }
 
 TEST(DataOrder, ReadsEverySampleOnceAnEpoch) {
@@ -66,7 +66,7 @@ TEST(DataOrder, IsAFunctionOfThePositionAlone) {
   EXPECT_EQ(KeyOf(copy.At(70)), forward[10]);
 }
 
-// data.assignment: shards: corpus c has positions of its own, in the order that it has alone.
+// data.assignment: shards: corpus c has its own positions, in the order that it has alone.
 TEST(DataOrder, PinnedCorporaKeepTheirOwnOrder) {
   DataSpec spec = Spec(500);
   const DataOrder alone = Make(spec, {Shape("b", {900'000})});
@@ -187,7 +187,7 @@ TEST(DataOrder, OrderOfTwoCorporaIsAsDocumented) {
 }
 
 TEST(DataOrder, OrderIsPinned) {
-  // These positions are part of what a stored run means: they never change.
+  // These positions are part of the meaning of a stored run: they never change.
   const DataOrder order = Make(Spec(500, 2, 42), {Shape("a", Shards())});
   std::vector<uint64_t> tokens;
   for (uint64_t i = 0; i < 6; ++i) tokens.push_back(order.At(i * 1000).token);

@@ -32,7 +32,7 @@ double ShareOf(const std::vector<bool>& drawn) {
   return static_cast<double>(std::count(drawn.begin(), drawn.end(), true)) / static_cast<double>(drawn.size());
 }
 
-// docs/formats/data-order.md gives these.
+// The example of docs/formats/data-order.md.
 TEST(DropsSync, IsAsDocumented) {
   std::vector<bool> drawn = Draws(Dropping(0.5, 42), "a", 0);
   drawn.resize(8);
@@ -52,7 +52,7 @@ TEST(DropsSync, IsAFunctionOfSeedWorkerFragmentAndVersion) {
   EXPECT_NE(drawn, Draws(Dropping(0.5), "a", 1));
 }
 
-// Known bits: a worker and a coordinator of another version must draw the same.
+// Known bits: workers and coordinators of all versions must draw the same.
 TEST(DropsSync, DrawsTheseBits) {
   std::string drawn;
   for (uint64_t v = 0; v < 32; ++v) drawn += DropsSync(Dropping(0.5, 7), WorkerId{"w1"}, At(2, v)) ? 'x' : '.';
@@ -64,7 +64,7 @@ TEST(DropsSync, WhatIsDroppedAtOneShareIsDroppedAtEveryHigherOne) {
   for (size_t i = 0; i < low.size(); ++i) EXPECT_TRUE(!low[i] || high[i]) << i;
 }
 
-// By stage of the run: the sizes at steps 0, 100, ..., 700 of 800.
+// The sizes at steps 0, 100, ..., 700 of 800.
 std::vector<uint32_t> Sizes(PoolSchedule schedule, uint32_t planned) {
   JobSpec spec;
   spec.experiment.pool = schedule;

@@ -31,7 +31,7 @@ std::vector<std::string> Fields(const JobSpec& spec, bool before_submit = false)
   return out;
 }
 
-// The one corpus for the one worker.
+// Assigns the one corpus to the one worker.
 void Pin(JobSpec& spec) {
   spec.data.pin_shards = true;
   spec.workers.max = 1;
@@ -358,7 +358,7 @@ TEST(ResolveDefaults, GivenOuterValuesStand) {
 TEST(PlannedInnerSteps, TakesTheFirstRuleMet) {
   JobSpec spec = Valid();
   EXPECT_EQ(PlannedInnerSteps(spec), 1000u);
-  spec.stop.tokens = 8 * 256 * 10 + 1;  // ten steps of one worker and a bit
+  spec.stop.tokens = 8 * 256 * 10 + 1;  // ten steps of one worker and one token
   EXPECT_EQ(PlannedInnerSteps(spec), 11u);
   spec.workers.planned = 4;
   EXPECT_EQ(PlannedInnerSteps(spec), 3u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two link simulations against what can be worked out by hand.
+// The two link simulations against hand-computed values.
 #include "common/plan/link_model.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@ namespace {
 
 constexpr double kMegabyte = 1e6;
 
-// `fragments` fragments of one block each, one second a step, a megabyte a fragment both ways.
+// `fragments` fragments of one block each, one second per step, one megabyte per fragment and
+// direction.
 LinkJob Job(uint32_t fragments, uint32_t inner_steps, uint32_t overlap_steps) {
   LinkJob job;
   job.inner_steps = inner_steps;
@@ -28,11 +29,11 @@ Link At(double megabytes_per_second, double latency_seconds = 0, double round_se
 TEST(CoordinatorUtilization, WithoutOverlapEverySecondOfTheLinkIsWaitedFor) {
   // Up 2 s, down 2 s, in each period of 10 s.
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 0), At(0.5)), 10.0 / 14, 1e-9);
-  // Two fragments five steps apart: each is waited for by itself.
+  // Two fragments five steps apart: each causes its own wait.
   EXPECT_NEAR(CoordinatorUtilization(Job(2, 10, 0), At(0.5)), 10.0 / 18, 1e-9);
-  // One way takes 0.25 s more.
+  // Each direction takes 0.25 s more.
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 0), At(0.5, 0.25)), 10.0 / 14.5, 1e-9);
-  // Each of two rounds takes a second to be merged and kept; one way takes 0.25 s more.
+  // Merging and storing takes a second in each of two rounds; each direction takes 0.25 s more.
   EXPECT_NEAR(CoordinatorUtilization(Job(2, 10, 0), At(0.5, 0.25, 1)), 10.0 / 21, 1e-9);
 }
 
@@ -40,7 +41,8 @@ TEST(CoordinatorUtilization, OverlapHidesItsStepsAndNoMore) {
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 4), At(0.5)), 1, 1e-9);
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 3), At(0.5)), 10.0 / 11, 1e-9);
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 6), At(0.5, 0, 2)), 1, 1e-9);
-  // The directions are apart: 8 s of upload and 8 s of download in 10 s of steps, in a pipeline of 8 s.
+  // The directions are independent: 8 s of upload and 8 s of download in 10 s of steps, in a
+  // pipeline of 8 s.
   EXPECT_NEAR(CoordinatorUtilization(Job(4, 10, 8), At(0.5)), 1, 1e-9);
 }
 
@@ -60,8 +62,9 @@ TEST(CoordinatorUtilization, TheSlowerDirectionCounts) {
 TEST(AllReduceUtilization, TheFirstBlocksTransferCannotHideBehindTheBackwardPass) {
   // One block: its gradient is ready at the end of the step and needed at once.
   EXPECT_NEAR(AllReduceUtilization(Job(1, 1, 0), At(0.5)), 1.0 / 3, 1e-9);
-  // Ten blocks of 1 MB at 10 MB/s, 0.1 s each: the last block's gradient leaves after 1/15 s of backward, and the tenth
-  // arrives 1 s after that; forward 1/3 s, of which all but the first block's share comes after it.
+  // Ten blocks of 1 MB at 10 MB/s, 0.1 s each. The last block's gradient is sent after 1/15 s of
+  // backward, and the tenth arrives 1 s later. Forward takes 1/3 s, all of it except the first
+  // block's share after that arrival.
   EXPECT_NEAR(AllReduceUtilization(Job(10, 1, 0), At(1e9)), 1, 1e-6);
   const double step = 1.0 / 3 + 1.0 / 15 + 10 * 0.1;
   EXPECT_NEAR(AllReduceUtilization(Job(10, 1, 0), At(10)), 1 / step, 1e-9);
@@ -97,9 +100,10 @@ TEST(LinkModel, RisesWithTheRateAndThePeriodAndIsBoundedByTheAllReduce) {
 
 TEST(NeededUploadRate, IsWhereTheTargetIsReached) {
   const LinkJob job = Job(1, 10, 0);
-  // Up and down one after the other may take 10/9 s together at 90 %.
+  // Upload and download in sequence may take 10/9 s together at 90 %.
   EXPECT_NEAR(NeededUploadRate(job, At(7), 0.9, &CoordinatorUtilization) / (1.8 * kMegabyte), 1, 1e-5);
-  // With 1 s of latency both ways, 80 % leaves 0.5 s for the bytes, and 90 % leaves nothing.
+  // With 1 s of latency in both directions, 80 % leaves 0.5 s for the bytes, and 90 % leaves
+  // nothing.
   EXPECT_NEAR(NeededUploadRate(job, At(7, 1), 0.8, &CoordinatorUtilization) / (4 * kMegabyte), 1, 1e-5);
   EXPECT_EQ(NeededUploadRate(job, At(7, 1), 0.9, &CoordinatorUtilization), 0);
 }

@@ -25,7 +25,7 @@ ModelSpec Model(uint32_t vocab, uint32_t hidden, uint32_t inner, uint32_t layers
 
 ModelSpec Tiny(uint32_t layers = 7) { return Model(64, 16, 48, layers, 4, 2, 4, false); }
 
-// The example of docs/formats/layout.md. The digest is in every content hash that was ever made.
+// The example of docs/formats/layout.md. The digest is part of every content hash ever computed.
 TEST(ModelLayout, DigestIsAsDocumented) {
   JobSpec spec;
   spec.model = Model(64, 8, 16, 2, 2, 1, 4, true);

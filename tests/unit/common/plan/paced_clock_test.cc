@@ -62,7 +62,7 @@ TEST(PacedClock, StaysWithinItsBounds) {
   EXPECT_EQ(longest.StepsFor(uint64_t{1} << 40), (uint64_t{1} << 40) - (uint64_t{1} << 40) / kLongestPeriodSteps);
 }
 
-// A change in mid-period neither takes a step of the clock back nor gives more than one in advance.
+// A change in mid-period neither sets the clock back nor advances it by more than one step.
 TEST(PacedClock, ChangesInMidPeriod) {
   PacedClock clock(12);
   clock.SetOwnSteps(5);

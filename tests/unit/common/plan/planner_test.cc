@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `atoll plan` says, in figures: sizes, rates, load, hours, and the recommendation.
+// The figures of `atoll plan`: sizes, rates, load, hours, and the recommendation.
 #include "common/plan/planner.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// Whole bytes an element, so that sums are exact; 4 bits for the block formats.
+// Whole bytes per element, so that sums are exact; 4 bits for the block formats.
 uint64_t Size(CodecKind codec, uint64_t elements) {
   switch (codec) {
     case CodecKind::kFp32: return elements * 4;
@@ -90,7 +90,8 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
   EXPECT_NEAR(plan.coordinator.ingress_bytes_per_period, 8 * 500e6, 1);
   EXPECT_NEAR(plan.coordinator.mean_egress_bits_per_second, 8 * 4e8 * plan.given.coordinator_utilization_ratio, 10);
   EXPECT_NEAR(plan.coordinator.peak_ingress_bits_per_second, 8e9, 1);
-  // 20 bytes a parameter, a contribution and seven updates in 4 bits, a buffer and a snapshot of the largest fragment.
+  // 20 bytes a parameter, a contribution and seven updates in 4 bits, a buffer and a snapshot of
+  // the largest fragment.
   EXPECT_EQ(plan.worker.memory_bytes, 20'500'000'000u + 437'500'000 + 2 * 500'000'000);
   EXPECT_EQ(plan.worker.gpu_memory_bytes, 16'000'000'000u);
   EXPECT_EQ(plan.worker.gpu_host_bytes, 8'500'000'000u + 437'500'000 + 500'000'000);
@@ -100,12 +101,12 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
 TEST(Planner, AWorkersMemoryFollowsItsPrecisionAndWhoForms) {
   PlanRequest request = OneBillion();
   const WorkerLoad plain = MakePlan(request, &Size).worker;
-  request.bf16 = true;  // a copy of 2 bytes a parameter where it trains
+  request.bf16 = true;  // a copy of 2 bytes per parameter on the training device
   const WorkerLoad bf16 = MakePlan(request, &Size).worker;
   EXPECT_EQ(bf16.memory_bytes, plain.memory_bytes + 2'000'000'000u);
   EXPECT_EQ(bf16.gpu_memory_bytes, plain.gpu_memory_bytes + 2'000'000'000u);
   EXPECT_EQ(bf16.gpu_host_bytes, plain.gpu_host_bytes);
-  request.forms_on_gpu = true;  // of one of eight fragments: local and outer copy, and what is made of them
+  request.forms_on_gpu = true;  // for one of eight fragments: local and outer copy, and the encoder's output
   const WorkerLoad forms = MakePlan(request, &Size).worker;
   EXPECT_EQ(forms.memory_bytes, bf16.memory_bytes);
   EXPECT_GT(forms.gpu_memory_bytes, bf16.gpu_memory_bytes + 2 * 500'000'000u);
@@ -176,7 +177,7 @@ TEST(Planner, LeastPeriodsReachTheTargetAndOneLessDoesNot) {
   EXPECT_GT(checked, 3);
 }
 
-// Two fragments of 1,000 elements and 4 bytes: each round moves 4,000 bytes up and as many down.
+// Two fragments of 1,000 elements and 4 bytes: each round moves 4,000 bytes up and 4,000 down.
 TEST(RunUtilization, IsTheModelOfTheJobAsItRuns) {
   JobSpec spec;
   spec.sync.inner_steps = 10;
@@ -204,7 +205,8 @@ TEST(Recommendation, TheGivenSettingsWhereTheySuffice) {
 }
 
 TEST(Recommendation, TheLeastCostlyChangeFirst) {
-  // DiLoCo in fp32, H = 100: 8 s a round at 8 Gbit/s leave 10 / 18. Four bits take 1 s: 10 / 11. Overlap 1 hides 0.1 s.
+  // DiLoCo in fp32, H = 100: 8 s a round at 8 Gbit/s leave 10 / 18. Four bits take 1 s: 10 / 11.
+  // Overlap 1 hides 0.1 s.
   PlanRequest request = OneBillion();
   request.method = PlanMethod::kDiloco;
   request.overlap_steps = 0;
@@ -223,7 +225,8 @@ TEST(Recommendation, TheLeastCostlyChangeFirst) {
   r = MakePlan(request, &Size).recommended;
   EXPECT_EQ(r.method, PlanMethod::kDiloco);
   EXPECT_EQ(r.point.overlap_steps, 10u);
-  // On half the link the whole model no longer comes and goes within 10 steps, but a fragment does.
+  // On half the link the whole model no longer fits into 10 steps in both directions, but a
+  // fragment does.
   request.link = {4 * kGigabit, 4 * kGigabit, 0};
   r = MakePlan(request, &Size).recommended;
   EXPECT_TRUE(r.reached);
@@ -234,7 +237,8 @@ TEST(Recommendation, TheLeastCostlyChangeFirst) {
 
 TEST(Recommendation, ALongerPeriodLast) {
   PlanRequest request = OneBillion();
-  // 1 s up and as much down for each of 8 fragments, of which 10 steps hide 1 s: 8 s are 10 % of 72 s and 8 s.
+  // 1 s up and 1 s down for each of 8 fragments; 10 steps hide 1 s of each: 8 s are 10 % of 72 s
+  // and 8 s.
   request.link = {0.5 * kGigabit, 0.5 * kGigabit, 0};
   request.target_utilization = 0.90;
   const Recommendation r = MakePlan(request, &Size).recommended;

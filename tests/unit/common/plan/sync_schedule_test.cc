@@ -23,7 +23,7 @@ TEST(SyncSchedule, SpreadsFragmentsOverThePeriod) {
   EXPECT_EQ(SendSteps(schedule, 1, 12), (std::vector<uint64_t>{6, 12}));
 }
 
-// With an overlap the update still lands on 3, 6, 9, 12: the send moves forward by tau.
+// With an overlap the update is still applied at 3, 6, 9, 12: the send is tau steps earlier.
 TEST(SyncSchedule, OverlapMovesTheSendNotTheApply) {
   const SyncSchedule schedule(6, 1, 2);
   EXPECT_EQ(SendSteps(schedule, 0, 12), (std::vector<uint64_t>{2, 8}));

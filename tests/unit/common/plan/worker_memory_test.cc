@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker holds, in bytes a parameter, by option and place.
+// A worker's memory in bytes per parameter, by option and place.
 #include "common/plan/worker_memory.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace atl {
 namespace {
 
-// Whole bytes an element; a byte for the block formats.
+// Whole bytes per element; a byte for the block formats.
 uint64_t Size(CodecKind codec, uint64_t elements) {
   return elements * (codec == CodecKind::kFp32 ? 4 : codec == CodecKind::kBf16 ? 2 : 1);
 }
@@ -27,7 +27,8 @@ uint64_t Held(const WorkerMemoryJob& job, const WorkerMemoryDevice& device, Memo
 
 TEST(WorkerMemory, OnACpuAllIsTheHosts) {
   const WorkerMemoryJob job = Job();
-  // Parameters, gradients, moments, outer copy; a contribution; three updates and the buffer of the fourth; a snapshot.
+  // Parameters, gradients, moments, outer copy; a contribution; three updates and the buffer of the
+  // fourth; a snapshot.
   EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kHost), kN * (20 + 4 + 3 + 1 + 1));
   EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kGpu), 0u);
 }
@@ -66,7 +67,7 @@ TEST(WorkerMemory, AGpuThatFormsContributionsHoldsOneFragment) {
   WorkerMemoryJob job = Job();
   constexpr WorkerMemoryDevice kHost = {.gpu = true}, kForms = {.gpu = true, .forms = true};
   const auto more = [&](MemoryPlace place) { return Held(job, kForms, place) - Held(job, kHost, place); };
-  EXPECT_EQ(more(MemoryPlace::kGpu), kN / 4 * (4 + 4 + 4) + 24);  // local and outer, bytes of fp32, sums of a block
+  EXPECT_EQ(more(MemoryPlace::kGpu), kN / 4 * (4 + 4 + 4) + 24);  // local and outer, fp32 bytes, block sums
   EXPECT_EQ(more(MemoryPlace::kHost), kN / 4 * 4 + 24);
   job.upload_error_memory = ErrorMemory::kFeedback;
   job.upload_codec = CodecKind::kMxfp4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts on links and jobs, and rates measured on a clock of the test's own.
+// Verdicts on links and jobs, and rates measured on a manual clock.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Moves bytes at a rate, at once for the caller and in time for the clock.
+// Transfers at a fixed rate: returns immediately and advances the clock.
 class RatedClient final : public BulkClient {
  public:
   RatedClient(ManualClock& clock, double bytes_per_second) : clock_(clock), rate_(bytes_per_second) {}
@@ -106,7 +106,7 @@ TEST(JobFit, WithoutAStepTimeTheShortestOneThatFitsIsSaid) {
   EXPECT_NEAR(seconds(slow.sentence) / seconds(JudgeLink(Offer({}), At(40e6)).sentence), 2, 0.1);
 }
 
-// 25 M parameters: 0.9 GiB with every fragment under way, half of it on a GPU where there is one.
+// 25 M parameters: 0.9 GiB with every fragment in flight, half of it on a GPU if there is one.
 TEST(JobFit, MemoryIsJudgedWithoutAndWithAGpu) {
   const Finding fits = JudgeMemory(Offer({}), uint64_t{8} << 30);
   EXPECT_EQ(fits.verdict, Verdict::kGood) << fits.sentence;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a frame costs in memory: nothing is taken from the heap for it once a transfer is under way.
+// The memory cost of a frame: once a transfer has started, a frame allocates nothing.
 #include "tests/bench/allocations.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ namespace {
 using bench::Allocations;
 using Content = std::shared_ptr<const std::vector<std::byte>>;
 
-// Takes bytes and keeps none; answers from another thread, as a coordinator does.
+// Counts bytes and keeps none; answers from another thread, as a coordinator does.
 class CountingHandler final : public BulkHandler {
  public:
   explicit CountingHandler(Executor& io) : io_(io) {}
@@ -47,7 +47,7 @@ class CountingHandler final : public BulkHandler {
   Content served;
 
  private:
-  // At most kUploadCredits frames are unanswered at a time: so many places are enough.
+  // At most kUploadCredits frames are unanswered at a time, so this number of slots suffices.
   class Upload final : public UploadHandler {
    public:
     explicit Upload(CountingHandler& owner) : owner_(owner) {}
@@ -133,7 +133,8 @@ class AllocationsTest : public testing::TestWithParam<bool> {
         DownloadAndWait(*client_, {.key = BlobKey{Sha256Of({})}, .worker = {"a"}}, std::make_shared<Sink>()).status,
         absl::OkStatus());
   }
-  // What 320 MiB more cost, by the difference of a long and a short transfer: beginning and end count for nothing.
+  // The cost of 320 MiB more, as the difference of a long and a short transfer: start and end
+  // cancel out.
   template <typename Move>
   void ExpectNothingForAFrame(const Move& move) {
     constexpr size_t kMebibyte = 1 << 20, kMore = 320;
@@ -143,11 +144,12 @@ class AllocationsTest : public testing::TestWithParam<bool> {
     const Allocations by_less = bench::CountAllocations([&] { move(less); });
     const Allocations by_more = bench::CountAllocations([&] { move(more); });
     EXPECT_GT(by_less.own_calls, 0u) << "nothing is counted";
-    // Lists of slices grow to what a frame needs, in each of the few places that are used again: that may come late,
-    // and takes some hundred calls at most, however much is moved. A frame that took one would take it 320 times.
+    // Slice lists grow to a frame's size in each of the few reused slots. That may happen late and
+    // takes at most some hundred allocations, however much is transferred. One allocation per frame
+    // would be 320.
     EXPECT_LT(by_more.own_calls, by_less.own_calls + 256);
     EXPECT_LT(by_more.own_bytes, by_less.own_bytes + 256 * 256);
-    // Slices over memory that is not gRPC's own, and what of gRPC is C++.
+    // Slices over memory that gRPC does not own, and gRPC's C++ part.
     EXPECT_LT(by_more.library_calls, by_less.library_calls + kMore * 40);
   }
 

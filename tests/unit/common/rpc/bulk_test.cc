@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One set of cases for both forms of the bulk connection, and what only the wire can do.
+// One set of cases for both forms of the bulk connection, and cases for gRPC alone.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -167,7 +167,7 @@ TEST_P(BulkTest, TellsWhichFilesAreMissing) {
 }
 
 TEST_P(BulkTest, CancelEndsWithCancelledAndTellsTheHandler) {
-  // A source that never runs dry fast: the conversation is under way when it is cancelled.
+  // A slow endless source: the transfer is in progress when it is cancelled.
   class Slow final : public BulkSource {
    public:
     Slow(Inbox<bool>& begun, Inbox<bool>& go) : begun_(begun), go_(go), bytes_(Pattern(8'000'000)) {}
@@ -214,7 +214,7 @@ TEST(MemoryBulkTest, ACutWireIsResumedByTheNextCall) {
   EXPECT_TRUE(handler.StoredOf(DigestOf(*content)).bytes == *content);
 }
 
-// ---- only over the wire ---------------------------------------------------------------------------------------------
+// ---- only over gRPC
 
 class WireTest : public testing::Test {
  protected:
@@ -231,7 +231,7 @@ class WireTest : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-// A plain protobuf client, as any other program would be: the frames are valid messages.
+// A plain protobuf client, as in any other program: the frames are valid messages.
 TEST_F(WireTest, APlainProtobufPeerUnderstandsTheFrames) {
   Start({});
   const auto content = Pattern(1'500'000);
@@ -281,7 +281,7 @@ TEST_F(WireTest, DownloadsThatNobodyReadsKeepNobodyElseOut) {
   Start({});
   handler_.Serve(Sha256{}, Pattern(4'000'000));
   grpc::ChannelArguments narrow;
-  narrow.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or all of a download lies ready at a receiver that reads nothing
+  narrow.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // otherwise a receiver that reads nothing would buffer all of a download
   const auto stub = v1::TransferService::NewStub(grpc::CreateCustomChannel(
       "127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials(), narrow));
   v1::DownloadRequest request;
@@ -379,7 +379,7 @@ TEST_F(WireTest, ASilentSenderIsCut) {
   EXPECT_EQ(handler_.broken.Take()->code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// A coordinator whose disk hangs says so, wherever in the upload that is.
+// With a hanging disk the coordinator reports the state of the upload, at any stage.
 TEST_F(WireTest, AnUploadThatTheDiskHoldsSaysWhatDidNotCome) {
   Start({.stall_limit = Seconds(3)});
   const std::vector<std::pair<KeepingHandler::Stage, std::string>> stages = {
@@ -402,7 +402,7 @@ TEST_F(WireTest, AnUploadThatTheDiskHoldsSaysWhatDidNotCome) {
 
 // S30.
 TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
-  // A server that takes the stream and never answers.
+  // A server that accepts the stream and never answers.
   class Mute final : public v1::TransferService::CallbackService {
     class Reactor final : public grpc::ServerBidiReactor<v1::Frame, v1::Frame> {
      public:
@@ -422,7 +422,7 @@ TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
   EXPECT_EQ(status.message(), "a bulk transfer made no progress for 0.1 s: the coordinator did not begin with it");
 }
 
-// Its first piece is too much for a receiver that reads nothing; there is no second.
+// The first piece is too large for a receiver that reads nothing; the source fails before a second.
 class BreakingSource final : public BulkSource {
  public:
   uint64_t size_bytes() const override { return uint64_t{64} << 20; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The listener of a real server over real sockets: floods of connections and calls, and who still gets through.
+// A real server's listener over real sockets: floods of connections and calls, and which clients
+// still get served.
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -23,7 +24,7 @@ class DoorTest : public testing::Test {
     server_ = *Server::Start({.connections = limits}, ServerSecurity::PlaintextLoopback(), {});
   }
   Descriptor Connect() const { return ConnectTo(server_->port()); }
-  // On a connection of its own.
+  // On its own connection.
   std::shared_ptr<grpc::Channel> Channel() {
     grpc::ChannelArguments own;
     own.SetInt("grpc.use_local_subchannel_pool", 1);
@@ -58,7 +59,7 @@ TEST_F(DoorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
   EXPECT_TRUE(Ends(Connect()));
   EXPECT_EQ(server_->Connections().refused, 1u);
   for (const auto& channel : channels) EXPECT_EQ(Health(channel), grpc::StatusCode::OK);
-  channels.pop_back();  // its place is free again once its end has been seen
+  channels.pop_back();  // its slot is free again once its end has been seen
   EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK);
 }
 
@@ -127,7 +128,7 @@ TEST_F(DoorTest, AfterTheEndNobodyIsLeftWaiting) {
       Server::Start({.address = "127.0.0.1:" + std::to_string(port)}, ServerSecurity::PlaintextLoopback(), {}).ok());
 }
 
-// Bytes of a gRPC client come after the header, in one packet with it and in several.
+// A gRPC client's bytes follow the header, in the same packet and in separate ones.
 TEST_F(DoorTest, ABalancerNamesWhoCalls) {
   server_ = *Server::Start({.proxied = true}, ServerSecurity::PlaintextLoopback(), {});
   const std::string header = "PROXY TCP4 203.0.113.7 10.0.0.1 40112 7070\r\n";

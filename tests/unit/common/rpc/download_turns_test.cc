@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose download is read for next (S20): at most so many at once, connections in turn, work that ends at once does not
-// nest.
+// The order in which downloads are read (S20): a limited number at once, connections in turn, and
+// no recursion for work that ends at once.
 #include "common/rpc/download_turns.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Work that is kept until the test ends it.
+// Work that runs until the test ends it.
 class Kept {
  public:
   DownloadTurns::Work Named(const std::string& name) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An enrolment port of a test's own.
+// An enrolment port for a test.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_ENROLL_DOOR_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_ENROLL_DOOR_H_
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for gRPC's own threads before the process ends: what they hold in the middle of a shutdown counts as leaked.
+// Waits for gRPC's own threads before the process ends: memory that they hold during a shutdown
+// counts as leaked.
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call with one message, empty if not told otherwise, for tests of what lies below the calls.
+// A call with one message, empty by default, for tests of the layers below the calls.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_ONE_CALL_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_ONE_CALL_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rate caps of the bulk connection, under a clock that moves when the test says so.
+// Rate caps of the bulk connection, under a manual clock.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@
 namespace atl {
 namespace {
 
-// Moves when the test says so; read by the transport's threads.
+// Moved by the test; read by the transport's threads.
 class SteppedClock final : public Clock {
  public:
   Instant Now() const override { return {nanos_.load()}; }
@@ -28,7 +28,7 @@ class SteppedClock final : public Clock {
   std::atomic<int64_t> nanos_{1};
 };
 
-// Tells of every byte count as it grows.
+// Reports every byte count as it grows.
 class CountingSink final : public BulkSink {
  public:
   explicit CountingSink(Inbox<uint64_t>& counts) : counts_(counts) {}
@@ -42,7 +42,7 @@ class CountingSink final : public BulkSink {
   Inbox<uint64_t>& counts_;
 };
 
-// A content as it is read to be sent.
+// A content that is read for sending.
 class CountingSource final : public BulkSource {
  public:
   CountingSource(std::shared_ptr<BulkSource> of, Inbox<uint64_t>& counts) : of_(std::move(of)), counts_(counts) {}
@@ -129,7 +129,7 @@ TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
     calls.push_back(client->Download({.key = BlobKey{sha}, .worker = {"slow"}}, std::make_shared<CountingSink>(counts),
                                      [&](BulkResult result) { done.Put(std::move(result)); }));
   }
-  // Who names no worker is not held up while the clock stands.
+  // A client that names no worker is not delayed while the clock is stopped.
   EXPECT_TRUE(DownloadAndWait(*client, {.key = BlobKey{sha}, .limit_bytes_per_second = kRate},
                               std::make_shared<CollectingSink>())
                   .status.ok());
@@ -137,18 +137,18 @@ TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
   while (received < kFrames * kFrame) {
     received += *counts.Take();
     EXPECT_LE(received, allowed);
-    if (received + 2 * kFrame <= allowed) continue;  // a frame of each may have to wait for the rest of its bytes
+    if (received + 2 * kFrame <= allowed) continue;         // one frame of each may wait for the rest of its bytes
     clock.Advance(Duration{static_cast<int64_t>(kFrame)});  // a byte a nanosecond
     allowed += kFrame;
   }
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(done.Take()->status.ok());
 }
 
-// Sources of which none gives anything before so many are being read.
+// Sources that return data only once a given number of them are being read.
 class Gathering {
  public:
   explicit Gathering(size_t wanted) : wanted_(wanted) {}
-  // False when the others did not come in time.
+  // Returns false if the others did not arrive in time.
   bool Join() {
     MutexLock lock(mutex_);
     ++here_;

@@ -51,7 +51,7 @@ TEST(TokenBucketTest, OddRatesLoseNothingToRounding) {
   TokenBucket bucket(7, 7, now);
   EXPECT_EQ(bucket.Reserve(7, now).ns, 0);
   for (int i = 0; i < 231; ++i) now = now + bucket.Reserve(1, now);
-  EXPECT_GE(now - Instant{0}, Seconds(33));  // 231 of 7 a second
+  EXPECT_GE(now - Instant{0}, Seconds(33));  // 231 bytes at 7 bytes a second
   EXPECT_LE(now - Instant{0}, Seconds(33) + Nanoseconds(231));
 }
 
@@ -116,7 +116,7 @@ TEST(SharedBucketTest, ANewRateBeginsWithAnEmptyBucket) {
   EXPECT_EQ(wait(before).ns, 0);
 }
 
-// Each asks for its next frame when the one before has gone, as transfers do.
+// Each transfer asks for its next frame when the previous one is sent.
 TEST(SharedBucketTest, SmallFramesKeepNobodyWaiting) {
   ManualClock clock;
   SharedBucket bucket(12'500'000, clock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections to this machine that speak no gRPC.
+// Connections to this machine that do not use gRPC.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_RAW_SOCKET_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_RAW_SOCKET_H_
 
@@ -24,7 +24,8 @@ inline Descriptor ConnectTo(int port) {
   return socket;
 }
 
-// Whether the other end closes the connection; waits for it, and takes what comes before.
+// Waits until the other end closes the connection and discards the bytes before that. Returns false
+// on a timeout.
 inline bool Ends(const Descriptor& connection) {
   std::array<char, 4096> taken{};
   for (;;) {

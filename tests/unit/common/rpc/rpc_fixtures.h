@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of common/rpc share: a server with the control and the bulk service on a free port, a mailbox to wait
-// on, and a bulk handler that keeps what it gets.
+// Shared by the tests of common/rpc: a server with the control and the bulk service on a free port,
+// a mailbox to wait on, and a bulk handler that keeps its uploads.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_RPC_FIXTURES_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_RPC_FIXTURES_H_
 
@@ -59,7 +59,7 @@ inline std::shared_ptr<const std::vector<std::byte>> Pattern(size_t bytes) {
   return out;
 }
 
-// Keeps uploads by digest, as a coordinator would; serves what it was given. Thread-safe.
+// Keeps uploads by digest, as a coordinator does; serves the contents given to it. Thread-safe.
 class KeepingHandler final : public BulkHandler {
  public:
   struct Stored {
@@ -110,7 +110,7 @@ class KeepingHandler final : public BulkHandler {
     MutexLock lock(mutex_);
     stored_[digest].bytes = std::move(bytes);
   }
-  // Refusals for the next conversations, at the begin and at the end.
+  // Refuses the next uploads, at their begin or at their end.
   void RefuseBegin(absl::Status status) {
     MutexLock lock(mutex_);
     begin_status_ = std::move(status);

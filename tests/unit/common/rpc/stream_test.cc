@@ -14,12 +14,12 @@
 namespace atl {
 namespace {
 
-// Connected ends, however they are connected.
+// Connected ends of either form.
 class Link {
  public:
   virtual ~Link() = default;
   std::unique_ptr<WorkerEnd> worker;
-  // The coordinator's end appears once the stream is there (over gRPC, after the worker has started).
+  // The coordinator's end appears once the stream exists (over gRPC, after the worker has started).
   virtual std::unique_ptr<CoordinatorEnd> Accept() = 0;
   virtual void Break() = 0;
 };
@@ -59,7 +59,7 @@ class GrpcLink final : public Link {
   std::unique_ptr<Server> server_;
 };
 
-// Records what an end hears.
+// Records the events of one end.
 template <typename In>
 struct Ear {
   Inbox<In> messages;
@@ -169,7 +169,8 @@ TEST_P(StreamTest, ABrokenConnectionIsUnavailableToTheWorker) {
   StartCoordinator();
   link_->Break();
   const absl::StatusCode code = Code(at_worker_.closed);
-  // A server that shuts down at once cancels its calls; only a socket that breaks is UNAVAILABLE over gRPC.
+  // A server that shuts down immediately cancels its calls; over gRPC only a broken socket gives
+  // UNAVAILABLE.
   EXPECT_TRUE(code == absl::StatusCode::kUnavailable || (GetParam() && code == absl::StatusCode::kCancelled)) << code;
   EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
 }
@@ -178,7 +179,8 @@ TEST_P(StreamTest, APausedReaderHearsNothingUntilItResumes) {
   coordinator_->PauseReading();
   StartCoordinator();
   for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(link_->worker->Send(Request(i)), absl::OkStatus());
-  // The other direction goes on; when its message has come, the paused one had its chance.
+  // The other direction continues. When its message has arrived, the paused direction has had its
+  // chance.
   ASSERT_EQ(coordinator_->Send(LeaseDenied{{"tiny"}, 1, ""}), absl::OkStatus());
   ASSERT_TRUE(at_worker_.messages.Take().has_value());
   EXPECT_EQ(at_coordinator_.messages.size(), 0u);
@@ -187,7 +189,8 @@ TEST_P(StreamTest, APausedReaderHearsNothingUntilItResumes) {
 }
 
 TEST_P(StreamTest, AnOverfullOutboxCutsTheStream) {
-  // The coordinator never reads, so the worker's messages pile up once the transport's windows are full.
+  // The coordinator never reads, so the worker's messages pile up once the transport's windows are
+  // full.
   LogLines big;
   big.lines.assign(1, std::string(2000, 'x'));
   absl::Status status;
@@ -210,8 +213,8 @@ TEST_P(StreamTest, AnEndMayBeDroppedFromItsOwnHandler) {
   EXPECT_EQ(*at_worker_.closed.Take(), absl::OkStatus());
 }
 
-// S30: whoever opens streams and says nothing takes no worker's place for long. The one that has spoken began earlier,
-// so that its time would be over too.
+// S30: a client that opens streams and sends nothing does not occupy a worker's slot for long. The
+// other stream began earlier, so its time would also have passed.
 TEST(GrpcStreamTest, ASilentStreamIsEndedAndOneThatHasSpokenStays) {
   GrpcLink link({.first_message = Seconds(2)});  // far longer than a message takes on a loaded machine
   Ear<CoordinatorMessage> at_worker, at_silent;
@@ -233,7 +236,8 @@ TEST(GrpcStreamTest, ASilentStreamIsEndedAndOneThatHasSpokenStays) {
   EXPECT_EQ(std::get<LeaseRequest>(*at_coordinator.messages.Take()).request, 2u);
 }
 
-// Its place would be taken for ever: what is to be written before the end finds no room at the peer.
+// Otherwise its slot would be occupied forever: the peer has no space for the messages before the
+// end.
 TEST(GrpcStreamTest, AStreamThatTakesNoBytesIsBrokenOffOnceItsEndIsDecided) {
   GrpcLink link({.ending = Seconds(1)});
   Ear<CoordinatorMessage> at_worker;
@@ -247,7 +251,7 @@ TEST(GrpcStreamTest, AStreamThatTakesNoBytesIsBrokenOffOnceItsEndIsDecided) {
   coordinator->Close(absl::OkStatus());
   EXPECT_TRUE(at_coordinator.closed.Take().has_value());
   link.worker->ResumeReading();
-  EXPECT_TRUE(at_worker.closed.Take().has_value());  // until then messages come to the ear
+  EXPECT_TRUE(at_worker.closed.Take().has_value());  // until then the callback gets messages
 }
 
 TEST(GrpcStreamTest, NobodyThereIsUnavailable) {

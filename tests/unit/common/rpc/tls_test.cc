@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutual TLS over real sockets: who gets in, who does not, and that a renewed certificate is taken without a restart.
+// Mutual TLS over real sockets: which clients are accepted, and that a renewed certificate is used
+// without a restart.
 #include "common/rpc/tls.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ absl::Status CheckRole(const std::string& method, const CertificateFacts& caller
 class TlsTest : public testing::Test {
  protected:
   TlsTest() {
-    SilenceTransportLog();  // refused handshakes are what this is about
+    SilenceTransportLog();  // refused handshakes are expected here
     std::string name = testing::TempDir() + "/tlsXXXXXX";
     directory_ = mkdtemp(name.data());
     Write("server", Issue(authority_, {Role::kCoordinator, "coordinator", ""}));
@@ -62,7 +63,8 @@ class TlsTest : public testing::Test {
     server_ = *std::move(server);
     address_ = "127.0.0.1:" + std::to_string(server_->port());
   }
-  // As a coordinator that certificates are asked of; its own is from `issued_s`.
+  // Listens as a coordinator that issues certificates; its own certificate is valid from
+  // `issued_s`.
   void ListenForEnrolment(Enroller enroller, int64_t issued_s = NowSeconds()) {
     auto tls = ServerOnlyTls(Path("server"), issued_s);
     ASSERT_TRUE(tls.ok()) << tls.status();
@@ -73,7 +75,7 @@ class TlsTest : public testing::Test {
   std::shared_ptr<grpc::Channel> To(const ChannelSecurity& security) const {
     return *MakeControlChannel({.address = address_}, security);
   }
-  // A channel with a fresh identity of `authority`.
+  // A channel with a new identity of `authority`.
   std::shared_ptr<grpc::Channel> As(const Identity& identity, const Authority& authority) {
     const std::string name = RoleName(identity.role) + identity.name;
     Write(name, Issue(authority, identity));
@@ -90,7 +92,7 @@ class TlsTest : public testing::Test {
     if (HasFailure()) std::cout << "the newest call that failed said: " << refused_ << std::endl;
   }
 
-  // The server's. Far from what it begins with, which no certificate here knows.
+  // The server's clock, set to the present: at its initial time no certificate here is valid.
   ManualClock clock_{{(NowSeconds() - WallSeconds(ManualClock({0}))) * Seconds(1).ns}};
   std::string directory_, address_, refused_;
   const Authority authority_ = *Authority::Create(NowSeconds());
@@ -109,7 +111,7 @@ TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
       const grpc::Status status = OneCall(channel, rule.method);
       const bool may = CheckAccess(rule.method, {role, "x", ""}).ok();
       const bool health = rule.method == kHealthMethod;
-      // What is allowed comes through to a server that has no such service.
+      // An allowed call reaches the server, which does not implement that service.
       EXPECT_EQ(status.error_code(), health ? grpc::OK
                                      : may  ? grpc::UNIMPLEMENTED
                                             : grpc::PERMISSION_DENIED)
@@ -119,8 +121,8 @@ TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
   }
 }
 
-// A person's identity ends at its time, also on a connection that stands. A worker has a new one by then, of which its
-// connection knows nothing.
+// A user's identity ends at its time, also on an open connection. A worker has a new identity by
+// then, which its connection does not know.
 TEST_F(TlsTest, AnEndedCertificateMakesNoMoreCalls) {
   Start();
   const auto person = As({Role::kViewer, "eve", ""}, authority_), worker = As({Role::kWorker, "w", ""}, authority_);
@@ -151,7 +153,7 @@ TEST_F(TlsTest, HandlersLearnWhoCalls) {
   EXPECT_NE(peer->find("127.0.0.1:"), std::string::npos) << *peer;
 }
 
-// S7: from the moment a token is revoked nothing of who came by it stands, and nothing of others is touched.
+// S7: revoking a token closes all connections of identities issued for it, and no others.
 TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
   Mutex mutex;
   std::vector<std::unique_ptr<CoordinatorEnd>> streams;
@@ -191,7 +193,8 @@ TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
 TEST_F(TlsTest, NobodyElseComesIn) {
   Start();
   EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);
-  // S3, S4, S5: no certificate, another authority's, one that has ended, one not yet valid; and plaintext.
+  // S3, S4, S5: no certificate, another authority's, an expired one, one not yet valid; and
+  // plaintext.
   EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::UNAVAILABLE);
   EXPECT_EQ(Health(As({Role::kAdmin, "stranger", ""}, stranger_)), grpc::UNAVAILABLE);
   const int64_t past_s = NowSeconds() - 10 * 86'400;
@@ -201,7 +204,7 @@ TEST_F(TlsTest, NobodyElseComesIn) {
   Write("early", Issue(authority_, {Role::kAdmin, "early", ""}, future_s));
   EXPECT_EQ(Health(To(*MutualTlsChannel(Path("early"), future_s))), grpc::UNAVAILABLE);
   EXPECT_EQ(Health(To(ChannelSecurity::PlaintextLoopback())), grpc::UNAVAILABLE);
-  // A key that signs for strangers beside our authority's certificate.
+  // A stranger's signing key together with our authority's certificate.
   IdentityFile mixed = Issue(stranger_, {Role::kAdmin, "mixed", ""});
   mixed.authority_pem = authority_.certificate_pem();
   Write("mixed", mixed);
@@ -209,7 +212,7 @@ TEST_F(TlsTest, NobodyElseComesIn) {
   EXPECT_EQ(Health(As({Role::kViewer, "after", ""}, authority_)), grpc::OK) << "and it goes on serving";
 }
 
-// S6: a worker's certificate is not one for a server, whatever it is used for.
+// S6: a worker's certificate is not accepted as a server's, whatever its use.
 TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
   EXPECT_EQ(MutualTlsChannel(Path("server"), NowSeconds()).status().code(), absl::StatusCode::kInvalidArgument);
   Write("worker", Issue(authority_, {Role::kWorker, "w", ""}));
@@ -236,7 +239,7 @@ TEST_F(TlsTest, FilesAreReadAgainWithoutARestart) {
   EXPECT_EQ(Health(held), grpc::OK) << "connections that stand are not cut";
 }
 
-// S8: both ends renew their certificates while calls come, each tenth on a connection of its own.
+// S8: both ends renew their certificates during calls; each tenth call uses a new connection.
 TEST_F(TlsTest, NoCallFailsWhileCertificatesAreRenewed) {
   Start();
   const Identity worker{Role::kWorker, "w", ""};
@@ -247,14 +250,14 @@ TEST_F(TlsTest, NoCallFailsWhileCertificatesAreRenewed) {
   for (; calls < 1'000 || clock.Now() < end; ++calls) {
     if (calls == 300) {
       Write("server", Issue(authority_, {Role::kCoordinator, "coordinator", ""}));
-      end = clock.Now() + Seconds(2);  // files are looked at every second
+      end = clock.Now() + Seconds(2);  // files are checked every second
     }
     ASSERT_EQ(Health(calls % 10 == 0 ? As(worker, authority_) : held), grpc::OK) << "call " << calls;
   }
 }
 
-// S8: the authority is rotated while calls come, each tenth on a connection of its own, half of those of who knows the
-// authority before only and half of who knows both. Then it is retired.
+// S8: the authority is rotated during calls; each tenth call uses a new connection. Half of the new
+// connections know only the old authority, half know both. Then the old authority is retired.
 TEST_F(TlsTest, NoCallFailsWhileTheAuthorityIsRotated) {
   Start();
   const Authority rotated = *authority_.Rotated(NowSeconds());
@@ -266,7 +269,7 @@ TEST_F(TlsTest, NoCallFailsWhileTheAuthorityIsRotated) {
   for (; calls < 1'000 || clock.Now() < end; ++calls) {
     if (calls == 300) {
       Write("server", Issue(rotated, {Role::kCoordinator, "coordinator", ""}));
-      known = clock.Now() + Seconds(3);  // files are looked at every second
+      known = clock.Now() + Seconds(3);  // files are checked every second
       end = known + Seconds(1);
     }
     const bool both = calls % 20 == 0 && clock.Now() > known;
@@ -331,7 +334,7 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
   EXPECT_EQ(RenewIdentity(address_, *enrolled).status().code(), absl::StatusCode::kInternal);
 }
 
-// The coordinator knows the key by which a token's use was taken, so the next try is made with that one.
+// The coordinator recorded the key with the token's use, so a retry must use the same key.
 TEST_F(TlsTest, EnrolmentAsksAgainWithTheSameKey) {
   Signing service(authority_);
   ListenForEnrolment(service.enroller());
@@ -352,8 +355,8 @@ TEST_F(TlsTest, EnrolmentAsksAgainWithTheSameKey) {
   EXPECT_NE(*CheckSigningRequest(service.seen.signing_request()), first) << "an answered key is not used again";
 }
 
-// A token and an identity of the authority before a rotation are good for ones of both, unless somebody else is
-// offered.
+// Enrolment with a token, or renewal of an identity, from before a rotation also brings the new authority, but no
+// stranger's.
 TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
   const Authority rotated = *authority_.Rotated(NowSeconds());
   Signing service(rotated);
@@ -373,20 +376,20 @@ TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
   ASSERT_TRUE(renewed.ok()) << renewed.status();
   EXPECT_EQ(renewed->authority_pem, both);
   EXPECT_TRUE(rotated.Alone().CheckIssued(renewed->certificate_pem).ok());
-  // Who has a certificate of the new one has no more use for the one before.
+  // A client with a certificate of the new authority no longer needs the old authority.
   const auto again = RenewIdentity(address_, *renewed);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->authority_pem, rotated.certificate_pem());
   service.authorities = authority_.certificate_pem();
   EXPECT_EQ(RenewIdentity(address_, *again).status().code(), absl::StatusCode::kPermissionDenied);
-  // A stranger is left out, and so is a certificate of nobody who is known.
+  // A stranger's certificate is ignored, and so is one that no known authority signed.
   service.authorities = rotated.certificates_pem() + stranger_.certificates_pem();
   EXPECT_EQ(RenewIdentity(address_, before)->authority_pem, both);
   for (const std::string& strange : {stranger_.certificates_pem(), std::string(), authority_.certificates_pem()}) {
     service.authorities = strange;
     EXPECT_EQ(RenewIdentity(address_, before).status().code(), absl::StatusCode::kPermissionDenied);
   }
-  // Once retired, an older token is for another coordinator.
+  // After the retirement an older token belongs to another coordinator.
   Write("server", Issue(rotated.Alone(), {Role::kCoordinator, "coordinator", ""}));
   server_.reset();
   ListenForEnrolment(service.enroller());
@@ -404,7 +407,7 @@ TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
   EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(other.message()).find("for another coordinator"), std::string::npos) << other;
   EXPECT_EQ(service.seen.token_secret(), "");
-  // A chain that ends in the right authority, under a certificate that it never signed.
+  // A chain that ends in the right authority, under a certificate that the authority never signed.
   IdentityFile forged = Issue(stranger_, {Role::kCoordinator, "coordinator", ""});
   forged.authority_pem = authority_.certificate_pem();
   Write("server", forged);
@@ -427,11 +430,11 @@ TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
   const IdentityFile good = Issue(authority_, {Role::kWorker, "a", ""});
   EXPECT_EQ(*TryConnect(address_), address_);
   EXPECT_EQ(*TryHandshake(address_, good), "TLSv1.3");
-  // We do not believe the coordinator: it is of another authority than our identity.
+  // We reject the coordinator: it belongs to another authority than our identity.
   const absl::Status other = TryHandshake(address_, Issue(stranger_, {Role::kWorker, "a", ""})).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(other.message()).find("is not a coordinator's of our authority"), std::string::npos) << other;
-  // It does not believe us: a certificate of a stranger, an ended one.
+  // It rejects us: a stranger's certificate, an expired one.
   IdentityFile forged = Issue(stranger_, {Role::kWorker, "a", ""});
   forged.authority_pem = authority_.certificate_pem();
   const absl::Status unknown = TryHandshake(address_, forged).status();
@@ -443,7 +446,7 @@ TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
   EXPECT_NE(std::string(ended.message()).find("refuses our certificate"), std::string::npos) << ended;
 }
 
-// S12, S5: not the authority is to blame, nor the port.
+// S12, S5: the error blames neither the authority nor the port.
 TEST_F(TlsTest, ACoordinatorsCertificateThatIsNotGoodByOurClockIsToldWithBothTimes) {
   for (const int64_t offset_s : {int64_t{3600}, int64_t{-100 * 86'400}}) {
     const int64_t issued = NowSeconds() + offset_s;
@@ -479,7 +482,7 @@ TEST_F(TlsTest, WhereNobodyListensIsSaid) {
   EXPECT_NE(std::string(plain.message()).find("no TLS handshake with 127.0.0.1:"), std::string::npos) << plain;
 }
 
-// Long before connections without a call are.
+// Long before connections without a call are ended.
 TEST_F(TlsTest, WhoSaysNothingInTheHandshakeIsEnded) {
   Start();
   EXPECT_TRUE(Ends(ConnectTo(server_->port()))) << "within ten seconds";

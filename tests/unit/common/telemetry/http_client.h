@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A raw HTTP exchange over loopback, for tests: sends bytes as they are, reads until the server closes or the limit.
+// A raw HTTP exchange over loopback, for tests: sends bytes unchanged and reads until the server
+// closes or the limit.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TELEMETRY_HTTP_CLIENT_H_
 #define ATOLL_TESTS_UNIT_COMMON_TELEMETRY_HTTP_CLIENT_H_
 
@@ -30,14 +31,14 @@ class RawConnection {
 
   bool connected() const { return connected_; }
   void Send(const std::string& bytes) { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // Until the peer closes.
+  // Reads until the peer closes.
   std::string ReadAll() {
     std::string out;
     char buffer[4096];
     for (ssize_t n = 0; (n = ::recv(fd_, buffer, sizeof buffer, 0)) > 0;) out.append(buffer, static_cast<size_t>(n));
     return out;
   }
-  // Until `what` has come.
+  // Reads until `what` has arrived.
   std::string ReadUntil(const std::string& what) {
     std::string out;
     char byte = 0;

@@ -10,7 +10,7 @@
 namespace atl {
 namespace {
 
-// Takes lines until it is told to refuse them.
+// Accepts lines until the test makes it refuse them.
 class KeptLog final : public EventLog {
  public:
   struct State {

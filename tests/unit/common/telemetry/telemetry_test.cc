@@ -70,7 +70,7 @@ TEST(MetricsPageTest, MatchesTheCatalogue) {
 
 // ---- metrics --------------------------------------------------------------------------------------------------------
 
-// One value of everything, as a busy coordinator would have.
+// One value of every metric, as in a busy coordinator.
 void FillEverything(Metrics& metrics) {
   for (const MetricInfo& info : MetricCatalogue()) {
     const Metrics::Labels labels(info.labels.size(), "a");
@@ -266,7 +266,7 @@ TEST(EventLogTest, LinesAreReadWhereverTheyLie) {
   const EventLogOptions options{.directory = FreshDirectory("pieces")};
   auto log = *EventLog::Open(*files, options);
   std::vector<uint64_t> expected;
-  for (uint64_t i = 1; i <= 300; ++i) {  // some 300 kB, more than is read at once
+  for (uint64_t i = 1; i <= 300; ++i) {  // about 300 kB, more than one read returns
     expected.push_back(i);
     LoggedEvent event = MakeEvent(i);
     event.text.assign(i * 7, 'x');

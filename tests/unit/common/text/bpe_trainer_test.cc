@@ -109,7 +109,7 @@ TEST(BpeTrainer, ReportsEveryPiece) {
   EXPECT_EQ(reported.back(), 10u);
 }
 
-// Text without spaces: words of the full length, all different, of a large alphabet.
+// Text without spaces: distinct words of the maximum length, over a large alphabet.
 uint64_t OperationsFor(size_t words) {
   std::vector<std::string> alphabet;
   for (char32_t c = 0; c < 400; ++c) AppendUtf8(0x4e00 + c, alphabet.emplace_back());

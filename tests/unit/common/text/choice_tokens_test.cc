@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A token for each byte, but one for "ab"; spaces are dropped, as some models of SentencePiece do at the ends.
+// One token per byte, and one for "ab"; drops spaces, as some SentencePiece models do at the ends.
 class Pairs final : public Tokenizer {
  public:
   explicit Pairs(std::optional<uint32_t> eot) : eot_(eot) {}

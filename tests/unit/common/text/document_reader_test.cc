@@ -29,7 +29,8 @@ std::string Zstd(const std::string& text) {
   return out;
 }
 
-// One raw block after a header that asks for a window of 2^window_log bytes, as `zstd --long=N` writes from a pipe.
+// One raw block after a header that asks for a window of 2^window_log bytes, as `zstd --long=N`
+// writes from a pipe.
 std::string ZstdWithWindow(const std::string& text, int window_log) {
   std::string frame("\x28\xb5\x2f\xfd\0", 5);
   frame.push_back(static_cast<char>((window_log - 10) << 3));
@@ -75,7 +76,7 @@ class Documents : public ::testing::Test {
   std::string Error(const std::string& name, const std::string& content, DocumentOptions options = {}) {
     return std::string(All(name, content, options).status().message());
   }
-  // What was left out, and the documents that remain.
+  // The skipped and the remaining documents.
   std::vector<std::string> Skip(const std::string& name, const std::string& content,
                                 std::vector<std::string>& documents, DocumentOptions options = {}) {
     std::vector<std::string> bad;
@@ -240,7 +241,7 @@ TEST_F(Documents, ZstdWindowsBeyondTheBoundAreRefusedWithTheCommand) {
   EXPECT_THAT(Error("d.jsonl.zst", Zstd(line) + "garbage"), HasSubstr("something else than zstd from byte"));
 }
 
-// Before hours of work.
+// The error comes before hours of work.
 TEST_F(Documents, ProbeFindsAWrongBeginning) {
   const auto probe = [&](const std::string& name, const std::string& content) {
     return (*OpenDocuments(*files_, dir_.Write(name, content), {}))->Probe();
@@ -264,7 +265,7 @@ TEST_F(Documents, Zstd) {
   EXPECT_FALSE(All("f.jsonl.zst", damaged).ok());
   EXPECT_THAT(*All("g.txt.zst", Zstd("short")), ElementsAre("short"));
   EXPECT_THAT(*All("h.txt.zst", ""), ElementsAre());
-  // As long as what is read at once, once and twice: the frame ends where the buffer does.
+  // Once and twice the read size: the frame ends at the end of the buffer.
   for (const size_t bytes : {size_t{1} << 18, size_t{1} << 19}) {
     const std::string text(bytes, 'a');
     const auto pieces = All("i.txt.zst", Zstd(text));

@@ -39,7 +39,7 @@ TEST(HuggingFaceTokenizer, BytesHave256EntriesAndNoMerges) {
   EXPECT_EQ(nlohmann::json::parse(files->at("special_tokens_map.json"))["eos_token"], "<|endoftext|>");
 }
 
-// A type that is no text ended the program.
+// A type that is not a string once ended the program.
 TEST(HuggingFaceTokenizer, TheByteTokenizerIsKnownByItsFile) {
   const std::string bytes = HuggingFaceTokenizerFiles(*MakeByteTokenizer())->at("tokenizer.json");
   EXPECT_TRUE(IsHuggingFaceByteTokenizer(bytes));
@@ -65,7 +65,8 @@ TEST(HuggingFaceTokenizer, SentencePieceKeepsItsFileAndItsIds) {
   EXPECT_EQ(json["model"]["byte_fallback"], true);
 }
 
-// Leaves directories and expected ids for tests/integration/oracle_tokenizer.py when $ATOLL_ORACLE_OUT names a place.
+// Writes directories and expected ids for tests/integration/oracle_tokenizer.py to
+// $ATOLL_ORACLE_OUT if it is set.
 TEST(HuggingFaceTokenizer, WritesOracleInputs) {
   const char* out = std::getenv("ATOLL_ORACLE_OUT");
   if (out == nullptr) GTEST_SKIP() << "$ATOLL_ORACLE_OUT is not set";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's own library, for comparison. Its header defines absl::string_view anew, so it is kept apart from
-// ours.
+// SentencePiece's own library, for comparison. Its header defines its own absl::string_view, so
+// this header isolates it from ours.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TEXT_SENTENCEPIECE_REFERENCE_H_
 #define ATOLL_TESTS_UNIT_COMMON_TEXT_SENTENCEPIECE_REFERENCE_H_
 
@@ -13,9 +13,10 @@ namespace atl {
 
 class SentencePieceReference {
  public:
-  // nullptr when the library does not take the model.
+  // Null if the library does not accept the model.
   static std::unique_ptr<SentencePieceReference> Load(const std::string& model_bytes);
-  // A model that the library trains on the lines: `settings` as on spm_train's command line. Empty when it fails.
+  // Trains a model with the library on the lines: `settings` as on spm_train's command line. Empty
+  // on failure.
   static std::string Train(const std::vector<std::string>& lines, const std::string& settings);
   ~SentencePieceReference();
   std::vector<uint32_t> Encode(const std::string& text) const;

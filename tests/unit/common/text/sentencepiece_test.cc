@@ -120,7 +120,8 @@ TEST_F(Trained, EveryTextSurvives) {
   for (const std::string& text : Texts()) {
     std::vector<uint32_t> ids;
     ASSERT_TRUE((*tokenizer)->Encode(text, ids).ok());
-    // A real U+2581 is the one character that comes back as a space, as in every SentencePiece model.
+    // A real U+2581 is the only character that is decoded as a space, as in every SentencePiece
+    // model.
     if (text.find(kSpaceSymbol) != std::string::npos) continue;
     EXPECT_EQ(*(*tokenizer)->Decode(ids), text);
   }
@@ -132,7 +133,8 @@ TEST_F(Trained, SameTextSameModel) {
   EXPECT_NE(*Train(text, 800), *Train(MadeUpText(5, 20000), 800));
 }
 
-// A model is made again from the same text by whoever needs it; versions of this program must agree on it.
+// Every user of a model trains it again from the same text, so all versions of this program must
+// agree on it.
 TEST_F(Trained, ModelStaysTheSameFromVersionToVersion) {
   EXPECT_EQ(Sha256Of(AsBytes(*Train(MadeUpText(6, 30000), 1000))).Hex(),
             "57f40456c6cc400565241011fa7b226d9f2b5aa009a65ebc2df0b86193d16160");
@@ -185,7 +187,7 @@ TEST(SentencePieceModelFile, BadFilesAreRefused) {
   EXPECT_THAT(std::string(LoadSentencePiece(SerializeBpeModel(pieces)).status().message()), HasSubstr("two pieces"));
 }
 
-// Whatever the bytes: an answer, and a model that is accepted encodes within its vocabulary.
+// For any bytes the reader returns, and an accepted model encodes within its vocabulary.
 TEST(SentencePieceModelFile, MutatedFilesNeverEscape) {
   const std::string good = SentencePieceReference::Train(
       SomeLines(), "--model_type=bpe --vocab_size=400 --normalization_rule_name=identity");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to try tokenizers on: awkward strings, prose made on the spot, and real text where $ATOLL_TEST_DATA holds it.
+// Texts for tests of tokenizers: edge cases, generated prose, and real text if $ATOLL_TEST_DATA has
+// it.
 #ifndef ATOLL_TESTS_UNIT_COMMON_TEXT_TEST_TEXTS_H_
 #define ATOLL_TESTS_UNIT_COMMON_TEXT_TEST_TEXTS_H_
 
@@ -46,7 +47,7 @@ inline std::vector<std::string> AwkwardTexts() {
       "The quick brown fox jumps over the lazy dog. THE QUICK BROWN FOX."};
 }
 
-// `words` words of a made-up language with frequent and rare words, in sentences.
+// `words` words of an artificial language with frequent and rare words, in sentences.
 inline std::string MadeUpText(uint64_t seed, size_t words) {
   Rng rng(seed);
   std::vector<std::string> lexicon;
@@ -68,7 +69,7 @@ inline std::string MadeUpText(uint64_t seed, size_t words) {
   return text;
 }
 
-// A file below $ATOLL_TEST_DATA, empty when it is not there.
+// A file below $ATOLL_TEST_DATA, empty if it does not exist.
 inline std::string TestData(const std::string& name) {
   const char* root = std::getenv("ATOLL_TEST_DATA");
   std::ifstream in((root ? std::string(root) : std::string(".")) + "/" + name, std::ios::binary);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every RPC of the protocol times every role (S14): a call without a row, or a row without a call, fails here.
+// Every RPC of the protocol times every role (S14): a call without a row, or a row without a call,
+// fails here.
 #include "common/trust/access.h"
 
 #include <google/protobuf/descriptor.h>
@@ -41,7 +42,8 @@ TEST(AccessTest, EveryCallHasARowAndEveryRowACall) {
   EXPECT_EQ(rows, expected);
 }
 
-// Written out a second time, by hand, so that a slip in the table is a difference: v, o, a, w for those who may.
+// Written a second time by hand, so that a slip in the table shows: the allowed roles are v, o, a,
+// w.
 const std::map<std::string, std::string> kExpected = {
     {"/atoll.v1.AdminService/DrainWorker", "oa"},     {"/atoll.v1.AdminService/GetCheckpoint", "voa"},
     {"/atoll.v1.AdminService/GetServerInfo", "voaw"}, {"/atoll.v1.AdminService/ListCheckpoints", "voa"},

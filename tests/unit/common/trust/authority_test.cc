@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotating an authority: who is believed meanwhile and afterwards, and what nobody can make others trust.
+// Rotation of an authority: which certificates are trusted during and after it, and that a stranger
+// cannot add trust.
 #include "common/trust/authority.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +84,8 @@ TEST(AuthorityTest, IsReadBackAsItWas) {
     EXPECT_EQ(back->is_rotated(), authority.is_rotated());
     EXPECT_EQ(back->retired_until_s(), authority.retired_until_s());
   }
-  // The certificates of the successor with the key before it, as a crash between the two files leaves them.
+  // The certificates of the successor with the previous key, as after a crash between the two
+  // files.
   const auto half = Authority::FromPem(rotated.certificates_pem(), *before.key_pem());
   ASSERT_TRUE(half.ok()) << half.status();
   EXPECT_EQ(half->fingerprint(), before.fingerprint());
@@ -153,7 +155,7 @@ std::string RootOf(const PrivateKey& key) {
   return pem;
 }
 
-// The authority did sign a certificate for that key, but none for signing others.
+// The authority signed a certificate for that key, but not for signing others.
 TEST(AuthorityTest, AWorkersKeyMakesNoAuthority) {
   const Authority authority = *Authority::Create(kNow_s);
   const PrivateKey key = *PrivateKey::Generate();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, requests, authorities and what a certificate says.
+// Keys, certificate requests, authorities and the fields of a certificate.
 #include "common/trust/certificate.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(CertificateTest, TimesAreToldWithBothDates) {
   EXPECT_NE(std::string(early.message()).find("set the clock right"), std::string::npos) << early;
 }
 
-// S12: ten minutes are enough, and both clocks are told.
+// S12: ten minutes suffice, and the error names both clocks.
 TEST(CertificateTest, AClockThatIsTenMinutesOffIsToldWithBothTimes) {
   constexpr int64_t kTenMinutes = 600;
   const Authority authority = *Authority::Create(kNow_s);

@@ -13,7 +13,7 @@ NewToken Made(uint32_t uses = 1) {
   return *MakeToken(SomeAuthority(), {.role = Role::kWorker, .uses = uses, .create_s = kNow_s, .end_s = kNow_s + 60});
 }
 
-// A reader can be written from docs/formats/join-token.md; these are its bytes.
+// The bytes documented in docs/formats/join-token.md.
 TEST(JoinTokenTest, GoldenText) {
   JoinToken token;
   for (size_t i = 0; i < token.authority.bytes.size(); ++i) token.authority.bytes[i] = static_cast<uint8_t>(i);
@@ -66,7 +66,7 @@ TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
   EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s).find("2 uses"), std::string::npos);
   changed.revoked = true;
   EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s).find("revoked"), std::string::npos);
-  // Whoever does not know the secret is not told the state.
+  // The error does not reveal the token's state to a client without the secret.
   EXPECT_NE(why(changed, SecretHash(Made().token), Role::kWorker, "a", kNow_s).find("not known"), std::string::npos);
   TokenRecord named = made.record;
   named.name = "cpu-1";

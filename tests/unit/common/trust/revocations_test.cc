@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which certificates a revocation ends, and which it leaves.
+// Which certificates a revocation ends, and which it does not.
 #include "common/trust/revocations.h"
 
 #include <gtest/gtest.h>

@@ -50,7 +50,7 @@ TEST_F(SecretFilesTest, OnlyTheOwnerReads) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1) << "no temporary file is left";
 }
 
-// In a folder that others may write, a key that lies there may be theirs.
+// In a directory that other users may write, an existing key may be theirs.
 TEST_F(SecretFilesTest, WhatSomebodyElseHasPutThereIsNotOurs) {
   const std::string path = directory_ + "/secret";
   ASSERT_TRUE(WriteSecretFile(path, "hello").ok());
@@ -80,7 +80,7 @@ TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
   EXPECT_NE(std::string(TrySecretFile(directory_).message()).find("Is a directory"), std::string::npos);
 }
 
-// Nobody is told to change the mode of what holds no key.
+// The error does not ask to change the mode of a file without a key.
 TEST_F(SecretFilesTest, WhatCannotBeAnIdentityIsCalledThat) {
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   for (const absl::Status& read : {ReadSecretFile(directory_).status(), ReadIdentityFile(directory_).status()}) {
@@ -174,7 +174,8 @@ TEST_F(SecretFilesTest, OneChangesAnAuthorityAtATime) {
   EXPECT_TRUE(RotateAuthority(directory_, kNow_s).ok());
 }
 
-// A crash between the two files: the authority that was is the authority, and the next call begins anew.
+// After a crash between the two files the old authority is still the authority, and the next call
+// starts again.
 TEST_F(SecretFilesTest, AHalfRotationIsNone) {
   const Authority first = *CreateAuthority(directory_, kNow_s);
   ASSERT_TRUE(RotateAuthority(directory_, kNow_s).ok());
@@ -233,7 +234,7 @@ TEST_F(SecretFilesTest, AProtectedIdentityIsReadWithItsPassphrase) {
   EXPECT_EQ(ReadIdentityFile(path, "correct horst").status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(ReadIdentityFile(path, "correct horse")->key_pem, identity.key_pem);
   EXPECT_EQ(ReadLockedIdentityFile(path)->certificate_pem, identity.certificate_pem);
-  // Another's key under the same passphrase.
+  // Another key under the same passphrase.
   IdentityFile mixed = *IssueIdentity(authority, {Role::kAdmin, "eve", ""}, kNow_s);
   mixed.certificate_pem = identity.certificate_pem;
   ASSERT_TRUE(WriteIdentityFile(path, mixed, "correct horse").ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every instruction set that this CPU has, against the scalar reference, bit for bit; and the reference against
-// formulas.
+// Every instruction set of this CPU against the scalar reference, bit for bit; and the reference
+// against formulas.
 #include "common/vecmath/vecmath.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kLengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 1000, 4095, 4096};
 
-// Wide exponents, so that every kind of rounding is met, subnormals included.
+// Wide exponents, so that every kind of rounding occurs, subnormals included.
 std::vector<float> Values(uint64_t seed, size_t n) {
   Rng rng(seed);
   std::vector<float> out(n);
@@ -96,7 +96,7 @@ TEST(Order, EveryTargetGivesTheBitsOfTheReferenceAndLeavesEqualOnesWhereTheyAre)
   OnEveryTarget([] {
     for (const size_t n : kLengths) {
       std::vector<float> a = Values(1, n), b = Values(2, n);
-      for (size_t i = 0; i < n; i += 3) a[i] = 0.0f, b[i] = -0.0f;  // equal, and told apart by their bits
+      for (size_t i = 0; i < n; i += 3) a[i] = 0.0f, b[i] = -0.0f;  // equal, but with different bits
       std::vector<float> wanted_a = a, wanted_b = b;
       Order(a, b), scalar::Order(wanted_a, wanted_b);
       EXPECT_TRUE(SameBits(a, wanted_a) && SameBits(b, wanted_b)) << n;

@@ -106,7 +106,7 @@ TEST(FrameTest, RefusesWhatIsNoFrame) {
   const std::string good = FrameBytes(7, false, "abc");
   for (size_t cut = 1; cut < good.size(); ++cut) {
     const auto view = Decode(good.substr(0, cut));
-    // Cut between fields it is another valid message, but then its check fails.
+    // Cut between fields the bytes are another valid message, but then its check fails.
     EXPECT_FALSE(view.ok() && CheckFrame(*view, 7, 100).ok()) << cut;
   }
   for (const std::string& bad :
@@ -391,7 +391,7 @@ TEST(TransferMessagesTest, RequestsComeBackTheSame) {
   }
 }
 
-// It would hold its place for years.
+// The download would occupy its slot for years.
 TEST(TransferMessagesTest, RefusesADownloadThatCrawls) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlobKey{Sha256Of({})}, 0, {"paris-1"}, 999});
   const absl::Status refused = DownloadRequestFromProto(proto).status();
@@ -432,7 +432,7 @@ TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   }
 }
 
-// S21: a name is the file's own, letter for letter. Manifests have no such names (corpus_test).
+// S21: a name is the file's own, byte for byte. Manifests have no such names (corpus_test).
 TEST(TransferMessagesTest, NothingInANameIsDecoded) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlockKey{{"tiny"}, Sha256Of({}), "a.bin", 0}, 0, {}});
   for (const char* shard : {"%2e%2e%2fa", "%2E%2E", "a%00b", "a%2fb"}) {
