@@ -21,9 +21,10 @@ class OrderedLoop {
   explicit OrderedLoop(size_t count) : count_(count), done_(count) {}
 
   // Each of the threads calls Run. It calls work(part) once for each part, in parallel. It also
-  // calls behind(part) for each part, in order and one at a time, soon after the part's work, while
-  // the result is still in a cache. The thread that completes the next part in order makes that
-  // call. The loop is complete when every thread has returned. Neither callback may throw.
+  // calls the second callback for each part, in order and one at a time, soon after the part's
+  // work, while the result is still in a cache. The thread that completes the next part in order
+  // makes that call. The loop is complete when every thread has returned. Neither callback may
+  // throw.
   template <typename Work, typename Behind>
   void Run(const Work& work, const Behind& behind) {
     for (size_t part = next_.fetch_add(1); part < count_; part = next_.fetch_add(1)) {
@@ -33,7 +34,7 @@ class OrderedLoop {
   }
 
  private:
-  // Returns the part for which this thread calls behind() now, if any.
+  // Returns the part for which this thread now runs the second callback, if any.
   std::optional<size_t> AfterDone(size_t part) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     done_[part] = true;
@@ -53,8 +54,8 @@ class OrderedLoop {
   std::atomic<size_t> next_ = 0;
   Mutex mutex_;
   std::vector<bool> done_ ATOLL_GUARDED_BY(mutex_);
-  size_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;  // number of parts with a completed behind()
-  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread runs behind()
+  size_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;  // number of parts with both callbacks done
+  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread runs the second callback
 };
 
 // Runs a loop on up to `threads` threads, including the caller's.

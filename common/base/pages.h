@@ -20,7 +20,7 @@ class Pages {
   // Returns `bytes` bytes: the reservation of an earlier call, with its old content, if it is large
   // enough, otherwise a new one filled with zeros. Ends the process when the system has no memory.
   std::span<std::byte> Room(size_t bytes);
-  // For ReusePool: the room stays, and what was touched of it.
+  // For ReusePool: the reservation and its touched pages stay.
   void Clear() {}
 
  private:

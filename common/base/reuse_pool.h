@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small objects that are used again, with the memory that they have grown, and the block in which a shared pointer
-// counts: a pool that has reached its size takes nothing more from the heap.
+// A pool of small objects that keep their allocated memory, including the control block of the
+// shared pointer. A pool that has reached its size allocates nothing more.
 #ifndef ATOLL_COMMON_BASE_REUSE_POOL_H_
 #define ATOLL_COMMON_BASE_REUSE_POOL_H_
 

@@ -11,17 +11,17 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kStateBytes = 12;                        // a parameter: public copy, momentum, residual
-constexpr uint64_t kFragmentBytes = 4;                      // a parameter, of a fragment whole as it is sent
-constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // a fragment's, at most: of the outer step before
-constexpr uint64_t kRoundsForStragglers = 2;                // kept whatever snapshot there is
-constexpr uint64_t kReservePercent = 10;                    // of the disk: below it no upload is granted
+constexpr uint64_t kStateBytes = 12;                        // bytes per parameter: public copy, momentum, residual
+constexpr uint64_t kFragmentBytes = 4;                      // bytes per parameter of a whole fragment as sent
+constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // at most, for a fragment: previous outer step
+constexpr uint64_t kRoundsForStragglers = 2;                // rounds kept whatever the newest snapshot
+constexpr uint64_t kReservePercent = 10;                    // of the disk: no upload is granted below it
 
 uint64_t PlannedRounds(const JobSpec& spec) {
   return PlannedInnerSteps(spec) / std::max(1u, spec.sync.inner_steps) + 1;
 }
 
-// Finished ones that retention keeps, and the one that is being written before an older one goes.
+// Complete checkpoints that retention keeps, plus one being written before an older one is deleted.
 uint64_t PlannedCheckpoints(const JobSpec& spec) {
   const CheckpointSpec& rule = spec.checkpoint;
   const uint64_t made = rule.every_rounds == 0 ? 1 : PlannedRounds(spec) / rule.every_rounds + 1;
@@ -50,13 +50,13 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
       AddSat(needs.memory_bytes, std::min(MulSat(4, sizes.parameters), MulSat(sizes.fragments, kComparedStepBytes)));
   const uint64_t round = AddSat(MulSat(workers, sizes.contribution_bytes), sizes.update_bytes);
   const uint64_t two_rounds = MulSat(kRoundsForStragglers, round);
-  // The log outgrows the state by a round at most before there is a snapshot, and has the open round on top.
+  // Before a snapshot the log exceeds the state by at most a round, plus the open round.
   needs.disk_bytes = AddSat(MulSat(2, state), AddSat(std::max(state, two_rounds), two_rounds));
   uint64_t for_joiners = AddSat(state, MulSat(kFragmentBytes, sizes.parameters));
   if (spec.checkpoint.keep_contributions) {
     const uint64_t rounds = MulSat(1 + std::max(PlannedRounds(spec), kRoundsForStragglers), round);
-    needs.disk_bytes = AddSat(MulSat(3, state), rounds);  // one more, where the rounds begin
-    for_joiners = state;                                  // the log has all updates
+    needs.disk_bytes = AddSat(MulSat(3, state), rounds);  // one more, for the start of the rounds
+    for_joiners = state;                                  // the log contains all updates
   }
   needs.disk_bytes = AddSat(needs.disk_bytes, for_joiners);
   needs.disk_bytes = AddSat(needs.disk_bytes, MulSat(PlannedCheckpoints(spec), state));
@@ -68,7 +68,7 @@ uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkp
   const uint64_t state = MulSat(kStateBytes, sizes.parameters);
   // The newest checkpoint may share its files with the newest snapshot.
   uint64_t taken = MulSat(std::max<uint64_t>(1, checkpoints), state);
-  // Nothing closes with fewer workers than the minimum.
+  // No round closes with fewer workers than the minimum.
   if (spec.checkpoint.keep_contributions) {
     const uint64_t whole_rounds = rounds / std::max(1u, sizes.fragments);
     taken = AddSat(taken, MulSat(whole_rounds, MulSat(spec.workers.min, sizes.contribution_bytes)));
@@ -139,8 +139,8 @@ absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& sp
     return CheckCapacity(capacity, wanted, others, workers, way_out);
   };
   absl::Status asked = check(spec.workers.max, "");
-  if (asked.ok() || spec.data.pin_shards) return asked;  // there each corpus has a worker of its own
-  uint32_t fits = 0, too_many = spec.workers.max;        // needs only grow with the workers
+  if (asked.ok() || spec.data.pin_shards) return asked;  // there each corpus needs a worker of its own
+  uint32_t fits = 0, too_many = spec.workers.max;        // needs grow with the number of workers
   while (too_many - fits > 1) {
     const uint32_t middle = fits + (too_many - fits) / 2;
     (check(middle, "").ok() ? fits : too_many) = middle;

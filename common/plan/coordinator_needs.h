@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job may take of the coordinator: published bounds on memory and disk, and the sentence that refuses a job that
-// does not fit (docs/design.md section 4, "Published bounds"; docs/capacity.md). Pure arithmetic.
+// Published bounds on the coordinator's memory and disk for a job, and the error message for a job
+// that does not fit (docs/design.md section 4, "Published bounds"; docs/capacity.md). Pure
+// arithmetic.
 #ifndef ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
 #define ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
 
@@ -12,27 +13,28 @@
 
 namespace atl {
 
-// The coordinator itself, its ports and its ledger's cache, whatever runs.
+// Memory of the coordinator itself, its ports and its ledger's cache, without jobs.
 constexpr uint64_t kCoordinatorBaseBytes = uint64_t{64} << 20;
-// Files that it holds open beside those of rounds: ledger, logs, what is being read and written.
+// Open files in addition to those of rounds: ledger, logs, files being read and written.
 constexpr uint64_t kCoordinatorOpenFiles = 64;
-// Frames of one worker on their way in or out.
+// Frames of one worker in flight, in both directions.
 constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 
-// What peers may make the transport of the control port, and of the bulk port, hold, on a machine or in a cgroup of so
-// much memory: an eighth of it, 64 to 256 MiB, or a 128th where that is more, up to 1 GiB; 0, where it is unknown, is
-// 256 MiB. Near it gRPC makes its windows smaller: with 1 MiB an upload it breaks uploads, with 4 they go on at full
-// rate.
+// Memory quota of the transport of the control port, and of the bulk port, for a machine or cgroup
+// with `memory_bytes`. It is an eighth of that memory within 64 to 256 MiB, or a 128th where that
+// is more, up to 1 GiB. 0 (unknown) gives 256 MiB. Near the quota gRPC shrinks its windows: with 1
+// MiB for each upload, uploads break; with 4 MiB they run at full rate.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
-// What the guard in front of each of those ports holds at most (common/guard/guard.h), and that of the enrolment port.
+// Memory bound of the guard in front of each of these ports (common/guard/guard.h), and of the
+// enrollment port's guard.
 constexpr uint64_t kGuardBytes = uint64_t{64} << 20;
 constexpr uint64_t kEnrollGuardBytes = uint64_t{24} << 20;
 
-// Sizes that follow from model, fragments and codecs.
+// Sizes derived from model, fragments and codecs.
 struct JobSizes {
   uint64_t parameters = 0;
   uint32_t fragments = 1;
-  uint64_t contribution_bytes = 0;          // one worker's, encoded, summed over all fragments
+  uint64_t contribution_bytes = 0;          // of one worker, encoded, summed over all fragments
   uint64_t largest_contribution_bytes = 0;  // of one fragment
   uint64_t update_bytes = 0;                // encoded, summed over all fragments
 };
@@ -41,42 +43,44 @@ struct CoordinatorNeeds {
   uint64_t memory_bytes = 0;
   uint64_t disk_bytes = 0;
   uint64_t open_files = 0;
-  CoordinatorNeeds& operator+=(const CoordinatorNeeds& other);  // stops at the largest number
+  CoordinatorNeeds& operator+=(const CoordinatorNeeds& other);  // saturates
 };
 
-// The most that a job takes, with `workers.max` workers of it; never wraps.
-//   memory = 12 P state + 12 P copies that are being written + 4 P (1 MiB a fragment at most) of the outer step before
-//   + 2 updates of every fragment (published, being committed)
-//          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
-//   disk   = 24 P old and new snapshot + 16 P snapshot and updates for who joins over a link that breaks
-//            + two rounds, 12 P where that is more + two rounds more + 12 P a checkpoint;
-//            48 P + all rounds and the open one + 12 P a checkpoint with checkpoint.keep_contributions
+// Upper bounds for a job with `workers.max` workers; saturating. In bytes, with P parameters:
+//   memory = 12 P state + 12 P copies being written + 4 P (at most 1 MiB a fragment) previous outer step
+//          + 2 updates of every fragment (published, being committed)
+//          + contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
+//   disk   = 24 P old and new snapshot + 16 P snapshot and updates for workers that join over a bad link
+//          + max(two rounds, 12 P) + two rounds + 12 P a checkpoint
+//          with checkpoint.keep_contributions:
+//          48 P + all rounds and the open one + 12 P a checkpoint
 //   files  = the open round of every fragment
-// with P parameters, in bytes. The event log is left out: it gives way on a full disk.
+// The event log is not counted: it stops on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 
-// What of `needs.disk_bytes` a job has taken for certain once its version 0 is on disk, with these finished checkpoints
-// and committed rounds (of all fragments). At most NeedsOf().disk_bytes.
+// Lower bound on the part of `needs.disk_bytes` that a job uses once its version 0 is on disk, with
+// these complete checkpoints and committed rounds (of all fragments). At most NeedsOf().disk_bytes.
 uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds);
 
-// What there is.
+// Capacity of the coordinator's machine.
 struct CoordinatorCapacity {
-  uint64_t memory_bytes = 0;      // the machine's, or its cgroup's limit; 0: unknown, nothing is refused for it
-  uint64_t transport_bytes = 0;   // of that, what peers may make all ports hold: the quotas
+  uint64_t memory_bytes = 0;      // the machine's, or its cgroup's limit; 0: unknown, not checked
+  uint64_t transport_bytes = 0;   // part of it that peers may make all ports use: the quotas
   uint64_t disk_free_bytes = 0;   // of the state directory
   uint64_t disk_total_bytes = 0;  // 0: unknown
-  uint64_t open_files = 0;        // that it may hold beside its connections; 0: unknown
+  uint64_t open_files = 0;        // that remain after its connections; 0: unknown
 };
 
-// OK when a job with `wanted` fits beside unfinished jobs that need `others.memory_bytes` and `others.open_files` in
-// all and may still take `others.disk_bytes`. ResourceExhausted with the figures otherwise. A tenth of the disk stays
-// free: below it no upload is granted. `way_out` stands before the other advice: what of the job file would help, empty
-// for nothing.
+// OK when a job with needs `wanted` fits next to the unfinished jobs. These need
+// `others.memory_bytes` and `others.open_files` in all, and may still use `others.disk_bytes`.
+// Otherwise ResourceExhausted with the figures. A tenth of the disk must stay free, because no
+// upload is granted below it. `way_out` is advice about the job file, put before the other advice;
+// may be empty.
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
                            const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out = "");
 
-// The same for a job that has taken `taken_disk_bytes` already; a refusal names the largest workers.max that fits,
-// where one does: a job file that does not give it asks for 64, however few are planned.
+// Checks a job that already uses `taken_disk_bytes`. A refusal names the largest workers.max that
+// fits, if one does: a job file without workers.max asks for 64, however few workers are planned.
 absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& spec, const JobSizes& sizes,
                           uint64_t taken_disk_bytes, const CoordinatorNeeds& others);
 

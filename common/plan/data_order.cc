@@ -12,14 +12,14 @@
 
 namespace atl {
 
-// The blocks of one epoch of one corpus in their permuted order.
+// The blocks of one epoch of one corpus in permuted order.
 struct DataOrder::Epoch {
   uint64_t key = 0;
   std::vector<uint32_t> blocks;  // indices into Corpus::blocks
-  std::vector<uint64_t> prefix;  // samples before each of them; one more entry than blocks
+  std::vector<uint64_t> prefix;  // number of samples before each block; one entry more than blocks
 };
 
-// The two newest epochs of each corpus: what a reader that looks ahead over the end of an epoch needs.
+// The two newest epochs of each corpus, for readers that read ahead across the end of an epoch.
 struct DataOrder::EpochCache {
   struct Entry {
     uint32_t corpus = 0;
@@ -27,7 +27,7 @@ struct DataOrder::EpochCache {
     std::shared_ptr<const Epoch> table;
   };
   Mutex mutex;
-  std::vector<Entry> entries ATOLL_GUARDED_BY(mutex);  // oldest first, at most two a corpus
+  std::vector<Entry> entries ATOLL_GUARDED_BY(mutex);  // oldest first, at most two for each corpus
 };
 
 absl::StatusOr<DataOrder::Corpus> DataOrder::MakeCorpus(const DataSpec& spec, CorpusShape shape) {
@@ -71,8 +71,8 @@ absl::StatusOr<DataOrder> DataOrder::Create(const DataSpec& spec, std::vector<Co
   return order;
 }
 
-// Each slot goes to the corpus furthest behind its share, the first of equals: exact over a period, spread evenly in
-// it.
+// Gives each slot to the corpus that is furthest below its share (the first of equals). The result
+// is exact over a period and spread evenly within it.
 void DataOrder::MakePattern() {
   uint64_t divisor = 0, period = 0;
   for (const Corpus& c : corpora_) divisor = std::gcd(divisor, uint64_t{c.shape.weight});
@@ -120,7 +120,7 @@ std::shared_ptr<const DataOrder::Epoch> DataOrder::EpochOf(uint32_t corpus, uint
   return table;
 }
 
-// The corpus of a position, and the position in that corpus' endless sequence.
+// Returns the corpus of a position, and the position in that corpus' endless sequence.
 std::pair<uint32_t, uint64_t> DataOrder::Split(uint64_t position) const {
   if (pinned_) {
     return {static_cast<uint32_t>(position / kShardPositions % corpora_.size()), position % kShardPositions};

@@ -14,7 +14,7 @@ bool DropsSync(const JobSpec& spec, const WorkerId& worker, const FragmentVersio
   if (!(probability > 0)) return false;
   const uint64_t key = StreamKey(spec.data.seed, "experiment/drop/" + worker.value);
   const std::array<uint32_t, 4> words = Philox(key, target.version.value, target.fragment.value);
-  // 53 bits, so that the comparison is exact: the same answer on every machine.
+  // 53 bits make the comparison exact: the same result on every machine.
   const uint64_t draw = (uint64_t{words[0]} << 32 | words[1]) >> 11;
   return static_cast<double>(draw) < probability * 0x1p53;
 }
@@ -24,7 +24,7 @@ uint32_t PoolSize(const JobSpec& spec, uint64_t step) {
   const uint64_t total = std::max<uint64_t>(1, PlannedInnerSteps(spec));
   const uint64_t at = std::min(step, total - 1);
   const bool second_half = at >= total - total / 2;
-  // Stages of the ramp are total / planned steps long; both are bounded far below overflow.
+  // A stage of the ramp is total / planned steps long; neither number can overflow here.
   const uint64_t stage = std::min(planned - 1, at * planned / total);
   uint64_t size = spec.workers.max;
   switch (spec.experiment.pool) {

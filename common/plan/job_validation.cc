@@ -105,7 +105,7 @@ void CheckModel(const ModelSpec& m, Report& report) {
   report.Above("model.rms_norm_eps", m.rms_norm_eps, 0, 1);
   report.Real("model.init_std", m.init_std, 0, 1);
   report.Real("model.z_loss", m.z_loss, 0, 1);
-  // In double: the sizes above may not be valid, and this must not overflow.
+  // Computed in double: the sizes above may be invalid, and this must not overflow.
   const double hidden = m.hidden_size, inner = m.intermediate_size != 0 ? m.intermediate_size : hidden * 3;
   const double heads = (2.0 * m.heads + 2.0 * (m.kv_heads != 0 ? m.kv_heads : m.heads)) * HeadDim(m);
   const double parameters = m.layers * hidden * (heads + 3 * inner) + 2.0 * m.vocab_size * hidden;
@@ -161,7 +161,7 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
   }
 }
 
-// Each worker has a corpus of its own (shards.h).
+// Rules for data.assignment shards: each worker has a corpus of its own (shards.h).
 void CheckShards(const JobSpec& spec, Report& report) {
   if (!spec.data.pin_shards) {
     report.Require(spec.sync.weights != WeightRule::kShardSize, "sync.weights",
@@ -190,10 +190,10 @@ void CheckBatch(const BatchSpec& batch, Report& report) {
                               batch.sequences_per_step, "), or 0 to have it found"));
 }
 
-// Bound on step counts: far above any run, far below overflow in sums and products.
+// Bound on step counts, far above any run and far below overflow in sums and products.
 constexpr uint64_t kMaxSteps = 1'000'000'000'000;
 
-// As it is, or as it is chosen where none is set.
+// Returns the given number of decay steps, or the default.
 uint64_t DecayStepsOf(const ScheduleSpec& schedule, uint64_t total_steps) {
   return schedule.decay_steps != 0 ? schedule.decay_steps : std::max<uint64_t>(1, total_steps / 5);
 }
@@ -204,7 +204,7 @@ void CheckSchedule(const JobSpec& spec, Report& report) {
   report.Range(at + ".total_steps", s.total_steps, 0, kMaxSteps);
   report.Real(at + ".final_ratio", s.final_ratio, 0, 1);
   const uint64_t total = s.total_steps != 0 ? s.total_steps : PlannedInnerSteps(spec);
-  if (total == 0) return;  // the stop rule is missing and said so
+  if (total == 0) return;  // the missing stop rule is reported elsewhere
   report.Require(s.warmup_steps <= total, at + ".warmup_steps",
                  absl::StrCat("is ", s.warmup_steps, "; it must be at most the ", total, " steps of the schedule"));
   if (s.kind == ScheduleKind::kWsd && s.warmup_steps <= total) {
@@ -312,7 +312,7 @@ void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
     const std::string& name = e.tasks[i].name;
     const std::string field = absl::StrCat("evaluation.tasks[", i, "].name");
     examples += e.tasks[i].examples;
-    if (name.empty() && before_submit) continue;  // from the file's name
+    if (name.empty() && before_submit) continue;  // filled in from the file's name
     report.Require(IsTaskName(name), field,
                    absl::StrCat("is '", name.substr(0, 64), "'; it must be 1 to 63 letters, digits, _, - or ."));
     report.Require(names.insert(name).second, field, absl::StrCat("is '", name, "', which is used a second time"));

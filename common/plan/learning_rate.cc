@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// How much of [begin, end) lies behind `step`, in [0, 1].
+// Returns the part of [begin, end) before `step`, in [0, 1].
 double Progress(uint64_t step, uint64_t begin, uint64_t end) {
   if (step <= begin) return 0;
   if (step >= end) return 1;

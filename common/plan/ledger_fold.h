@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the
-// ledger, written once, without holding the rounds. The in-memory ledger is this; tests compare the SQLite ledger and
-// the core with it. Pure.
+// Folds ledger records, in commit order, into the state that a restart recovers (records.h). This
+// defines the meaning of the ledger without storing the rounds. The in-memory ledger uses it; tests
+// compare the SQLite ledger and the core with it. Pure.
 #ifndef ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 #define ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 
@@ -13,17 +13,17 @@
 
 namespace atl {
 
-// What a rollback to `versions` leaves of a job's evaluations: one of which a fragment is beyond them was of parameters
-// that are given up.
+// Drops the evaluations that a rollback to `versions` invalidates: those of parameters with a
+// fragment beyond `versions`.
 void DropUndone(std::vector<EvaluationRecord>& evaluations, const VersionVector& versions);
 
 class LedgerFold {
  public:
-  // Upserts replace, appends add. Breaks with ATOLL_CHECK when a record names a job that has no JobRecord yet, except
-  // that records of one transaction may come in any order if they are given to Apply together.
+  // Upserts replace, appends add. Fails with ATOLL_CHECK when a record names a job without a
+  // JobRecord. Records passed in one call may be in any order.
   void Apply(const std::vector<LedgerRecord>& transaction);
 
-  // `accepted` of the jobs is empty: that is the round log's to say.
+  // Leaves `accepted` of the jobs empty, because the round log provides it.
   RecoveredState State(BootNumber boot) const;
 
  private:
@@ -31,7 +31,7 @@ class LedgerFold {
     JobRecord record;
     PoolRecord pool;
     std::vector<FragmentHead> heads;
-    uint64_t clock_step = 0;        // of the newest round, or of the checkpoint that was gone back to
+    uint64_t clock_step = 0;        // of the newest round, or of the checkpoint rolled back to
     uint64_t rounds_committed = 0;  // of all fragments and epochs
     uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
     int64_t round_wall_nanos = 0;

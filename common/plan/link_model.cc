@@ -11,10 +11,10 @@
 namespace atl {
 namespace {
 
-// The first periods fill the pipeline, the others are measured.
+// The first periods fill the pipeline; the following ones are measured.
 constexpr uint64_t kWarmupPeriods = 3, kMeasuredPeriods = 4;
 
-// Bytes a second between which a needed rate is looked for.
+// Bounds in bytes a second for the search of a needed rate.
 constexpr double kLeastRate = 1, kMostRate = 1e15, kRatePrecision = 1e-6;
 
 struct Send {
@@ -22,7 +22,8 @@ struct Send {
   uint32_t fragment = 0;
 };
 
-// The sends of one period in the order of their steps; those of offset 0 fall on the period's last step.
+// Returns the sends of one period ordered by step. A send with offset 0 is on the period's last
+// step.
 std::vector<Send> SendsOfAPeriod(const LinkJob& job) {
   const SyncSchedule schedule(job.inner_steps, job.overlap_steps, static_cast<uint32_t>(job.fragments.size()));
   std::vector<Send> sends;
@@ -34,7 +35,7 @@ std::vector<Send> SendsOfAPeriod(const LinkJob& job) {
   return sends;
 }
 
-// Steps a run; says at which of them something is sent.
+// Counts steps and knows the steps with a send.
 class Calendar {
  public:
   explicit Calendar(const LinkJob& job) : sends_(SendsOfAPeriod(job)), period_(job.inner_steps) {}
@@ -55,7 +56,7 @@ class Calendar {
   size_t next_ = 0;
 };
 
-// One direction of a link: transfers in the order in which they are asked for.
+// One direction of a link. Transfers run one after the other, in the order of requests.
 class Pipe {
  public:
   explicit Pipe(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
@@ -76,7 +77,8 @@ void CheckJob(const LinkJob& job, const Link& link) {
     ATOLL_CHECK(unit.fragment < job.fragments.size(), "a unit of no known fragment");
 }
 
-// Runs periods of `machine`, which has now() and RunTo(step), and gives the share of time that was computed.
+// Runs periods of `machine`, which has now() and RunTo(step). Returns the share of time spent
+// computing.
 template <typename Machine>
 double SteadyUtilization(const LinkJob& job, Machine& machine) {
   machine.RunTo(kWarmupPeriods * job.inner_steps);
@@ -113,7 +115,7 @@ class AllReduceRun {
 
  private:
   struct Use {
-    uint64_t step = 0;  // whose forward pass needs it
+    uint64_t step = 0;  // step with the forward pass that needs it
     size_t unit = 0;
     double ready = 0;
   };
@@ -176,7 +178,7 @@ class CoordinatorRun {
 
  private:
   struct Use {
-    uint64_t step = 0;  // at whose end it is applied
+    uint64_t step = 0;  // applied at the end of this step
     double ready = 0;
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control conversation in domain form: what a worker says and what the coordinator answers (docs/design.md section
-// 5). coordinator/core and worker/core speak these; common/wire turns them into atoll.v1 messages and back. Plain
-// values. Every message is idempotent: a repetition after a reconnect changes nothing.
+// Control messages between worker and coordinator in domain form (docs/design.md section 5), used by both cores.
+// common/wire converts them from and to atoll.v1 messages. Plain values. Every message is idempotent: a repetition
+// after a reconnect changes nothing.
 #ifndef ATOLL_COMMON_PLAN_MESSAGES_H_
 #define ATOLL_COMMON_PLAN_MESSAGES_H_
 
@@ -21,9 +21,9 @@
 
 namespace atl {
 
-// Raised when messages change their meaning; other numbers are refused with both versions named.
+// Incremented when messages change their meaning. Other revisions are refused, with both numbers in the message.
 constexpr uint32_t kProtocolRevision = 1;
-// Raised when aggregate, outer step or a decoder may give other bits.
+// Incremented when aggregate, outer step or a decoder may produce different bits.
 constexpr uint32_t kArithmeticRevision = 1;
 
 // A half-open range of positions in the job's data order (data_order.h), in samples.
@@ -33,41 +33,40 @@ struct SampleRange {
   friend auto operator<=>(const SampleRange&, const SampleRange&) = default;
 };
 
-// A lease and how far it has been trained on: samples [range.begin, cursor) are in the sender's parameters.
+// A lease and its progress: the samples [range.begin, cursor) are in the sender's parameters.
 struct LeaseCursor {
   LeaseId lease;
   uint64_t cursor = 0;  // range.begin <= cursor <= range.end
   friend auto operator<=>(const LeaseCursor&, const LeaseCursor&) = default;
 };
 
-// (fragment, version it was measured against): with job and worker the key of a contribution.
+// A fragment and a version. The key of a contribution is its job, its worker and the version it is measured against.
 struct FragmentVersion {
   FragmentIndex fragment;
   Version version;
   friend auto operator<=>(const FragmentVersion&, const FragmentVersion&) = default;
 };
 
-// What a contribution says of itself; sent ahead of its bytes and repeated in its durable trailer.
+// A worker's description of its contribution, sent before its bytes and repeated in its durable trailer.
 struct ContributionHeader {
   JobId job;
   WorkerId worker;
   Incarnation incarnation;
-  FragmentVersion target;  // measured against version `target.version`; it takes part in the round that ends it
+  FragmentVersion target;  // measured against version `target.version`; takes part in the round that ends it
   Digest digest;           // XXH3-128 of the encoded bytes
   uint64_t encoded_bytes = 0;
   CodecKind codec = CodecKind::kFp32;
-  uint64_t tokens = 0;               // trained since this worker's last contribution to this fragment that counted
-  uint64_t steps = 0;                // inner steps, likewise
+  uint64_t tokens = 0;               // trained since this worker's last committed contribution to this fragment
+  uint64_t steps = 0;                // inner steps since then
   uint64_t send_step = 0;            // job clock of the sender
   int64_t mean_loss_micro = 0;       // mean training loss over those steps, in 1e-6 nats
-  std::vector<LeaseCursor> cursors;  // every lease held, at the send step
-  std::optional<uint64_t>
-      upload_error_nano;  // lost by the codec, norm over norm, in 1e-9; not kept with a committed one
+  std::vector<LeaseCursor> cursors;  // every lease held at the send step
+  std::optional<uint64_t> upload_error_nano;  // codec error, norm over norm, in 1e-9; not stored with a committed one
 };
 
 // ---- worker to coordinator ----------------------------------------------------------------------------------------
 
-// An unresolved contribution the worker still holds the bytes of.
+// An unresolved contribution; the worker still holds its bytes.
 struct HeldContribution {
   FragmentVersion target;
   Digest digest;
@@ -79,21 +78,21 @@ struct Hello {
   std::string program_version;
   uint32_t protocol_revision = kProtocolRevision;
   uint32_t arithmetic_revision = kArithmeticRevision;
-  uint64_t start_nonce = 0;   // random, of this process: tells a restart from a reconnect
-  Incarnation incarnation;    // the one it holds, 0 when it has none
-  BootNumber last_boot;       // newest boot number seen, 0 when none
+  uint64_t start_nonce = 0;   // random for each process: distinguishes a restart from a reconnect
+  Incarnation incarnation;    // its present incarnation; 0: none
+  BootNumber last_boot;       // newest boot number seen; 0: none
   std::string device;         // "cpu" or the GPU's name; for people
-  uint64_t memory_bytes = 0;  // of the device, for the admission check
+  uint64_t memory_bytes = 0;  // memory of the device, for the admission check
   bool evaluate_only = false;
-  JobId job;                             // the job it was training, empty when none
-  std::vector<FragmentVersion> applied;  // newest applied version of each fragment, empty when none
+  JobId job;                             // the job it was training; empty: none
+  std::vector<FragmentVersion> applied;  // newest applied version of each fragment; empty: none
   std::vector<HeldContribution> held;
-  std::vector<LeaseCursor> leases;  // still held, with cursors
+  std::vector<LeaseCursor> leases;  // leases still held, with cursors
 };
 
 struct MetricSample {
-  std::string name;  // from the metric catalogue, "train_loss"
-  double value = 0;  // carried, never looked at by a core
+  std::string name;  // from the metric catalog, "train_loss"
+  double value = 0;  // forwarded, never read by a core
 };
 
 enum class WorkerActivity { kIdle, kFetching, kTraining, kWaiting, kEvaluating, kDraining };
@@ -104,76 +103,78 @@ struct Heartbeat {
   WorkerActivity activity = WorkerActivity::kIdle;
   uint64_t step = 0;          // job clock of the worker
   uint64_t tokens_total = 0;  // trained in this job by this incarnation
-  int64_t step_ns = 0;        // recent mean duration of an inner step, 0 unknown
+  int64_t step_ns = 0;        // recent mean duration of an inner step; 0: unknown
   int64_t loss_micro = 0;     // newest training loss in 1e-6 nats
-  std::string waiting_for;    // one clause, empty when not waiting: "lease of 800 samples for 3 s"
+  std::string waiting_for;    // short phrase, empty when not waiting: "lease of 800 samples for 3 s"
   std::vector<MetricSample> metrics;
-  uint32_t period_steps = 0;  // own steps a period under sync.pace balanced; 0: another pace, or not training
-  // What the link carries, best of several recent transfers (worker/link/rate_window.h); 0: too few were measured.
+  uint32_t period_steps = 0;  // own steps in a period with sync.pace balanced; 0: another pace, or not training
+  // Measured rates of the link, the best of several recent transfers (worker/link/rate_window.h); 0: too few
+  // measurements.
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
-// Wants its unused leased samples of `job` raised to `samples`. The answer is LeaseGranted, or a LeaseDenied notice.
+// Asks to raise the worker's unused leased samples of `job` to `samples`. The answer is LeaseGranted or LeaseDenied.
 struct LeaseRequest {
   JobId job;
-  uint64_t request = 0;  // grows by one with each new wish; a repetition gets the same lease
+  uint64_t request = 0;  // incremented with each new request; a repetition gets the same lease
   uint64_t samples = 0;
 };
 
-// The worker has everything of its assignment and trains from `step` on.
-// While the job is ending (ClosingStarted), `step` >= stop_step says instead: everything is contributed and accepted,
-// and nothing more will come from this worker; the closing rounds no longer wait for it.
+// The worker has everything of its assignment and trains from `step` on. While the job is closing (ClosingStarted),
+// `step` >= stop_step means: all contributions of this worker are accepted, no more will follow, and the closing
+// rounds no longer wait for it.
 struct Ready {
   JobId job;
   uint64_t step = 0;
   std::vector<FragmentVersion> applied;
 };
 
-// An update was applied; `hash_matches` is false for a deviant, which then fetches the whole fragment.
+// The worker applied an update. With `hash_matches` false, its replica deviates and it fetches the whole fragment.
 struct Applied {
   JobId job;
   FragmentVersion applied;  // the version reached
   bool hash_matches = true;
 };
 
-// Results of an evaluation, or why there are none.
+// Results of an evaluation, or the reason of its failure.
 struct EvaluationDone {
   JobId job;
-  uint64_t evaluation = 0;            // as assigned
+  uint64_t evaluation = 0;            // number from the assignment
   int64_t nll_micro_nats = 0;         // summed over tokens, in 1e-6 nats
-  uint64_t tokens = 0;                // targets scored
-  uint64_t text_bytes = 0;            // bytes of text those tokens stand for, 0 unknown
-  std::vector<TaskScore> tasks = {};  // in the job's order; empty when not asked for
-  std::string failure = {};           // why it could not be made: one sentence; empty when it was
+  uint64_t tokens = 0;                // number of targets scored
+  uint64_t text_bytes = 0;            // bytes of text that the tokens stand for; 0: unknown
+  std::vector<TaskScore> tasks = {};  // in the job's order; empty when not requested
+  std::string failure = {};           // one sentence: why the evaluation failed; empty: it succeeded
 };
 
-// Leases given back: samples beyond each cursor were not trained on; those before it are in no contribution any more.
+// Leases that the worker returns. Samples from each cursor on were not trained; those before it are in no
+// contribution any more.
 struct LeaseReturn {
   JobId job;
   std::vector<LeaseCursor> leases;
 };
 
-// The job drops this worker's sync to the round of `target` (experiment.h): no contribution comes, and the round does
-// not wait for one. Said at the send step, and again after a reconnect while the round is open.
+// The job drops this worker's sync in the round of `target` (experiment.h): the worker sends no contribution, and the
+// round does not wait for one. Sent at the send step, and again after a reconnect while the round is open.
 struct SyncDropped {
   JobId job;
   FragmentVersion target;
   uint64_t send_step = 0;  // job clock of the sender
 };
 
-// The worker leaves (SIGTERM, pause, failure). Nothing follows on this stream.
+// The worker leaves (SIGTERM, pause, failure). This is the last message on the stream.
 struct Leaving {
   std::string reason;
 };
 
-// The worker cannot go on with its job: non-finite loss three times, out of memory, missing data.
+// The worker cannot continue its job: three non-finite losses, out of memory, missing data.
 struct JobFailure {
   JobId job;
   std::string reason;      // one sentence: what, where, what to do
-  bool permanent = false;  // as it thinks no worker will do better (bad data hash, model too large for any memory)
+  bool permanent = false;  // the worker expects every worker to fail (bad data hash, model too large for any memory)
 };
 
-// Lines of its log ring, in answer to LogsWanted.
+// Lines of the worker's log ring, in answer to LogsWanted.
 struct LogLines {
   uint64_t request = 0;
   std::vector<std::string> lines;
@@ -190,32 +191,32 @@ enum class ContributionFate { kUnknown, kAccepted, kCommitted, kRefused };
 struct Welcome {
   BootNumber boot;
   Incarnation incarnation;  // the worker's from now on
-  bool resumed = false;     // true: leases, drift and residuals stand; false: a new incarnation, all of them are void
+  bool resumed = false;  // true: leases, drift and residuals stay valid; false: a new incarnation, all of them are void
   Duration heartbeat_interval{}, membership_timeout{};
   struct Fate {
     FragmentVersion target;
     ContributionFate fate = ContributionFate::kUnknown;
   };
   std::vector<Fate> fates;  // one for each held contribution
-  uint64_t boot_nonce = 0;  // random for each start of a coordinator; 0: not told
+  uint64_t boot_nonce = 0;  // random for each start of a coordinator; 0: not reported
 };
 
 // One version of each fragment, in fragment order.
 using VersionVector = std::vector<Version>;
 
-// Train this job. Sent when it is assigned, after a reconnect, and with a higher revision after `job update`.
+// Assigns a job. Sent at the assignment, after a reconnect, and with a higher revision after `job update`.
 struct Assignment {
   JobId job;
   uint64_t spec_revision = 0;
   std::shared_ptr<const JobSpec> spec;
-  uint64_t clock_step = 0;  // the job clock now: where a joiner starts
+  uint64_t clock_step = 0;  // the job clock now, where a joining worker starts
   VersionVector versions;   // committed versions
-  Duration clock_pace{};    // what a step of the job clock takes now; 0: a joiner starts at clock_step however late
-  uint64_t epoch = 0;       // raised by each rollback
-  Digest layout{};          // of the job's ModelLayout; zero: the coordinator does not tell it
+  Duration clock_pace{};  // present duration of a step of the job clock; 0: a joiner starts at clock_step, however late
+  uint64_t epoch = 0;     // incremented by each rollback
+  Digest layout{};        // of the job's ModelLayout; zero: not sent
 };
 
-// Leave the job: finish the step, return the leases, drop the state. An idle worker stays connected.
+// The worker finishes its step, returns its leases, drops its state of the job, and stays connected.
 struct Unassign {
   JobId job;
   std::string reason;
@@ -234,8 +235,7 @@ struct LeaseDenied {
   std::string reason;  // "the dataset is used up", "paused"
 };
 
-// Samples of these leases are no longer the worker's: it sets local := outer copy and clears residuals for all
-// fragments.
+// The worker no longer holds these leases. It sets local := outer copy and clears the residuals of all fragments.
 struct LeaseRevoked {
   JobId job;
   std::vector<LeaseId> leases;
@@ -250,11 +250,11 @@ struct UpdatePublished {
   uint64_t encoded_bytes = 0;  // size of the encoded update
   std::vector<WorkerId> contributors;
   uint64_t clock_step = 0;  // the job clock after this commit
-  // Of the contributions, in the order of `contributors`; empty where the coordinator does not tell them.
+  // Digests of the contributions, in the order of `contributors`; empty when the coordinator does not send them.
   std::vector<Digest> digests = {};
 };
 
-// The fate of one contribution, when it is not told by UpdatePublished.
+// The coordinator will not merge the contribution. (UpdatePublished reports the merged ones.)
 struct ContributionRefused {
   JobId job;
   FragmentVersion target;
@@ -262,14 +262,14 @@ struct ContributionRefused {
   std::string reason;
 };
 
-// sync.pace balanced: from now on this many of the worker's own steps make a period of the job clock.
+// With sync.pace balanced: number of the worker's own steps in a period of the job clock, from now on.
 struct PaceAssigned {
   JobId job;
   uint32_t period_steps = 1;  // 1 to sync.inner_steps
 };
 
-// Whether the rounds wait for this worker, by what its link carries (coordinator/core/admission.h). Said when it
-// changes; a worker counts as admitted from its assignment on.
+// Whether rounds wait for this worker, according to the rate of its link (coordinator/core/admission.h). Sent when the
+// decision changes. A worker is admitted from its assignment on.
 struct LinkJudged {
   JobId job;
   bool admitted = true;
@@ -282,18 +282,18 @@ struct EvaluationAssigned {
   uint64_t evaluation = 0;  // number of the evaluation in the job
   VersionVector versions;
   uint64_t samples = 0;
-  bool score_tasks = false;  // the job's evaluation.tasks as well
+  bool score_tasks = false;  // also score the job's evaluation.tasks
 };
 
-// The stop step is reached: drain what is in flight, then contribute every fragment once more against `versions` with
-// tau 0.
+// The job clock has reached the stop step. The worker finishes the contributions in flight and then contributes every
+// fragment once more against `versions` with tau 0.
 struct ClosingStarted {
   JobId job;
   uint64_t stop_step = 0;
   VersionVector versions;
 };
 
-// Finish the step, send what the grace period allows, return leases and leave.
+// Asks the worker to finish its step, send contributions within the grace period, return its leases and leave.
 struct DrainRequested {
   std::string reason;
 };
@@ -304,7 +304,7 @@ struct LogsWanted {
   int64_t since_wall_nanos = 0;
 };
 
-// The stream ends here and why. `retry` false: the worker exits and prints the reason.
+// The coordinator ends the stream and states the reason. `retry` false: the worker exits and prints the reason.
 struct Refused {
   std::string reason;
   bool retry = false;

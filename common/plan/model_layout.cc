@@ -56,7 +56,7 @@ void AppendBlock(const ModelSpec& m, uint32_t layer, std::vector<TensorInfo>& ou
   out.push_back(Matrix(prefix + "mlp.down_proj.weight", hidden, inner, l, output_std));
 }
 
-// All tensors in the order in which the model uses them.
+// Returns all tensors in the order of their use.
 std::vector<TensorInfo> AllTensors(const ModelSpec& m) {
   std::vector<TensorInfo> out;
   out.push_back(Matrix("model.embed_tokens.weight", m.vocab_size, m.hidden_size, -1, m.init_std));
@@ -66,7 +66,8 @@ std::vector<TensorInfo> AllTensors(const ModelSpec& m) {
   return out;
 }
 
-// The group of a transformer block among `groups`. Blocks are equal in bytes, so `balanced` is an even split.
+// Returns the group of a transformer block. Blocks have equal sizes in bytes, so `balanced` is an
+// even split.
 uint32_t GroupOf(FragmentPattern pattern, uint32_t layer, uint32_t layers, uint32_t per_fragment, uint32_t groups) {
   switch (pattern) {
     case FragmentPattern::kWhole: return 0;
@@ -88,7 +89,7 @@ void AssignFragments(const ModelSpec& m, FragmentPattern pattern, uint32_t per_f
   layout.fragments.resize(groups + 1);
 }
 
-// Orders tensors by fragment and gives each its place.
+// Orders tensors by fragment and assigns their offsets.
 void PlaceTensors(ModelLayout& layout) {
   std::stable_sort(layout.tensors.begin(), layout.tensors.end(),
                    [](const TensorInfo& a, const TensorInfo& b) { return a.fragment < b.fragment; });
@@ -119,7 +120,7 @@ bool IsResolved(const ModelSpec& m) {
          m.kv_heads > 0 && m.head_dim > 0;
 }
 
-// Values [first, first + out.size()) of one tensor.
+// Fills `out` with the values [first, first + out.size()) of a tensor.
 void FillTensor(const TensorInfo& t, uint64_t seed, uint64_t first, std::span<float> out) {
   if (t.init == InitKind::kOnes) {
     std::fill(out.begin(), out.end(), 1.0f);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameter arena: which tensor lies where. Pure arithmetic from the job's ModelSpec, equal in coordinator and
-// worker. All parameters are one contiguous fp32 buffer ordered by fragment; tensors, gradients, moments and outer
-// copies are arenas of the same layout. Tensor names are Hugging Face's, so export needs no renaming.
+// The parameter arena: the offset of each tensor. Pure arithmetic from the job's ModelSpec, with
+// the same result in coordinator and worker. All parameters are in one contiguous fp32 buffer,
+// ordered by fragment. Gradients, moments and outer copies have the same layout. Tensor names are
+// those of Hugging Face, so that an export renames nothing.
 #ifndef ATOLL_COMMON_PLAN_MODEL_LAYOUT_H_
 #define ATOLL_COMMON_PLAN_MODEL_LAYOUT_H_
 
@@ -29,29 +30,30 @@ struct TensorInfo {
   bool decay = true;    // weight decay applies (false for norms)
 };
 
-// A contiguous range of the arena: the unit of synchronisation.
+// A contiguous range of the arena: the unit of synchronization.
 struct FragmentInfo {
   uint64_t offset = 0;            // first element in the arena
-  uint64_t elements = 0;          // a multiple of nothing in particular; never 0
+  uint64_t elements = 0;          // any number above 0
   std::vector<uint32_t> tensors;  // indices into ModelLayout::tensors, in arena order
 };
 
 struct ModelLayout {
   std::vector<TensorInfo> tensors;      // in arena order
-  std::vector<FragmentInfo> fragments;  // in arena order, covering the arena without holes
+  std::vector<FragmentInfo> fragments;  // in arena order, covering the arena without gaps
   uint64_t elements = 0;                // of the whole arena
-  Digest digest;                        // of names, shapes, offsets and fragments: equal digests, equal arenas
+  Digest digest;                        // over names, shapes, offsets and fragments: equal digests mean equal arenas
 };
 
-// The layout of a resolved spec (all sizes non-zero). Fragments by `pattern`: whole = one; strided, sequential and
-// balanced group transformer blocks (Streaming DiLoCo section 3; `layers_per_fragment` blocks each, the last may be
-// smaller), with embeddings, final norm and head as a fragment of their own, last.
+// Returns the layout of a resolved spec (all sizes non-zero), with fragments by `pattern`. whole is
+// one fragment. strided, sequential and balanced group transformer blocks (Streaming DiLoCo section
+// 3): `layers_per_fragment` blocks each, the last fragment may be smaller. Embeddings, final norm
+// and head form the last fragment.
 ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uint32_t layers_per_fragment);
-// The digest of a job's layout (docs/formats/layout.md); zero where the spec is not resolved.
+// Returns the digest of a job's layout (docs/formats/layout.md); zero for an unresolved spec.
 Digest LayoutDigest(const JobSpec& spec);
 
-// Writes the initial values of arena elements [begin, begin + out.size()) from `seed`: each element is a function of
-// (seed, tensor name, index in tensor) alone, so any range can be made on its own.
+// Writes the initial values of arena elements [begin, begin + out.size()). Each element depends
+// only on (seed, tensor name, index in tensor), so that any range can be computed alone.
 void InitialParameters(const ModelLayout& layout, uint64_t seed, uint64_t begin, std::span<float> out);
 
 }  // namespace atl

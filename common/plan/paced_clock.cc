@@ -18,7 +18,8 @@ uint32_t PacedClock::Advance() {
 }
 
 uint64_t PacedClock::StepsFor(uint64_t clock_steps) const {
-  // The least k with floor((rest + k H) / own) >= clock_steps. Whole periods first, so that nothing runs over.
+  // The smallest k with floor((rest + k H) / own) >= clock_steps. Whole periods are split off
+  // first, to avoid overflow.
   const uint64_t periods = clock_steps / period_, left = clock_steps % period_;
   const uint64_t wanted = left * own_;
   return periods * own_ + (wanted > rest_ ? (wanted - rest_ + period_ - 1) / period_ : 0);

@@ -10,9 +10,10 @@ namespace {
 constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
                                  CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 constexpr uint32_t kPeriods[] = {10, 30, 100, 300, kRecommendedInnerSteps};
-// Up to 10 steps of overlap cost less than 0.2 % of loss; on the paper's links little is gained beyond 5 (2501.18512).
+// Overlap of up to 10 steps costs less than 0.2 % of loss; on the paper's links more than 5 gains
+// little (2501.18512).
 constexpr uint32_t kOverlaps[] = {0, 1, 5, 10};
-constexpr uint32_t kAblationPeriod = 30;  // of Streaming DiLoCo's ablations: where a recommendation begins from H = 1
+constexpr uint32_t kAblationPeriod = 30;  // from Streaming DiLoCo's ablations: first recommendation after H = 1
 
 PlanRequest With(PlanRequest request, CodecKind codec, uint32_t overlap_steps, uint32_t inner_steps) {
   request.upload_codec = codec;
@@ -30,7 +31,7 @@ bool Suffices(const PlanRequest& request, WireSize wire_size) {
   return ExpectedOf(request, wire_size) >= request.target_utilization;
 }
 
-// `values` with `own`, ascending, each once.
+// Returns `values` plus `own`, ascending, without duplicates.
 std::vector<uint32_t> Including(std::vector<uint32_t> values, uint32_t own) {
   values.push_back(own);
   std::sort(values.begin(), values.end());
@@ -38,7 +39,8 @@ std::vector<uint32_t> Including(std::vector<uint32_t> values, uint32_t own) {
   return values;
 }
 
-// The least period from `least` on; 0 when kRecommendedInnerSteps does not suffice.
+// Returns the smallest sufficient period from `least` on; 0 when kRecommendedInnerSteps does not
+// suffice.
 uint32_t LeastInnerSteps(PlanRequest request, uint32_t least, WireSize wire_size) {
   const auto suffices = [&](uint32_t inner_steps) {
     request.inner_steps = inner_steps;
@@ -57,7 +59,7 @@ uint32_t LeastInnerSteps(PlanRequest request, uint32_t least, WireSize wire_size
   return high;
 }
 
-// The given settings, then one change more at a time, the least costly first.
+// Returns the given settings, followed by cumulative changes, the least costly first.
 std::vector<PlanRequest> Candidates(const PlanRequest& given) {
   std::vector<PlanRequest> out = {given};
   PlanRequest next = given;
@@ -94,7 +96,7 @@ Recommendation Search(const PlanRequest& given, WireSize wire_size) {
   PlanRequest last = candidates.back();
   const uint32_t least = LeastInnerSteps(last, last.inner_steps, wire_size);
   if (least > 0) {
-    // Tens are easier to read; a longer period never needs more of the link.
+    // Rounded up to tens for readability; a longer period never needs a faster link.
     last.inner_steps = std::min(kRecommendedInnerSteps, (least + 9) / 10 * 10);
     if (!Suffices(last, wire_size)) last.inner_steps = least;
     return Chosen(last, true, wire_size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices that `atoll plan` looks through. Private to the planner; requests are valid.
+// The settings that `atoll plan` considers. Private to the planner; requests must be valid.
 #ifndef ATOLL_COMMON_PLAN_PLAN_SEARCH_H_
 #define ATOLL_COMMON_PLAN_PLAN_SEARCH_H_
 
@@ -9,11 +9,11 @@
 
 namespace atl {
 
-// Every codec with overlaps 0, 1, 5 and 10 and periods from 10 to 1000, the request's own among them; for data
-// parallelism every codec. Codec by codec, then by overlap, then by period.
+// Returns every codec with overlaps 0, 1, 5 and 10 and periods from 10 to 1000, plus the request's
+// own values; for data parallelism every codec. Ordered by codec, then overlap, then period.
 std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size);
 
-// For every codec and overlap 0, 1, 5 and 10; none for data parallelism.
+// Returns one entry for every codec and overlap 0, 1, 5 and 10; none for data parallelism.
 std::vector<LeastPeriod> LeastPeriods(const PlanRequest& request, WireSize wire_size);
 
 PlanPoint PointOf(const PlanRequest& request, WireSize wire_size);

@@ -13,7 +13,7 @@ namespace atl {
 namespace {
 
 constexpr double kMostStepSeconds = 1e6, kLeastStepSeconds = 1e-6;
-constexpr uint32_t kMostInnerSteps = 1'000'000;  // as sync.inner_steps
+constexpr uint32_t kMostInnerSteps = 1'000'000;  // same bound as sync.inner_steps
 constexpr double kBits = 8;
 
 class Report {
@@ -24,7 +24,7 @@ class Report {
   void Range(const char* field, uint64_t value, uint64_t low, uint64_t high) {
     Require(value >= low && value <= high, field, absl::StrCat("is ", value, "; it must be from ", low, " to ", high));
   }
-  // Refuses NaN, which no comparison lets through.
+  // Also refuses NaN, for which every comparison is false.
   void Real(const char* field, double value, double low, double high) {
     Require(value >= low && value <= high, field, absl::StrCat("is ", value, "; it must be from ", low, " to ", high));
   }
@@ -42,7 +42,8 @@ uint32_t FragmentsOf(const PlanRequest& request) {
   return groups + (request.embedding_parameters > 0 ? 1 : 0);
 }
 
-// Elements of the parts of the model in the order of use: embeddings first where they stand apart, then the blocks.
+// Number of elements of each part of the model in order of use: embeddings first if they are
+// separate, then the blocks.
 std::vector<uint64_t> UnitElements(const PlanRequest& request) {
   std::vector<uint64_t> elements;
   if (request.embedding_parameters > 0) elements.push_back(request.embedding_parameters);
@@ -52,7 +53,7 @@ std::vector<uint64_t> UnitElements(const PlanRequest& request) {
   return elements;
 }
 
-// The fragment of each unit: blocks strided, embeddings last.
+// Fragment of each part: blocks strided, embeddings last.
 std::vector<uint32_t> UnitFragments(const PlanRequest& request) {
   const uint32_t fragments = FragmentsOf(request);
   const bool apart = request.embedding_parameters > 0;
@@ -198,7 +199,7 @@ LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size) {
   return job;
 }
 
-// Only the time of a whole step matters to it, so the step is one unit.
+// CoordinatorUtilization depends only on the time of a whole step, so the step is one unit.
 LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                        WireSize wire_size) {
   LinkJob job;

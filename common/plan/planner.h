@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a link carries of a training job before anything is started: utilization, bytes, rates, hours, load and memory,
-// and the settings that a target needs. Behind `atoll plan`; docs/planner.md says how far to trust it. Pure arithmetic.
+// Estimates for a training job over a link, before anything is started: utilization, bytes, rates,
+// hours, load and memory, and the settings needed for a target. Used by `atoll plan`;
+// docs/planner.md describes the accuracy. Pure arithmetic.
 #ifndef ATOLL_COMMON_PLAN_PLANNER_H_
 #define ATOLL_COMMON_PLAN_PLANNER_H_
 
@@ -23,17 +24,17 @@ const char* PlanMethodName(PlanMethod method);  // "data-parallel", "diloco", "s
 struct PlanRequest {
   PlanMethod method = PlanMethod::kStreaming;
   uint64_t parameters = 0;
-  uint64_t embedding_parameters = 0;  // of `parameters`; a fragment of their own under kStreaming; 0: none apart
+  uint64_t embedding_parameters = 0;  // part of `parameters`; a separate fragment with kStreaming; 0: not separate
   uint32_t layers = 0;
   uint32_t layers_per_fragment = 3;
-  double step_seconds = 0;  // of one inner step when nothing is waited for
+  double step_seconds = 0;  // duration of one inner step without waiting
   uint32_t workers = 2;
-  uint32_t inner_steps = 100;  // H; under kDataParallel neither this nor the overlap is looked at
+  uint32_t inner_steps = 100;  // H; ignored with kDataParallel, like the overlap
   uint32_t overlap_steps = 0;  // tau
   CodecKind upload_codec = CodecKind::kFp32, download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
-  bool bf16 = false;                    // model.precision; this and the next for a worker's memory alone
-  bool forms_on_gpu = false;            // a worker with a GPU has contributions formed there
+  bool bf16 = false;                    // model.precision; this and the next affect only a worker's memory
+  bool forms_on_gpu = false;            // a worker with a GPU forms its contributions there
   Link link;                            // of each worker
   double target_utilization = 0.95;     // for the recommendation
   uint64_t tokens = 0;                  // of all workers; 0: no budget
@@ -42,41 +43,46 @@ struct PlanRequest {
 
 constexpr double kMostPlanBytesPerSecond = 1e15, kMostPlanLatencySeconds = 3600;  // of a link
 
-// All violations; `field` is the flag of `atoll plan` without its dashes. Everything below requires none.
+// Returns all violations; `field` is the flag of `atoll plan` without its dashes. The functions
+// below require a valid request.
 std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
 
-// The model in fragments, as MakeModelLayout would cut it (strided), all blocks being of one size.
+// Splits the model into fragments like MakeModelLayout (strided), with blocks of equal size.
 LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size);
 
-// A job as it runs: fragments of so many elements and one worker's step time (above 0). `spec` is resolved.
+// A running job, from the sizes of its fragments in elements and one worker's step time (above 0).
+// `spec` is resolved.
 LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                        WireSize wire_size);
-// CoordinatorUtilization of it on a worker's measured link; latency is in the measured rates already.
+// CoordinatorUtilization of that job on a worker's measured link. The measured rates already
+// include latency.
 double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                       const Link& link, WireSize wire_size);
 
-// One choice of codec (both legs), H and overlap, and what it gives on the link.
+// A choice of codec (both directions), H and overlap, with its estimates.
 struct PlanPoint {
   CodecKind codec = CodecKind::kFp32;
   uint32_t inner_steps = 1, overlap_steps = 0;
   double compute_utilization_ratio = 0;      // AllReduceUtilization: the papers' figure, an upper bound
-  double coordinator_utilization_ratio = 0;  // CoordinatorUtilization: what to expect
-  uint64_t bytes_per_round = 0;              // of one worker, upload: the largest fragment
+  double coordinator_utilization_ratio = 0;  // CoordinatorUtilization: the expected value
+  uint64_t bytes_per_round = 0;              // upload of one worker: the largest fragment
 };
 
-// The settings with which the link reaches the target through the coordinator. The given ones where they suffice; else
-// the least costly change first: 4 bits, then overlap up to 10 steps, then fragments, then a longer period.
+// Settings that reach the target utilization with a coordinator. These are the given ones if they
+// suffice. Otherwise changes are tried in order of cost: 4 bits, then overlap up to 10 steps, then
+// fragments, then a longer period.
 struct Recommendation {
-  bool reached = false;  // false: no choice up to kRecommendedInnerSteps reaches it, and this is the best
+  bool reached = false;  // false: no choice up to kRecommendedInnerSteps suffices, and this is the best
   PlanMethod method = PlanMethod::kStreaming;
   PlanPoint point;
-  double bandwidth_bits_per_second = 0;  // that the given settings need for the target; 0: no rate suffices (latency)
+  double bandwidth_bits_per_second = 0;  // needed by the given settings for the target; 0: no rate suffices (latency)
 };
 
-// A period longer than this is never recommended.
+// No longer period is recommended.
 constexpr uint32_t kRecommendedInnerSteps = 1000;
 
-// The least period with which a codec and overlap reach the target; 0: none up to kRecommendedInnerSteps.
+// The smallest period with which a codec and overlap reach the target; 0: none up to
+// kRecommendedInnerSteps.
 struct LeastPeriod {
   CodecKind codec = CodecKind::kFp32;
   uint32_t overlap_steps = 0;
@@ -92,27 +98,29 @@ struct TokenBudget {
   double download_bytes = 0;
 };
 
-// A period is `inner_steps` steps: one round of every fragment.
+// A period is `inner_steps` steps, with one round of every fragment.
 struct CoordinatorLoad {
   double ingress_bytes_per_period = 0, egress_bytes_per_period = 0;          // of all workers
   double mean_ingress_bits_per_second = 0, mean_egress_bits_per_second = 0;  // at coordinator_utilization_ratio
-  double peak_ingress_bits_per_second = 0, peak_egress_bits_per_second = 0;  // all at once, each at its link's rate
-  CoordinatorNeeds needs;  // published bounds, with `workers` as workers.max
+  double peak_ingress_bits_per_second = 0,
+         peak_egress_bits_per_second = 0;  // all workers at once, each at its link's rate
+  CoordinatorNeeds needs;                  // published bounds, with `workers` as workers.max
 };
 
-// What a worker holds, every fragment under way, in fp32 with AdamW; activations come on top (worker_memory.h).
+// Memory of a worker with every fragment in flight, in fp32 with AdamW, without activations
+// (worker_memory.h).
 struct WorkerLoad {
-  uint64_t memory_bytes = 0;                          // of one that trains on its CPU
-  uint64_t gpu_memory_bytes = 0, gpu_host_bytes = 0;  // of one that trains on a GPU: there, and beside it
+  uint64_t memory_bytes = 0;                          // of a worker that trains on its CPU
+  uint64_t gpu_memory_bytes = 0, gpu_host_bytes = 0;  // of a worker that trains on a GPU: on the GPU, and on its host
 };
 
 struct Plan {
   uint32_t fragments = 1;
   PlanPoint given;
-  uint64_t download_bytes_per_round = 0;  // of one worker: the largest fragment; the upload's is in `given`
+  uint64_t download_bytes_per_round = 0;  // of one worker: the largest fragment; `given` has the upload
   uint64_t bytes_per_period = 0, download_bytes_per_period = 0;  // of one worker: all fragments
-  // The largest fragment within its overlap, or within one step where there is none; and the mean of a period that
-  // waits for nothing. Of one worker, upload.
+  // Upload of one worker: the rate for the largest fragment within its overlap (or within one step
+  // without overlap), and the mean over a period without waiting.
   double peak_bits_per_second = 0, mean_bits_per_second = 0;
   CoordinatorLoad coordinator;
   WorkerLoad worker;

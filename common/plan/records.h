@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger in domain form: what the coordinator writes durably before it says anything (docs/design.md section 7).
-// The core makes records, the store keeps them, and recovery hands them back. All records of one step are one
-// transaction. Upserts replace the row with the same key; appends never change again.
+// The ledger in domain form: the state that the coordinator stores durably before it sends any
+// message about it (docs/design.md section 7). The core creates records, the store stores them, and
+// recovery returns them. All records of one step form one transaction. An upsert replaces the row
+// with the same key; an appended row never changes.
 #ifndef ATOLL_COMMON_PLAN_RECORDS_H_
 #define ATOLL_COMMON_PLAN_RECORDS_H_
 
@@ -42,23 +43,23 @@ struct JobRecord {
   uint64_t spec_revision = 1;
   JobState state = JobState::kPending;
   std::string reason;
-  std::string request_id;        // of the submit call, empty when none
+  std::string request_id;        // of the submit call; may be empty
   uint64_t stop_step = 0;        // planned end of the job clock
-  uint64_t dataset_samples = 0;  // positions of the data order that may be leased; UINT64_MAX without end
+  uint64_t dataset_samples = 0;  // positions of the data order that may be leased; UINT64_MAX: unlimited
   uint64_t held_out_samples = 0;
   uint32_t fragments = 0;
-  uint64_t epoch = 0;             // raised by each rollback: versions of an older epoch are fenced
-  bool parameters_ready = false;  // version 0 is a snapshot on disk; of an ended job: it has not been purged since
-  bool draining = false;          // cancelled with drain: closes as if the stop rule were met, ends CANCELLED
+  uint64_t epoch = 0;             // incremented by each rollback: versions of an older epoch are fenced
+  bool parameters_ready = false;  // version 0 is a snapshot on disk; for an ended job: not purged since
+  bool draining = false;          // cancelled with drain: closes as at the stop rule, ends CANCELLED
   uint64_t next_evaluation = 0;
   int64_t create_wall_nanos = 0, start_wall_nanos = 0, end_wall_nanos = 0;
 };
 
-// Key: job. Upsert. With the leases it says where every sample is (I12).
+// Key: job. Upsert. Together with the leases it gives the state of every sample (I12).
 struct PoolRecord {
   JobId job;
   uint64_t frontier = 0;              // positions from here on were never leased
-  std::vector<SampleRange> returned;  // below the frontier, free again; disjoint, ascending
+  std::vector<SampleRange> returned;  // below the frontier, available again; disjoint, ascending
   uint64_t consumed = 0;              // samples in committed contributions
   uint64_t abandoned = 0;
 };
@@ -68,20 +69,20 @@ struct WorkerRecord {
   WorkerId worker;
   Incarnation incarnation;
   uint64_t start_nonce = 0;
-  JobId job;  // assigned, empty when none
+  JobId job;  // assigned job; empty: none
   bool evaluate_only = false;
   std::string device;
   LeaseId leases_from;     // leases of this worker with a smaller id were taken back
-  std::string quarantine;  // why nothing is taken from it until an operator readmits it; empty: it is not quarantined
-  bool cordoned = false;   // an operator keeps other jobs from it
+  std::string quarantine;  // why the worker is quarantined until an operator readmits it; empty: it is not
+  bool cordoned = false;   // an operator keeps it from getting another job
 };
 
-// Gone for long; one of that name that says hello is a new worker.
+// A worker that has been gone for long. A later Hello with this name is a new worker.
 struct WorkerForgotten {
   WorkerId worker;
 };
 
-// Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
+// Key: lease. Upsert; deleted by LeaseClosed when the lease is used up.
 struct LeaseRecord {
   LeaseId lease;
   JobId job;
@@ -89,8 +90,8 @@ struct LeaseRecord {
   Incarnation incarnation;
   SampleRange range;
   uint64_t consumed_to = 0;  // samples before this are in a committed contribution
-  uint64_t request = 0;      // LeaseRequest that it answered
-  bool revoked = false;      // only samples of accepted contributions are still to come from it
+  uint64_t request = 0;      // the answered LeaseRequest
+  bool revoked = false;      // only samples of accepted contributions will still be consumed
 };
 struct LeaseClosed {
   LeaseId lease;
@@ -98,9 +99,9 @@ struct LeaseClosed {
 
 struct CommittedContribution {
   ContributionHeader header;
-  double weight = 0;       // normalised; exact bits
-  double clip_factor = 1;  // by which the norm screen has scaled it; the weights do not know of it
-  double norm = 0;         // L2 as decoded, before the clip; 0 in rounds of programs that did not keep it
+  double weight = 0;       // normalized; exact bits
+  double clip_factor = 1;  // scale of the norm screen; not included in the weights
+  double norm = 0;         // L2 norm as decoded, before the clip; 0 in rounds written without it
 };
 
 // Key: (job, epoch, fragment, version reached). Append.
@@ -110,14 +111,14 @@ struct RoundRecord {
   FragmentVersion reached;
   uint64_t spec_revision = 0;
   uint32_t arithmetic_revision = kArithmeticRevision;
-  std::vector<CommittedContribution> contributions;  // in worker-name order; empty only when every sync was dropped
-  std::vector<WorkerId> dropped;                     // whose sync to it was lost on purpose, by name
+  std::vector<CommittedContribution> contributions;  // ordered by worker name; empty only when every sync was dropped
+  std::vector<WorkerId> dropped;                     // workers that dropped their sync in the round on purpose, by name
   double learning_rate = 0, momentum = 0;
   Digest hash;  // ContentHash at the new version
   Digest update_digest;
   uint64_t update_bytes = 0;
   uint64_t clock_step = 0;  // job clock after the commit
-  uint64_t tokens = 0;      // of its contributions
+  uint64_t tokens = 0;      // tokens in its contributions
   BootNumber boot;
   int64_t wall_nanos = 0;
 };
@@ -134,17 +135,17 @@ struct EvaluationRecord {
   std::vector<TaskScore> tasks = {};  // empty: not scored
 };
 
-// How long retention keeps a checkpoint. Values are part of the ledger format; never renumber.
+// How retention treats a checkpoint. Values are part of the ledger format; never renumber.
 enum class Kept : uint32_t {
-  kWhileNew = 0,   // while it is among the newest checkpoint.keep_last
-  kForGood = 1,    // by checkpoint.keep_every as it was when the checkpoint was begun, whatever the rule is since
-  kUndecided = 2,  // begun by a program that did not write it down: the next start decides, and writes it
+  kWhileNew = 0,   // kept while among the newest checkpoint.keep_last
+  kForGood = 1,    // kept by checkpoint.keep_every as of its start, whatever the rule is now
+  kUndecided = 2,  // started by a program that stored no decision: the next start decides and stores it
 };
 
 // Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.
 struct CheckpointRecord {
   JobId job;
-  uint64_t step = 0;  // job clock asked for
+  uint64_t step = 0;  // requested job clock
   VersionVector versions;
   std::vector<Digest> hashes;  // content hash of each fragment
   bool complete = false;
@@ -158,8 +159,8 @@ struct CheckpointDropped {
   uint64_t step = 0;
 };
 
-// Key: job, fragment, worker. Upsert: an accepted contribution that a screen refused, though it is in the round log.
-// Gone with the round's commit and with a rollback of the job.
+// Key: job, fragment, worker. Upsert: an accepted contribution in the round log that a screen
+// refused. Removed by the round's commit and by a rollback of the job.
 struct ScreenedRecord {
   JobId job;
   uint64_t epoch = 0;
@@ -168,7 +169,7 @@ struct ScreenedRecord {
   Digest digest;
 };
 
-// Numbers that never go back.
+// Counters that never decrease.
 struct CountersRecord {
   uint64_t next_lease = 1;
   uint64_t next_incarnation = 1;
@@ -186,7 +187,7 @@ using LedgerRecord =
     std::variant<JobRecord, PoolRecord, WorkerRecord, WorkerForgotten, LeaseRecord, LeaseClosed, RoundRecord,
                  EvaluationRecord, CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord, ScreenedRecord>;
 
-// Where a fragment stands according to the ledger.
+// State of a fragment according to the ledger.
 struct FragmentHead {
   Version version;
   Digest hash;  // zero for version 0 before its snapshot
@@ -200,7 +201,7 @@ struct ClaimTotal {
   uint64_t tokens = 0;
 };
 
-// Everything the ledger and the round log say at start.
+// State recovered from the ledger and the round log at start.
 struct RecoveredJob {
   JobRecord job;
   PoolRecord pool;
@@ -208,17 +209,17 @@ struct RecoveredJob {
   uint64_t clock_step = 0;
   uint64_t rounds_committed = 0;  // of all fragments and epochs
   uint64_t tokens_committed = 0;  // of fragment 0, all epochs
-  int64_t round_wall_nanos = 0;   // of the newest of them; 0: there is none
+  int64_t round_wall_nanos = 0;   // of the newest round; 0: none
   std::vector<ContributionHeader>
       accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
-  std::vector<ScreenedRecord> screened;  // what screens refused of them, by fragment, then worker name
-  std::vector<ContributionHeader> committed;  // the newest committed of each (fragment, worker), in that order
+  std::vector<ScreenedRecord> screened;  // those that screens refused, by fragment, then worker name
+  std::vector<ContributionHeader> committed;  // the newest committed one of each (fragment, worker), in that order
   std::vector<ClaimTotal> claims;             // since the newest rollback, by worker, then fragment
-  std::vector<EvaluationRecord> evaluations;  // that no rollback has undone, by number
+  std::vector<EvaluationRecord> evaluations;  // not undone by a rollback, by number
   std::vector<CheckpointRecord> checkpoints;  // by step
 };
 struct RecoveredState {
-  BootNumber boot;  // already raised durably
+  BootNumber boot;  // already incremented durably
   CountersRecord counters;
   std::vector<RecoveredJob> jobs;     // by sequence
   std::vector<WorkerRecord> workers;  // by name

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How large the work of a job is, roughly, before anything of it was measured: for deadlines. Pure.
+// Rough estimates of a job's work before any measurement, for deadlines. Pure.
 #ifndef ATOLL_COMMON_PLAN_SLOW_STEP_H_
 #define ATOLL_COMMON_PLAN_SLOW_STEP_H_
 
@@ -10,11 +10,12 @@
 
 namespace atl {
 
-// Within some percent: embeddings and projections, no norms.
+// Accurate to a few percent: counts embeddings and projections, not norms.
 uint64_t RoughParameters(const ModelSpec& model);
 
-// What an inner step takes a very slow machine, at 4 x 10^10 operations a second and six for each parameter and token;
-// at most an hour, since nobody trains a model on a machine that is too slow for it.
+// Duration of an inner step on a very slow machine with 4 x 10^10 operations a second, at six
+// operations for each parameter and token. At most an hour: a slower machine is useless for that
+// model.
 Duration SlowStep(const JobSpec& spec);
 
 }  // namespace atl

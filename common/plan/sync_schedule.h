@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a worker sends and applies each fragment (Streaming DiLoCo algorithm 2; docs/design.md section 3): pure step
-// arithmetic. Step s is "after s inner steps of the job clock have been taken".
+// The steps at which a worker sends and applies each fragment (Streaming DiLoCo algorithm 2;
+// docs/design.md section 3). Pure step arithmetic. Step s means "after s inner steps of the job
+// clock".
 #ifndef ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
 #define ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
 
@@ -15,8 +16,9 @@ namespace atl {
 
 class SyncSchedule {
  public:
-  // Requires inner_steps >= 1, overlap_steps < inner_steps, fragments >= 1. `own_overlap_steps` (< inner_steps): of a
-  // worker that applies sooner or later than the job says; it sends when the others do (section 3.3 of the paper).
+  // Requires inner_steps >= 1, overlap_steps < inner_steps, fragments >= 1. `own_overlap_steps` (<
+  // inner_steps) is for a worker that applies updates earlier or later than the job; its send steps
+  // stay the same (section 3.3 of the paper).
   SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments,
                std::optional<uint32_t> own_overlap_steps = std::nullopt);
 
@@ -26,7 +28,7 @@ class SyncSchedule {
   bool IsSendStep(FragmentIndex fragment, uint64_t step) const;
   // The first send step at or after `step` (>= 1).
   uint64_t NextSendStep(FragmentIndex fragment, uint64_t step) const;
-  // A contribution sent at step s is applied at s + tau, the worker's own where it has one.
+  // A contribution sent at step s is applied at s + tau, with the worker's own tau if it has one.
   uint64_t ApplyStep(uint64_t send_step) const { return send_step + own_overlap_steps_; }
   // Fragments due at `step`, ascending.
   std::vector<FragmentIndex> DueAt(uint64_t step) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an evaluation task went, as messages and records carry it.
+// The result of an evaluation task, in messages and records.
 #ifndef ATOLL_COMMON_PLAN_TASK_SCORE_H_
 #define ATOLL_COMMON_PLAN_TASK_SCORE_H_
 
@@ -9,9 +9,9 @@
 
 namespace atl {
 
-// Examples, and those whose right choice alone had the highest log-probability.
+// Number of examples, and of those where the right choice alone had the highest log-probability.
 struct TaskScore {
-  std::string name;  // of the task in the job
+  std::string name;  // name of the task in the job
   uint64_t examples = 0, correct = 0;
   std::optional<uint64_t> correct_per_byte;  // absent for minimal pairs
   friend bool operator==(const TaskScore&, const TaskScore&) = default;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float), kBfloat16 = 2;
 
-// worker/sync/error_store.h: fp32, or as int8 stores it.
+// As in worker/sync/error_store.h: fp32, or the int8 encoding.
 uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements, WireSize wire_size) {
   switch (kind) {
     case ErrorMemory::kOff: return 0;
@@ -29,8 +29,8 @@ uint64_t WorkingCopyBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& 
   return job.parameters * (device.gpu || device.bf16_products ? kBfloat16 : kFloat);
 }
 
-// worker/device/former.h: bytes of the largest fragment with its blocks' sums, on the host and on the GPU; there its
-// local parameters, its outer copy and its residual beside them.
+// As in worker/device/former.h: bytes of the largest fragment with its block sums, on the host and
+// on the GPU. The GPU also holds its local parameters, outer copy and residual.
 struct FormingBytes {
   uint64_t gpu = 0, host = 0;
 };
@@ -43,7 +43,7 @@ FormingBytes FormingBytesOf(const WorkerMemoryJob& job, const WorkerMemoryDevice
   return {arenas * kFloat * n + formed, formed};
 }
 
-// A GPU has a copy of its own; the rounded one is made anew wherever there is one.
+// A GPU has a separate fp32 copy. A rounded working copy, where one exists, is computed again.
 uint64_t EvaluatedBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& device) {
   if (!job.evaluates) return 0;
   return (device.gpu ? kFloat * job.parameters : 0) + WorkingCopyBytes(job, device);
@@ -83,7 +83,7 @@ WorkerMemoryJob WorkerMemoryJobOf(const JobSpec& spec, const ModelLayout& layout
   job.upload_codec = spec.sync.upload_codec;
   job.download_codec = spec.sync.download_codec;
   job.upload_error_memory = spec.sync.upload_error_memory;
-  job.evaluates = true;  // of the first and the last parameters at least
+  job.evaluates = true;  // at least the first and the last parameters
   return job;
 }
 
@@ -146,7 +146,7 @@ namespace {
 
 constexpr uint64_t kMany = uint64_t{1} << 30;  // whole blocks of every codec
 
-// One column: a job of four equal fragments on a device.
+// A column: a job of four equal fragments on a device.
 struct Column {
   const char* name;
   WorkerMemoryDevice device;
@@ -202,7 +202,7 @@ std::string WorkerMemoryTable(WireSize wire_size) {
     for (const auto& items : of_columns) absl::StrAppend(&text, " ", PerParameter(bytes_of(items)), " |");
     text += "\n";
   };
-  // A job with everything has every item on a GPU that forms contributions or on a CPU.
+  // On a GPU that forms contributions or on a CPU, a job with every feature has every item.
   constexpr WorkerMemoryJob kEverything = {
       kMany, kMany / 2, true, true, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kFeedback, true};
   std::map<MemoryItem, WorkerMemoryItem> rows;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker's memory holds of a job: bytes by item, where they lie and when they are there. Behind the worker's
-// verdict on a job (worker/train/memory.h), `atoll plan` and the table of docs/capacity.md, and held against what a
-// worker allocates by tests. Activations are not in it: worker/train estimates them. Pure arithmetic.
+// A worker's memory for a job: bytes by item, with place and phase. Used for the worker's decision
+// on a job (worker/train/memory.h), `atoll plan` and the table of docs/capacity.md. Tests compare
+// it with the worker's allocations. Activations are not included: worker/train estimates them. Pure
+// arithmetic.
 #ifndef ATOLL_COMMON_PLAN_WORKER_MEMORY_H_
 #define ATOLL_COMMON_PLAN_WORKER_MEMORY_H_
 
@@ -14,35 +15,35 @@
 
 namespace atl {
 
-// Exact bytes of so many elements: EncodedSize of common/codec, which lies above this room.
+// Encoded bytes of a number of elements: EncodedSize of common/codec, a room above this one.
 using WireSize = uint64_t (*)(CodecKind codec, uint64_t elements);
 
 enum class MemoryItem {
-  kParameters,    // fp32, what is trained
-  kGradients,     // fp32
-  kMoments,       // two of AdamW, fp32; none with SGD
-  kWorkingCopy,   // bf16 only: parameters rounded to it, held as fp32 by a CPU without instructions for bf16
-  kOuterCopy,     // fp32, what the coordinator holds
-  kWindows,       // GPU only: pinned copies of the parameters, of every fragment
-  kSnapshot,      // CPU only: a copy of the fragment that a contribution is formed of; of the largest one. Counted, and
-                  // not taken, where the next step waits for the update
-  kResidual,      // what the upload codec lost, as the error memory keeps it
-  kForming,       // GPU that forms contributions only: what it takes for one of the largest fragment
-  kFormed,        // the same only: what it made of that fragment, pinned
-  kKeptDownload,  // the buffer of a whole fragment, kept for the updates to come: the largest one
-  kPendingResidual,  // the residual that takes the place of the other when the contribution counts
+  kParameters,   // fp32, trained
+  kGradients,    // fp32
+  kMoments,      // two of AdamW, fp32; none with SGD
+  kWorkingCopy,  // bf16 only: rounded parameters, stored as fp32 by a CPU without bf16 instructions
+  kOuterCopy,    // fp32, the coordinator's parameters
+  kWindows,      // GPU only: pinned copies of the parameters of every fragment
+  kSnapshot,  // CPU only: copy of the largest fragment for a contribution; counted even if the next step waits for the
+              // update
+  kResidual,  // error of the upload codec, as stored by the error memory
+  kForming,   // GPU that forms contributions only: working memory for the largest fragment
+  kFormed,    // same case only: the result for that fragment, pinned
+  kKeptDownload,     // buffer of a whole fragment, kept for later updates: the largest one
+  kPendingResidual,  // replaces the residual when the contribution is accepted
   kContribution,     // encoded, until its fate is known
-  kUpdates,          // encoded, fetched and not yet applied; the largest one lies in kKeptDownload
-  kChange,           // fp32, of the largest fragment: by what an update moved the outer copy
-  kEvaluated,        // the parameters that an evaluation reads, where they are not read in place
+  kUpdates,          // encoded, fetched and not yet applied; the largest one uses kKeptDownload
+  kChange,           // fp32, of the largest fragment: the change of the outer copy by an update
+  kEvaluated,        // parameters for an evaluation, unless read in place
 };
 const char* MemoryItemName(MemoryItem item);  // "parameters", "outer copy", ...
 
-enum class MemoryPlace { kGpu, kHost };  // with a CPU all is the host's
+enum class MemoryPlace { kGpu, kHost };  // with a CPU everything is on the host
 enum class MemoryPhase {
   kAlways,
-  kUnderWay,  // of each fragment between its send and its merge; of all of them while a coordinator is away
-  kBetween,   // while no pass runs, so in the place of activations: the largest item alone counts
+  kUnderWay,  // for each fragment between send and merge; for all of them during a coordinator outage
+  kBetween,   // while no pass runs, in place of activations: only the largest item counts
 };
 
 struct WorkerMemoryItem {
@@ -52,36 +53,37 @@ struct WorkerMemoryItem {
   uint64_t bytes = 0;
 };
 
-// What the bytes follow from.
+// Parameters of the estimate.
 struct WorkerMemoryJob {
   uint64_t parameters = 0;
   uint64_t largest_fragment = 0;  // elements; at most `parameters`
   bool bf16 = false;              // model.precision
-  bool adamw = true;              // SGD else
+  bool adamw = true;              // otherwise SGD
   CodecKind upload_codec = CodecKind::kFp32, download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
-  bool evaluates = false;  // a worker may be asked to
+  bool evaluates = false;  // the worker may have to evaluate
 };
-// Of a resolved spec and its layout.
+// Derived from a resolved spec and its layout.
 WorkerMemoryJob WorkerMemoryJobOf(const JobSpec& spec, const ModelLayout& layout);
 
 struct WorkerMemoryDevice {
   bool gpu = false;
-  bool bf16_products = true;  // it multiplies bf16: every GPU, and a CPU with instructions for it
-  bool forms = false;         // contributions are formed by the GPU's kernels; loco is the host's all the same
+  bool bf16_products = true;  // has bf16 instructions: every GPU, some CPUs
+  bool forms = false;         // the GPU's kernels form contributions; loco always runs on the host
 };
 
-// In the order of MemoryItem, without those of no bytes.
+// In the order of MemoryItem, without items of zero bytes.
 std::vector<WorkerMemoryItem> WorkerMemoryItems(const WorkerMemoryJob& job, const WorkerMemoryDevice& device,
                                                 WireSize wire_size);
 
-uint64_t BytesOf(const std::vector<WorkerMemoryItem>& items, MemoryItem item);  // 0: there is none
+uint64_t BytesOf(const std::vector<WorkerMemoryItem>& items, MemoryItem item);  // 0: no such item
 // kAlways and kUnderWay of all fragments.
 uint64_t HeldBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
-// The largest kBetween: a worker needs HeldBytes and this or its activations, whichever is more.
+// The largest kBetween item. A worker needs HeldBytes plus the larger of this and its activations.
 uint64_t BetweenBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
 
-// Bytes a parameter of every item by codec, error memory, precision and device, in Markdown: docs/capacity.md.
+// Bytes per parameter of every item by codec, error memory, precision and device, as Markdown for
+// docs/capacity.md.
 std::string WorkerMemoryTable(WireSize wire_size);
 
 }  // namespace atl
