@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// The window is the memory itself, so there is nothing to copy or to wait for.
+// The window is the memory itself: nothing to copy or to wait for.
 class CpuWindow final : public HostWindow {
  public:
   explicit CpuWindow(std::span<float> range) : range_(range) {}
@@ -26,7 +26,7 @@ class CpuWindow final : public HostWindow {
   std::span<float> range_;
 };
 
-// There is no way to go, so bytes are copied at once.
+// Same memory: bytes are copied at once.
 class CpuFeed final : public HostFeed {
  public:
   explicit CpuFeed(uint64_t most_bytes) : most_bytes_(most_bytes) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD forms, compiled once for each instruction set by cpu_step.cc.
+// The SIMD implementation, compiled once per instruction set by cpu_step.cc.
 #if defined(ATOLL_WORKER_DEVICE_CPU_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_DEVICE_CPU_STEP_INL_H_
 #undef ATOLL_WORKER_DEVICE_CPU_STEP_INL_H_
@@ -24,10 +24,10 @@ using rows::HWY_NAMESPACE::Floats;
 using rows::HWY_NAMESPACE::ForVectors;
 using rows::HWY_NAMESPACE::Vec;
 
-// Of a block of the norm: lane i adds the squares of elements i, i + kSumLanes, ...
+// Within a block of the norm, lane i adds the squares of elements i, i + kSumLanes, ...
 constexpr size_t kSumLanes = 256;
 
-// No fused multiply-add: bits are those of adamw_math.h.
+// No fused multiply-add: the bits must equal those of adamw_math.h.
 template <bool kRounds>
 void AdamwOf(const atoll_gpu_adamw& f, bool clear, const AdamwSpans& s) {
   const Floats d;
@@ -63,7 +63,7 @@ void Adamw(const atoll_gpu_adamw& f, bool clear, const AdamwSpans& s) {
   }
 }
 
-// In the order of adamw_math.h: lanes down the block, then in halves, the upper to the lower.
+// In the order of adamw_math.h: lanes down the block, then halves, upper added to lower.
 inline float SquaresOf(const float* values, size_t count) {
   HWY_ALIGN float lanes[kSumLanes] = {};
   for (size_t at = 0; at < count; at += kSumLanes) {

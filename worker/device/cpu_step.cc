@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks sizes, then hands over to the best instruction set of this CPU.
+// Checks sizes, then dispatches to the best instruction set of this CPU.
 #include "worker/device/cpu_step.h"
 
 #undef HWY_TARGET_INCLUDE

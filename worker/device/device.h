@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the parameter arena lives, and how synchronisation sees a fragment of it from the host. Two forms: the CPU,
-// where a window is the memory itself, and CUDA through the plugin's table (gpu_plugin.h), where it is a pinned copy.
-// No LibTorch here: the arena's owner passes pointers and its compute stream.
+// The memory of the parameter arena, and the host's view of a fragment of it for synchronisation.
+// Two implementations: the CPU, where a window is the memory itself, and CUDA through the plugin's
+// table (gpu_plugin.h), where it is a pinned copy. No LibTorch here: the owner of the arena passes
+// pointers and its compute stream.
 #ifndef ATOLL_WORKER_DEVICE_DEVICE_H_
 #define ATOLL_WORKER_DEVICE_DEVICE_H_
 
@@ -27,7 +28,7 @@ struct DeviceInfo {
   DeviceKind kind = DeviceKind::kCpu;
   int index = 0;                    // CUDA device number
   std::string name;                 // "cpu" or the GPU's name
-  uint64_t memory_total_bytes = 0;  // of the device (of the machine for a CPU)
+  uint64_t memory_total_bytes = 0;  // of the device (for a CPU, of the machine)
 };
 
 // A host view of one range of device memory. Thread rule: calls on one window must not overlap; different windows are
@@ -35,33 +36,33 @@ struct DeviceInfo {
 class HostWindow {
  public:
   virtual ~HostWindow() = default;
-  // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a cudaStream_t, ignored by
-  // the CPU); work enqueued there afterwards waits for the copy, so that it may change the range. host() must not be
-  // looked at until Wait returns.
+  // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a
+  // cudaStream_t, ignored by the CPU). Work enqueued there afterwards waits for the copy, so it may
+  // change the range. Do not read host() until Wait returns.
   virtual absl::Status Snapshot(void* compute_stream) = 0;
-  // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. host() must not be
-  // changed until Wait returns.
+  // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. Do
+  // not change host() until Wait returns.
   virtual absl::Status WriteBack(void* compute_stream) = 0;
-  // Blocks until the last Snapshot or WriteBack is done; immediately when there is none. Internal on a device failure.
-  // May be called in another thread than what began it.
+  // Blocks until the last Snapshot or WriteBack is done; returns at once if there is none. Internal
+  // on a device failure. May be called on another thread than the one that began it.
   virtual absl::Status Wait() = 0;
   // True when Wait would not block.
   virtual absl::StatusOr<bool> Done() = 0;
-  // The values: the device memory itself on a CPU (true for is_direct), pinned host memory else.
+  // The values: the device memory itself on a CPU (is_direct is true), otherwise pinned host memory.
   virtual std::span<float> host() = 0;
-  // True when host() is the range itself: a change is seen at once, and Snapshot and WriteBack copy nothing.
+  // True if host() is the range itself: changes are visible at once, and Snapshot and WriteBack copy nothing.
   virtual bool is_direct() const = 0;
 };
 
-// Small pieces of host memory on their way to the device, by two pinned buffers in turn: while one is copied the other
-// is filled, and nobody waits for the device but for the copy before the last. Thread rule: calls must not overlap.
-// Must not outlive its Device.
+// Copies small pieces of host memory to the device through two pinned buffers in turn: one is
+// filled while the other is copied, so a call waits at most for the copy before the last. Thread
+// rule: calls must not overlap. Must not outlive its Device.
 class HostFeed {
  public:
   virtual ~HostFeed() = default;
-  // to := bytes, at most as many as the feed was opened for, after all work enqueued so far on `compute_stream`; work
-  // enqueued there afterwards sees them. `bytes` may be changed when it returns; `to` is memory of the device.
-  // InvalidArgument for more bytes, Internal on a device failure.
+  // to := bytes, at most the size the feed was opened for, after all work enqueued so far on
+  // `compute_stream`; work enqueued there afterwards sees them. `bytes` may be changed after the
+  // call; `to` is device memory. InvalidArgument for more bytes, Internal on a device failure.
   virtual absl::Status Put(Bytes bytes, void* to, void* compute_stream) = 0;
 
  protected:
@@ -71,38 +72,38 @@ class HostFeed {
   }
 };
 
-// Thread rule: calls may come from any thread and may overlap; what a device opens says its own rule.
+// Thread rule: calls may come from any thread and may overlap. Objects opened by a device have their own rules.
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual absl::StatusOr<uint64_t> FreeMemoryBytes() = 0;
-  // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU)
-  // and outlives the window. ResourceExhausted when no pinned memory of that size can be had.
+  // A window on `range`, which is memory of this device (readable through the span only on a CPU)
+  // and outlives the window. ResourceExhausted if there is not enough pinned memory.
   virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
-  // For pieces of at most `most_bytes`. ResourceExhausted when no pinned memory of twice that size can be had.
+  // For pieces of at most `most_bytes`. ResourceExhausted if twice that size of pinned memory is not available.
   virtual absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) = 0;
-  // A key for a group of devices. Unimplemented on a CPU, whose ranks exchange values over TCP, and with a plugin that
-  // is older than groups.
+  // A key for a group of devices. Unimplemented on a CPU, whose ranks exchange values over TCP, and
+  // with a plugin without groups.
   virtual absl::StatusOr<GroupKey> NewGroupKey() = 0;
-  // Begins to meet the other ranks of the key's group: Poll says kBusy until all are there.
+  // Begins to join the other ranks of the key's group: Poll returns kBusy until all have joined.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
                                                                  uint32_t world) = 0;
-  // For contributions formed by the device's kernels. Unimplemented on a CPU, whose memory the host forms them of, and
-  // with a plugin that is older than they are; ResourceExhausted when there is not the memory.
+  // For contributions formed by the device's kernels. Unimplemented on a CPU, where the host forms
+  // them, and with a plugin without these kernels; ResourceExhausted if memory is short.
   virtual absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& /*options*/) {
     return absl::UnimplementedError("this device has no kernels that form contributions");
   }
-  // Of this device, which outlives it. Null on a CPU and with a plugin that is older than it is.
+  // Of this device, which outlives it. Null on a CPU and with a plugin without it.
   virtual PassRecorder* pass_recorder() { return nullptr; }
-  // Likewise.
+  // Of this device, which outlives it. Null on a CPU and with a plugin without it.
   virtual PassKernels* pass_kernels() { return nullptr; }
-  // Of this device, which outlives them. Null with a plugin that is older than they are, and on a CPU, whose kernels
-  // run on LibTorch's threads (worker/train/cpu_step_kernels.h).
+  // Of this device, which outlives them. Null with a plugin without them, and on a CPU, whose
+  // kernels run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;
 };
 
-// The CPU form. Memory figures come from sysconf.
+// The CPU implementation. Memory figures come from sysconf.
 std::unique_ptr<Device> OpenCpuDevice();
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows calls of the plugin's table. Private to worker/device.
+// Helpers for calls of the plugin's table. Private to worker/device.
 #ifndef ATOLL_WORKER_DEVICE_GPU_CALLS_H_
 #define ATOLL_WORKER_DEVICE_GPU_CALLS_H_
 
@@ -13,7 +13,7 @@
 
 namespace atl {
 
-// The device's own words for the calling thread's newest failure.
+// The device's error message for the calling thread's last failure.
 inline std::string LastError(const atoll_gpu_table& table) {
   std::array<char, 512> text{};
   table.last_error(text.data(), text.size());
@@ -21,12 +21,13 @@ inline std::string LastError(const atoll_gpu_table& table) {
   return std::string(text.data());
 }
 
-// Internal: `what` failed, and those words.
+// Internal: `what` failed, with the device's error message.
 inline absl::Status Failed(const atoll_gpu_table& table, const char* what) {
   return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
 }
 
-// Blocks until the event has come, and gives it back; none has always come. `what` is what was waited for.
+// Blocks until the event has occurred, and releases it. Returns at once without an event. `what`:
+// the awaited operation.
 inline absl::Status AwaitEvent(const atoll_gpu_table& table, atoll_gpu_event*& held, const char* what) {
   atoll_gpu_event* const event = std::exchange(held, nullptr);
   if (event == nullptr) return absl::OkStatus();

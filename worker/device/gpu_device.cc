@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA form of Device over the plugin's table of plain C functions.
+// The CUDA implementation of Device, over the plugin's table of C functions.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -17,13 +17,13 @@ namespace {
 
 constexpr char kCopy[] = "waiting for a copy";
 
-// Owns pinned memory and at most one event: a new copy first waits for the one before it.
+// Owns pinned memory and at most one event: a new copy first waits for the previous one.
 class GpuWindow final : public HostWindow {
  public:
   GpuWindow(const atoll_gpu_table& table, atoll_gpu_context* context, std::span<float> range, float* pinned)
       : table_(table), context_(context), range_(range), pinned_(pinned) {}
   ~GpuWindow() override {
-    static_cast<void>(Wait());  // the copy must be over before its memory goes; its result is of no use any more
+    static_cast<void>(Wait());  // the copy must end before its memory is freed; its result is not needed
     table_.pinned_free(context_, pinned_);
   }
   GpuWindow(const GpuWindow&) = delete;
@@ -67,14 +67,14 @@ class GpuWindow final : public HostWindow {
   atoll_gpu_event* event_ = nullptr;
 };
 
-// Two pinned buffers with the event at the end of the last copy out of each.
+// Two pinned buffers, each with the event at the end of its last copy.
 class GpuFeed final : public HostFeed {
  public:
   GpuFeed(const atoll_gpu_table& table, atoll_gpu_context* context, uint64_t most_bytes)
       : table_(table), context_(context), most_bytes_(most_bytes) {}
   ~GpuFeed() override {
     for (Buffer& buffer : buffers_) {
-      static_cast<void>(AwaitEvent(table_, buffer.event, kCopy));  // as with a window
+      static_cast<void>(AwaitEvent(table_, buffer.event, kCopy));  // as in GpuWindow
       if (buffer.pinned != nullptr) table_.pinned_free(context_, buffer.pinned);
     }
   }
@@ -146,7 +146,7 @@ class GpuGroup final : public DeviceGroup {
   atoll_gpu_group* const group_;
 };
 
-// Owns pinned memory, as much as the largest Fetch so far took.
+// Owns pinned memory of the largest Fetch so far.
 class GpuStepKernels final : public StepKernels {
  public:
   GpuStepKernels(const atoll_gpu_table& table, atoll_gpu_context* context) : table_(table), context_(context) {}
@@ -234,7 +234,7 @@ class GpuPassGraph final : public PassGraph {
     return table_.graph_play(graph_) == 0 ? absl::OkStatus() : Failed(table_, "playing a recorded pass");
   }
 
-  // The stream of recording is the thread's current one meanwhile; whatever fails, neither is left open.
+  // The recording stream is the thread's current one during the call; on any failure both are closed.
   absl::Status Record(const std::function<absl::Status()>& pass) {
     absl::Status status = pass();
     if (status.ok()) status = RecordOnce(pass);
@@ -281,7 +281,7 @@ class GpuDevice final : public Device {
         pass_kernels_(table, context),
         recorder_(table, context) {}
   ~GpuDevice() override {
-    kernels_.reset();  // its pinned memory is the context's
+    kernels_.reset();  // its pinned memory belongs to the context
     table_.device_close(context_);
   }
   GpuDevice(const GpuDevice&) = delete;

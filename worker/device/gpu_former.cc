@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Former over the plugin's table of plain C functions.
+// Former over the plugin's table of C functions.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -151,7 +151,7 @@ class GpuFormer final : public Former {
   const atoll_gpu_table& table_;
   atoll_gpu_context* const context_;
   const FormerOptions options_;
-  void* scratch_ = nullptr;  // of the device
+  void* scratch_ = nullptr;  // device memory
   uint64_t scratch_bytes_ = 0;
   void *encoded_ = nullptr, *sums_ = nullptr;  // pinned
   FormedParts formed_;

@@ -24,7 +24,7 @@ GpuPlugin Without(std::string reason, bool found = false) {
   return plugin;
 }
 
-// Counts devices; a plugin that sees none says why.
+// Counts devices; sets the plugin's reason if it sees none.
 GpuPlugin Count(const atoll_gpu_table* table) {
   GpuPlugin plugin;
   plugin.table = table;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pass enqueues on a device, recorded once and played again: one launch in the place of some thousand (a CUDA
-// graph behind the plugin's table). No LibTorch here; what is recorded is LibTorch's work.
+// Records the work that a pass enqueues on a device, and replays it: one launch instead of some thousand (a
+// CUDA graph through the plugin's table). No LibTorch here; the recorded work is LibTorch's.
 #ifndef ATOLL_WORKER_DEVICE_PASS_GRAPH_H_
 #define ATOLL_WORKER_DEVICE_PASS_GRAPH_H_
 
@@ -11,12 +11,12 @@
 
 namespace atl {
 
-// Owned by the thread that recorded it. Does not outlive its Device.
+// Owned by the thread that recorded it. Must not outlive its Device.
 class PassGraph {
  public:
   virtual ~PassGraph() = default;
-  // Enqueues on the default stream what was recorded, which reads and writes the memory that it did then. Internal,
-  // with the device's own words, when the launch fails.
+  // Enqueues the recorded work on the default stream. It uses the same memory addresses as during
+  // the recording. Internal, with the device's error message, if the launch fails.
   virtual absl::Status Play() = 0;
 };
 
@@ -24,10 +24,10 @@ class PassGraph {
 class PassRecorder {
  public:
   virtual ~PassRecorder() = default;
-  // Calls `pass` twice, in this thread: first it runs, on the stream of recording, as a warm-up; then what it enqueues
-  // is recorded and does not run. It enqueues the same each time, waits for nothing, and no other thread uses LibTorch
-  // on the device meanwhile. Errors are those of `pass`, or Internal where the device cannot record it: a pass that
-  // waits, say. Then nothing is being recorded any more.
+  // Calls `pass` twice, on this thread: first it runs as a warm-up, on the recording stream; then its work is
+  // recorded without running. `pass` must enqueue the same work each time and wait for nothing, and no other
+  // thread may use LibTorch on the device meanwhile. Returns errors of `pass`, or Internal if the device cannot
+  // record it, for example because it waits. Recording has ended on return.
   virtual absl::StatusOr<std::unique_ptr<PassGraph>> Record(const std::function<absl::Status()>& pass) = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's pass does between its products, by kernels of a device beside LibTorch's operators: each is one walk
-// over memory where those are several.
+// Device kernels for the parts of a model's pass between its products, as replacements of
+// LibTorch's operators: one pass over memory instead of several.
 #ifndef ATOLL_WORKER_DEVICE_PASS_KERNELS_H_
 #define ATOLL_WORKER_DEVICE_PASS_KERNELS_H_
 
@@ -9,9 +9,9 @@
 
 namespace atl {
 
-// Memory is the device's; work is enqueued on LibTorch's current stream in the calling thread, and waited for by
-// nobody. What each does, and of what shapes, is said with its structure (gpu_pass_abi.h). Thread rule: any thread,
-// also at once. It does not outlive the Device it is of. Internal, with the device's own words, when a launch fails.
+// Memory is on the device; work is enqueued on LibTorch's current stream of the calling thread, without
+// waiting. Operations and shapes are documented at their structures (gpu_pass_abi.h). Thread rule: any thread,
+// also concurrently. Must not outlive its Device. Internal, with the device's error message, if a launch fails.
 class PassKernels {
  public:
   virtual ~PassKernels() = default;

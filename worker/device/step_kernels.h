@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner optimizer over memory of a device, by kernels of its own beside LibTorch's: those of a GPU's plugin, and of
-// a CPU (cpu_step.h).
+// The inner optimizer over device memory, with kernels that replace LibTorch's operators: those of
+// a GPU's plugin, and those of a CPU (cpu_step.h).
 #ifndef ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
 #define ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
 
@@ -15,34 +15,35 @@ namespace atl {
 // One update of AdamW (Loshchilov and Hutter 2019, algorithm 2, with the learning rate as its multiplier).
 struct AdamwUpdate {
   double learning_rate = 0;
-  double decay = 0;  // 0 where a tensor has none
+  double decay = 0;  // 0 for tensors without decay
   double beta1 = 0, beta2 = 0, epsilon = 0;
-  uint64_t steps = 1;          // counts this update, from 1
-  double gradient_factor = 1;  // of the gradients, before all else
-  bool clear = false;          // gradients are zero afterwards; else they are the scaled ones
+  uint64_t steps = 1;          // including this update, from 1
+  double gradient_factor = 1;  // applied to the gradients first
+  bool clear = false;          // leaves zeros in the gradients; else the scaled gradients
 };
 
-// What depends on the step alone, worked out in double and rounded once.
+// The factors that depend only on the step, computed in double and rounded once.
 atoll_gpu_adamw FactorsOf(const AdamwUpdate& update);
 
-// Ranges of device memory, equally long, not to be read through the spans.
+// Device memory of equal lengths, not readable through the spans.
 struct AdamwSpans {
   std::span<float> parameters, gradients, first, second;
-  std::span<uint16_t> rounded;  // for the parameters rounded to bf16, or empty where they are not wanted
+  std::span<uint16_t> rounded;  // receives the parameters rounded to bf16; empty: not wanted
 };
 
-// Work is enqueued on `compute_stream` and, but for Fetch, waited for by nobody. Thread rule: calls must not overlap.
-// It does not outlive the Device it is of. Internal, with the device's own words, when a launch fails.
+// Work is enqueued on `compute_stream`; only Fetch waits. Thread rule: calls must not overlap. Must
+// not outlive its Device. Internal, with the device's error message, if a launch fails.
 class StepKernels {
  public:
   virtual ~StepKernels() = default;
   // Updates parameters and both moments, rounds and clears, in one pass.
   virtual absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) = 0;
-  // sums[i] := sum of squares, in fp32, of values [i * ATOLL_GPU_SUM_BLOCK, ...); one sum for each block begun.
+  // sums[i] := sum of squares, in fp32, of values [i * ATOLL_GPU_SUM_BLOCK, ...); one sum per
+  // block, also for a partial one.
   virtual absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) = 0;
-  // to := from, which is memory of the device, after all work enqueued so far on `compute_stream`; `to` is the host's.
-  // Blocks. For a few numbers that the host waits for. Internal on a device failure, ResourceExhausted when no pinned
-  // memory of that size can be had.
+  // to := from, after all work enqueued so far on `compute_stream`; `from` is device memory and
+  // `to` host memory. Blocks. For a few numbers. Internal on a device failure, ResourceExhausted if
+  // pinned memory of that size is not available.
   virtual absl::Status Fetch(std::span<const float> from, std::span<float> to, void* compute_stream) = 0;
 };
 

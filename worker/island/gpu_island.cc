@@ -15,9 +15,9 @@
 namespace atl {
 namespace {
 
-constexpr Duration kLook = Milliseconds(250);  // of the watch
-constexpr int kLooksAtALostRank = 4;           // of the watch, before it ends what the owner has not ended
-constexpr int kPollsBetweenLooks = 64;         // at the clock and the spokes
+constexpr Duration kLook = Milliseconds(250);  // of the watch thread
+constexpr int kLooksAtALostRank = 4;           // of the watch thread, before it ends exchanges itself
+constexpr int kPollsBetweenLooks = 64;         // of the clock and the spokes
 constexpr int kPollsWithoutPause = 2000;       // about a millisecond
 constexpr long kPauseNanos = 100'000;
 
@@ -27,13 +27,13 @@ void Pause(int polls) {
   ::ppoll(nullptr, 0, &pause, nullptr);
 }
 
-// The key of rank 0's group, to all.
+// Sends the key of rank 0's group to all ranks.
 absl::StatusOr<GroupKey> ShareKey(TcpIsland& ranks, Device& device) {
   GroupKey key{};
   if (ranks.rank() == 0) {
     ATOLL_ASSIGN_OR_RETURN(key, device.NewGroupKey());
   }
-  std::array<float, sizeof(GroupKey) / sizeof(float)> carrier;  // bytes only: nothing is added to them
+  std::array<float, sizeof(GroupKey) / sizeof(float)> carrier;  // carries bytes only; nothing is added to them
   std::memcpy(carrier.data(), key.data(), key.size());
   ATOLL_RETURN_IF_ERROR(ranks.Broadcast(carrier, nullptr));
   std::memcpy(key.data(), carrier.data(), key.size());
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> MeetDevices(TcpIsland& ranks, Devic
   return device.JoinGroup(key, ranks.rank(), ranks.world());
 }
 
-// Ends a group on a thread of its own, which is left behind when that takes longer.
+// Ends a group on its own thread, which is abandoned if that takes longer.
 void EndWithin(Duration limit, std::unique_ptr<DeviceGroup> group) {
   struct Ending {
     Mutex mutex;
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<GpuIsland>> GpuIsland::Join(TcpIsland& ranks, Dev
   }
   auto group = MeetDevices(ranks, device);
   if (!group.ok()) {
-    ranks.Break(std::string(group.status().message()));  // nothing where it is broken already
+    ranks.Break(std::string(group.status().message()));  // no effect if already broken
     return ranks.state();
   }
   auto island = std::unique_ptr<GpuIsland>(new GpuIsland(ranks, *std::move(group), clock, let_go));

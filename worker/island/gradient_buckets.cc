@@ -72,7 +72,7 @@ bool GradientBuckets::Halt() {
   return !sent_;
 }
 
-// In order: a bucket that is ready waits for those before it, so that all ranks reduce the same one at a time.
+// In order: a ready bucket waits for the earlier ones, so that all ranks reduce the same bucket at a time.
 void GradientBuckets::Reduce() {
   MutexLock lock(mutex_);
   for (;;) {

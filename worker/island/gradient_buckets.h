@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients exchanged while others are still computed: ranges of the gradient arena are reduced, in buckets and in an
-// order that is the same on every rank, by a thread of their own, as soon as the backward pass is through with them.
+// Exchanges gradients while others are still being computed. A separate thread reduces ranges of the gradient
+// arena, in buckets and in the same order on every rank, as soon as the backward pass has finished them.
 #ifndef ATOLL_WORKER_ISLAND_GRADIENT_BUCKETS_H_
 #define ATOLL_WORKER_ISLAND_GRADIENT_BUCKETS_H_
 
@@ -22,9 +22,9 @@ struct GradientRange {
 
 class GradientBuckets {
  public:
-  // `ranges` cover the arena once, in the order in which they are expected to be ready: the same on every rank. A
-  // bucket is a run of them that is also contiguous in the arena, closed when it has `bucket_elements`. `island` and
-  // `gradients` outlive the object, and nobody else uses the island between Begin and Finish.
+  // `ranges` cover the arena once, in the order in which they are expected to become ready: the same on every
+  // rank. A bucket is a run of ranges that is contiguous in the arena, closed at `bucket_elements`. `island`
+  // and `gradients` outlive the object. Between Begin and Finish, only this object may use the island.
   GradientBuckets(Island& island, std::span<float> gradients, const std::vector<GradientRange>& ranges,
                   uint64_t bucket_elements = uint64_t{1} << 20);
   ~GradientBuckets();
@@ -33,13 +33,13 @@ class GradientBuckets {
 
   // The last backward pass of a step begins; no range is ready.
   void Begin() ATOLL_EXCLUDES(mutex_);
-  // The range that begins at `offset` has this rank's last value, and stays untouched until Finish. Any thread.
+  // The range at `offset` has its final value on this rank, and must not be touched until Finish. Any thread.
   void Ready(uint64_t offset) ATOLL_EXCLUDES(mutex_);
-  // Every range is ready. Returns when all hold the mean over ranks, or the first error of the island. By the thread
-  // that uses the island otherwise.
+  // Every range is ready. Returns when all hold the mean over ranks, or with the island's first
+  // error. Called on the thread that otherwise uses the island.
   absl::Status Finish() ATOLL_EXCLUDES(mutex_);
-  // The pass has failed, before its Begin or after: no further bucket is given to the island. True when none of it was:
-  // then the pass can be taken again.
+  // The pass failed, before or after its Begin: gives no further bucket to the island. True if none
+  // was given, so that the pass can be repeated.
   bool Halt() ATOLL_EXCLUDES(mutex_);
 
   const std::vector<GradientRange>& buckets() const { return buckets_; }
@@ -50,15 +50,15 @@ class GradientBuckets {
   Island& island_;
   const std::span<float> gradients_;
   std::vector<GradientRange> buckets_;
-  std::vector<uint32_t> ranges_of_;         // of each bucket
+  std::vector<uint32_t> ranges_of_;         // the number of ranges in each bucket
   std::map<uint64_t, uint32_t> bucket_at_;  // by the offset of a range
 
   Mutex mutex_;
   CondVar changed_;
-  std::vector<uint32_t> missing_ ATOLL_GUARDED_BY(mutex_);  // ranges of each bucket that are not ready
-  size_t next_ ATOLL_GUARDED_BY(mutex_) = 0;                // bucket
+  std::vector<uint32_t> missing_ ATOLL_GUARDED_BY(mutex_);  // the number of unready ranges in each bucket
+  size_t next_ ATOLL_GUARDED_BY(mutex_) = 0;                // next bucket
   bool running_ ATOLL_GUARDED_BY(mutex_) = false;           // a bucket is being reduced
-  bool sent_ ATOLL_GUARDED_BY(mutex_) = false;              // one was, of a pass that is not finished
+  bool sent_ ATOLL_GUARDED_BY(mutex_) = false;              // a bucket of the unfinished pass was given to the island
   bool over_ ATOLL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ATOLL_GUARDED_BY(mutex_);
   std::jthread thread_;

@@ -14,9 +14,9 @@
 namespace atl {
 namespace {
 
-// What rank 0 tells a follower of the rank before it.
+// Rank 0's message to a follower about the previous rank.
 struct Neighbour {
-  uint32_t port;  // 0: it is rank 0
+  uint32_t port;  // 0: the previous rank is rank 0
   std::array<char, 60> address;
 };
 
@@ -39,11 +39,11 @@ absl::Status LookAround(const Deadline& deadline, const StillWanted& still_wante
   return absl::OkStatus();
 }
 
-// As the leader gathers them.
+// The state of the leader while ranks join.
 struct Gathering {
   Mesh mesh;
-  std::vector<uint32_t> ports;  // where each listens
-  uint32_t here = 1;            // ranks
+  std::vector<uint32_t> ports;  // the listening port of each rank
+  uint32_t here = 1;            // joined ranks
 
   bool Expects(IslandLink link, uint32_t rank) const {
     if (link == IslandLink::kChain) return rank == 1 && here == mesh.world && !mesh.next.open();
@@ -83,7 +83,7 @@ absl::Status TellNeighbours(const Gathering& all, const Deadline& deadline) {
   return absl::OkStatus();
 }
 
-// A launcher starts the ranks in any order: whoever is early tries again.
+// A launcher starts the ranks in any order, so an early rank retries.
 absl::StatusOr<Descriptor> Dial(const std::string& address, uint32_t port, uint32_t rank, const Deadline& deadline,
                                 const StillWanted& still_wanted) {
   for (;;) {
@@ -147,7 +147,7 @@ absl::StatusOr<Mesh> MeetAsFollower(const IslandPlace& place, const IslandLimits
   mesh.rank = place.rank;
   mesh.world = place.world;
   ATOLL_ASSIGN_OR_RETURN(Descriptor spoke, Dial(place.address, place.port, 0, deadline, still_wanted));
-  // On the interface by which rank 0 is reached: there the rank after this one comes from.
+  // Listens on the interface that reaches rank 0: the next rank connects through it.
   ATOLL_ASSIGN_OR_RETURN(const Descriptor listener, ListenAt(LocalAddress(spoke), 0));
   ATOLL_RETURN_IF_ERROR(ProveAt(spoke, IslandLink::kSpoke, LocalPort(listener), place, deadline));
   Neighbour before{};

@@ -20,7 +20,7 @@ class Writer {
   std::string bytes;
 };
 
-// Reads past the end as zeros and remembers it.
+// Reads past the end return zeros and are remembered.
 class Reader {
  public:
   explicit Reader(const std::string& bytes) : bytes_(bytes) {}
@@ -41,7 +41,7 @@ class Reader {
     at_ = bytes_.size();
     return rest;
   }
-  // What was read is not what it should be.
+  // The value read is invalid.
   void Refuse() { short_ = true; }
   bool Whole() const { return !short_ && at_ == bytes_.size(); }
 

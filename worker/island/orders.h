@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rank 0 tells its followers, as bytes of an order (tcp_island.h). Numbers are little-endian, as on every machine
-// of an island. Pure.
+// Rank 0's orders to its followers, as payload bytes (tcp_island.h). Numbers are little-endian, as
+// on every machine of an island. Pure.
 #ifndef ATOLL_WORKER_ISLAND_ORDERS_H_
 #define ATOLL_WORKER_ISLAND_ORDERS_H_
 
@@ -14,25 +14,26 @@
 
 namespace atl {
 
-// Make the arenas of a job, zero; answered.
+// Make the arenas of a job, with zeros; answered.
 struct PrepareOrder {
   std::string spec;              // atoll.v1.JobSpec, resolved
-  int32_t end_of_text = -1;      // of the job's tokenizer; -1: none
-  uint64_t available_bytes = 0;  // that training may take on each rank
-  Digest layout;                 // what the spec must come to
+  int32_t end_of_text = -1;      // token of the job's tokenizer; -1: none
+  uint64_t available_bytes = 0;  // for training on each rank
+  Digest layout;                 // expected digest of the spec's layout
 };
-// Elements [offset, offset + elements) of the parameters come as a broadcast.
+// Elements [offset, offset + elements) of the parameters follow as a broadcast.
 struct ParametersOrder {
   uint64_t offset = 0, elements = 0;
 };
-// So many steps are behind the moments, which come as two broadcasts, or are zero where no step is.
+// The moments have seen `steps` steps. They follow as two broadcasts; with 0 steps they are zero
+// and nothing follows.
 struct OptimizerOrder {
   uint64_t steps = 0;
 };
-// This rank's share of a step; then gradients are exchanged.
+// This rank's share of a step; gradients are then exchanged.
 struct StepOrder {
   double learning_rate = 0;
-  uint64_t targets = 0;  // of all ranks
+  uint64_t targets = 0;  // over all ranks
   uint32_t sequences = 0;
   std::vector<int32_t> tokens;  // sequences x length
 };
@@ -44,10 +45,10 @@ struct LeaveOrder {};
 using IslandOrder = std::variant<PrepareOrder, ParametersOrder, OptimizerOrder, StepOrder, ReleaseOrder, LeaveOrder>;
 
 std::string EncodeOrder(const IslandOrder& order);
-// InvalidArgument for anything that EncodeOrder did not write.
+// InvalidArgument for bytes that EncodeOrder did not write.
 absl::StatusOr<IslandOrder> DecodeOrder(const std::string& bytes);
 
-// An answer: how an order went.
+// The result of an order.
 std::string EncodeAnswer(const absl::Status& status);
 absl::Status DecodeAnswer(const std::string& bytes);
 

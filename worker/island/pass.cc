@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kWholeBlock = 16;
 
-// own := before + own. Whole blocks of a known size become vector instructions.
+// own := before + own. Whole blocks of a known size compile to vector instructions.
 template <typename T>
 void AddBefore(T* __restrict own, const T* __restrict before, size_t count) {
   size_t i = 0;
@@ -140,7 +140,7 @@ absl::StatusOr<bool> Pass::GiveUp() {
   return sent > 0;
 }
 
-// A value comes down only after its sum went up from here, so it may take the place of that sum.
+// A result arrives only after its sum was sent from here, so it may replace the sum in memory.
 absl::StatusOr<bool> Pass::TakeDown() {
   if (last() || !reduces() || down_in_ == up_out_) return false;
   ATOLL_ASSIGN_OR_RETURN(const size_t got, Receive(mesh_.rank + 1, values_.subspan(down_in_, up_out_ - down_in_)));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One exchange of values along the chain of ranks, moved on without ever blocking. Private to worker/island.
+// One exchange of values along the chain of ranks, advanced without blocking. Private to worker/island.
 //
-//   up      rank 0 -> 1 -> ... -> n-1: each rank adds its own to the sum of those before it, so in rank order
+//   up      rank 0 -> 1 -> ... -> n-1: each rank adds its own values to the sum of the earlier ranks, in rank order
 //   down    n-1 -> ... -> 1 -> 0: the result, as it is made
 //
-// Both flow at once and in pieces, so that each connection carries the values once each way and an exchange takes about
-// as long as one connection takes for them, whatever the number of ranks. A broadcast is the way up without adding.
+// Both directions are pipelined. Each connection carries the values once each way, so an exchange
+// takes about as long as one connection needs, independent of the number of ranks. A broadcast is
+// the upward direction without adding.
 #ifndef ATOLL_WORKER_ISLAND_PASS_H_
 #define ATOLL_WORKER_ISLAND_PASS_H_
 
@@ -23,9 +24,9 @@ namespace atl {
 
 enum class PassKind : uint32_t { kMean, kSum, kBroadcast };
 
-// Goes ahead of the values: ranks that are not at the same exchange find out.
+// Sent before the values, so that ranks at different exchanges detect it.
 struct PassHeader {
-  uint64_t number = 0;  // of the exchange, from 1
+  uint64_t number = 0;  // number of the exchange, from 1
   uint64_t elements = 0;
   PassKind kind{};
   uint32_t element_bytes = 0;
@@ -37,23 +38,23 @@ std::string NameOf(const PassHeader& header);
 
 class Pass {
  public:
-  // `values` hold the result when it is Done; until then they are anything. `scratch` is at least 64 KiB. All outlive
-  // it.
+  // `values` hold the result when Done, and are undefined until then. `scratch` is at least 64 KiB.
+  // All arguments outlive it.
   Pass(const Mesh& mesh, const PassHeader& header, std::span<std::byte> values, std::span<std::byte> scratch);
-  // Moves what can be moved; true when that was anything. Unavailable when a neighbour is gone, Internal when it is at
-  // another exchange; WaitsFor names it.
+  // Sends and receives as much as possible; true if anything moved. Unavailable if a neighbour is
+  // gone, Internal if it is at another exchange; WaitsFor names it.
   absl::StatusOr<bool> Move();
   bool Done() const;
-  // The neighbour without which nothing moves; after an error the one at which it was.
+  // The neighbour on which progress depends; after an error, the neighbour at fault.
   uint32_t WaitsFor() const;
-  // What Move could go on with.
+  // Adds the sockets and events on which Move could continue.
   void Watch(std::vector<pollfd>& sockets) const;
 
  private:
   bool first() const { return mesh_.rank == 0; }
   bool last() const { return mesh_.rank + 1 == mesh_.world; }
   bool reduces() const { return header_.kind != PassKind::kBroadcast; }
-  // Each: whether anything moved.
+  // Each returns whether anything moved.
   absl::StatusOr<bool> MoveHeaders();
   absl::StatusOr<bool> TakeUp();
   absl::StatusOr<bool> GiveUp();
@@ -69,8 +70,8 @@ class Pass {
   const std::span<std::byte> values_, scratch_;
   PassHeader theirs_;
   size_t header_in_ = 0, header_out_ = 0;
-  size_t held_ = 0;                                 // bytes at the beginning of scratch, less than an element
-  size_t summed_ = 0;                               // bytes from the front that hold the sum up to here
+  size_t held_ = 0;                                 // bytes at the start of scratch, less than one element
+  size_t summed_ = 0;                               // bytes from the front that hold the sum including this rank
   size_t up_out_ = 0, down_in_ = 0, down_out_ = 0;  // bytes
   std::optional<uint32_t> lost_;
 };

@@ -11,7 +11,7 @@ namespace atl {
 namespace {
 
 constexpr char kMagic[8] = {'A', 'T', 'O', 'L', 'I', 'S', 'L', '1'};
-constexpr size_t kMostGuests = 128;  // beyond that the one that came first goes
+constexpr size_t kMostGuests = 128;  // above it, the oldest connection is closed
 constexpr Duration kGuestPatience = Seconds(10);
 
 template <typename T>
@@ -67,7 +67,7 @@ absl::Status Reception::TakeNew() {
     Challenge challenge{};
     std::memcpy(challenge.magic, kMagic, sizeof(kMagic));
     challenge.nonce = guest.nonce;
-    const auto sent = SendSome(guest.socket, BytesOf(challenge));  // a new connection has room for it
+    const auto sent = SendSome(guest.socket, BytesOf(challenge));  // a new connection has buffer space for it
     if (!sent.ok() || *sent != sizeof(challenge)) continue;
     if (guests_.size() == kMostGuests) guests_.pop_front();
     guests_.push_back(std::move(guest));
@@ -110,7 +110,7 @@ absl::StatusOr<std::optional<Arrival>> Reception::Turn(const std::function<bool(
     Welcome welcome{};
     std::memcpy(welcome.magic, kMagic, sizeof(kMagic));
     welcome.verdict = static_cast<uint32_t>(verdict);
-    // Whoever did not prove the secret gets nothing that is made with it.
+    // A peer that did not prove the secret gets nothing derived from it.
     if (verdict != DoorVerdict::kWrongSecret) {
       welcome.proof = ProofOfWelcome(place_.secret, known.nonce, known.claim, welcome.verdict);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door of a rank: who dials it proves the island's secret first. Private to worker/island.
+// Accepts connections at a rank; each peer must first prove the island's secret. Private to worker/island.
 #ifndef ATOLL_WORKER_ISLAND_RECEPTION_H_
 #define ATOLL_WORKER_ISLAND_RECEPTION_H_
 
@@ -16,14 +16,14 @@ namespace atl {
 
 enum class IslandLink : uint32_t { kSpoke, kChain };
 
-// As they travel; all ranks run the same program on little-endian machines.
+// Wire format; all ranks run the same program on little-endian machines.
 struct Challenge {
   char magic[8];
   Sha256 nonce;
 };
 struct Claim {
   char magic[8];
-  uint32_t link, rank, world, port;  // port: where the claimant listens for the rank after it
+  uint32_t link, rank, world, port;  // port: the claimant's listener for the next rank
   Sha256 nonce, program;
   Proof proof;
 };
@@ -34,7 +34,7 @@ struct Welcome {
   Proof proof;
 };
 
-// Who was let in.
+// An accepted connection.
 struct Arrival {
   Descriptor socket;
   IslandLink link{};
@@ -45,10 +45,10 @@ struct Arrival {
 // Owned by one thread.
 class Reception {
  public:
-  // Both outlive it.
+  // The arguments outlive it.
   Reception(const Descriptor& listener, const IslandPlace& place, const Clock& clock)
       : listener_(listener), place_(place), clock_(clock) {}
-  // Waits a moment at most. `expects` says whether a rank may come in by this link now.
+  // Waits for a moment at most. `expects` returns whether a rank may join by this link now.
   absl::StatusOr<std::optional<Arrival>> Turn(const std::function<bool(IslandLink, uint32_t rank)>& expects);
 
  private:
@@ -60,7 +60,7 @@ class Reception {
     size_t got = 0;
   };
   absl::Status TakeNew();
-  // True when the guest is to go.
+  // True if the guest must be disconnected.
   bool Read(Guest& guest);
   DoorVerdict Judge(const Guest& guest, const std::function<bool(IslandLink, uint32_t)>& expects) const;
 
@@ -70,7 +70,7 @@ class Reception {
   std::list<Guest> guests_;
 };
 
-// The other side. FailedPrecondition with what to do when it is refused.
+// The dialling side. FailedPrecondition with the remedy if it is refused.
 absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, const IslandPlace& place,
                      const Deadline& deadline);
 

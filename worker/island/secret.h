@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared secret of an island, and how a rank proves that it knows it without sending it: HMAC-SHA256 (RFC 2104)
-// over both sides' random numbers. Pure but for the random numbers; no thread rule.
+// The shared secret of an island. A rank proves its knowledge without sending it: HMAC-SHA256 (RFC
+// 2104) over both sides' random numbers. Pure except for the random numbers; no thread rule.
 #ifndef ATOLL_WORKER_ISLAND_SECRET_H_
 #define ATOLL_WORKER_ISLAND_SECRET_H_
 
@@ -12,11 +12,11 @@
 
 namespace atl {
 
-// 64 hexadecimal digits of the system's randomness.
+// 64 hexadecimal digits of system randomness.
 absl::StatusOr<std::string> MakeIslandSecret();
 // A number used once.
 absl::StatusOr<Sha256> MakeNonce();
-// Compared in constant time: whoever guesses is not told how far it was right.
+// Compared in constant time, so that a guess reveals nothing about its correct part.
 using Proof = Secret<32>;
 Proof HmacSha256(const std::string& key, const std::string& message);
 

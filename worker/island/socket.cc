@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kMomentMs = 100;
 constexpr int kBacklog = 128;
-// A machine that is gone without a word is found out by the kernel where nothing is being sent; where something is, by
-// the deadline of who waits. A limit of the kernel's on that (TCP_USER_TIMEOUT) would also end a connection whose other
-// side lives, and takes nothing while it computes.
+// Keepalive detects a machine that vanished while no data is sent; with data in flight, the
+// deadline of the waiting side does. TCP_USER_TIMEOUT would also end a connection whose peer is
+// alive but reads nothing while it computes.
 constexpr int kIdleSeconds = 10, kProbeSeconds = 5, kProbes = 4;
 
 absl::Status OfSystem(const std::string& what) {
@@ -114,7 +114,7 @@ absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener) {
     Tune(socket);
     return socket;
   }
-  // Whoever had come is gone again, or nobody has.
+  // No connection is waiting, or it has already been closed.
   const bool none = errno == EAGAIN || errno == EWOULDBLOCK || errno == ECONNABORTED || errno == EINTR;
   if (!none) return OfSystem("no connection can be taken");
   return socket;

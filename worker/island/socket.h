@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP sockets between the ranks of an island: never blocking, closed on exec, every wait with a deadline of the given
-// clock. Thread rule: one thread sends and one receives on a socket at a time.
+// TCP sockets between the ranks of an island: non-blocking, closed on exec, every wait with a deadline on the
+// given clock. Thread rule: at most one thread sends and one receives on a socket at a time.
 #ifndef ATOLL_WORKER_ISLAND_SOCKET_H_
 #define ATOLL_WORKER_ISLAND_SOCKET_H_
 
@@ -24,31 +24,30 @@ struct Deadline {
   bool Passed() const { return clock.Now() >= at; }
 };
 
-// Listens on the interface that has this address, and on no other; port 0: any free one. Unavailable with the system's
-// reason.
+// Listens only on the interface with this address; port 0: any free one. Unavailable with the system's reason.
 absl::StatusOr<Descriptor> ListenAt(const std::string& address, uint32_t port);
-// One try. Unavailable when nobody listens there, DeadlineExceeded.
+// One attempt. Unavailable if the connection is refused, DeadlineExceeded.
 absl::StatusOr<Descriptor> ConnectTo(const std::string& address, uint32_t port, const Deadline& deadline);
-// The next connection that waits; not open when there is none.
+// The next waiting connection; not open if there is none.
 absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener);
 
 uint32_t LocalPort(const Descriptor& socket);         // 0: unknown
 std::string LocalAddress(const Descriptor& socket);   // numeric; empty: unknown
-std::string RemoteAddress(const Descriptor& socket);  // likewise
+std::string RemoteAddress(const Descriptor& socket);  // numeric; empty: unknown
 
-// How many bytes went, 0 when the socket takes or has none now. Unavailable when the other side has closed it or the
-// system gave it up.
+// The number of bytes transferred, 0 if the socket is not ready. Unavailable if the peer has closed
+// the connection or the system has dropped it.
 absl::StatusOr<size_t> SendSome(const Descriptor& socket, Bytes bytes);
 absl::StatusOr<size_t> ReceiveSome(const Descriptor& socket, std::span<std::byte> bytes);
-// All of them; DeadlineExceeded.
+// Transfers all bytes; DeadlineExceeded.
 absl::Status SendAll(const Descriptor& socket, Bytes bytes, const Deadline& deadline);
 absl::Status ReceiveAll(const Descriptor& socket, std::span<std::byte> bytes, const Deadline& deadline);
 
-// Waits a moment at most (100 ms) for one of them: callers look at their deadline and come back.
+// Waits at most 100 ms for one of the sockets: callers check their deadline and repeat.
 void AwaitAny(std::span<pollfd> sockets);
-// Likewise without waiting; true when one of them has something.
+// As AwaitAny, without waiting; true if one socket is ready.
 bool LookAtAll(std::span<pollfd> sockets);
-// The other side has closed its end, or the system gave the connection up; bytes it sent before may still be there.
+// The peer has closed its end, or the system has dropped the connection; earlier bytes may still be unread.
 bool HasEnded(const Descriptor& socket);
 
 }  // namespace atl

@@ -21,14 +21,14 @@ struct FrameHeader {
   uint64_t bytes;
 };
 
-constexpr Duration kTelling = Seconds(5);  // for a few bytes to be taken
+constexpr Duration kTelling = Seconds(5);  // to send a few bytes
 
-// What the followers say while the cause is looked for.
+// The followers' messages during the search for a cause.
 struct Hearing {
   explicit Hearing(uint32_t world) : heard(world, false) { heard[0] = true; }
   std::vector<bool> heard;
-  std::string certain;  // who ended or failed; empty: nobody so far
-  std::string hurt;     // of the first that is
+  std::string certain;  // a rank that ended or failed, with the reason; empty: none so far
+  std::string hurt;     // the first kHurt message
 
   void Take(const Mesh& mesh, uint32_t rank, const Clock& clock) {
     const auto frame = ReceiveFrame(mesh.spokes[rank], {clock, clock.Now() + kTelling});
@@ -95,7 +95,8 @@ absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& dead
 
 void SayHere(const Descriptor& spoke) {
   int unsent = 0;
-  // Behind what was sent already the few bytes go whole or not at all; what waits here says as much.
+  // The few bytes are sent completely or not at all, after the bytes already queued. Queued bytes
+  // are a sign of life too.
   if (::ioctl(spoke.get(), SIOCOUTQNSD, &unsent) != 0 || unsent != 0) return;
   const FrameHeader here{static_cast<uint32_t>(FrameKind::kHere), 0, 0};
   (void)::send(spoke.get(), &here, sizeof(here), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -113,7 +114,7 @@ std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, 
   const Deadline telling{clock, clock.Now() + kTelling};
   Hearing hearing(mesh.world);
   for (uint32_t rank = 1; rank < mesh.world; ++rank) {
-    SendFrame(mesh.spokes[rank], FrameKind::kQuestion, "", telling).IgnoreError();  // who has ended is heard below
+    SendFrame(mesh.spokes[rank], FrameKind::kQuestion, "", telling).IgnoreError();  // an ended rank is detected below
   }
   const Deadline end{clock, clock.Now() + grace};
   while (hearing.certain.empty() && !hearing.Complete() && !end.Passed()) Listen(mesh, hearing, clock);
@@ -127,7 +128,7 @@ std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, 
   }
   const Deadline last{clock, clock.Now() + kTelling};
   for (uint32_t rank = 1; rank < mesh.world; ++rank) {
-    SendFrame(mesh.spokes[rank], FrameKind::kVerdict, cause, last).IgnoreError();  // some are gone
+    SendFrame(mesh.spokes[rank], FrameKind::kVerdict, cause, last).IgnoreError();  // some ranks are gone
   }
   return cause;
 }
@@ -135,7 +136,7 @@ std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, 
 std::string AwaitCause(const Mesh& mesh, FrameKind kind, const std::string& own, Duration limit, const Clock& clock) {
   const Descriptor& spoke = mesh.spokes[0];
   const Deadline end{clock, clock.Now() + limit};
-  SendFrame(spoke, kind, own, end).IgnoreError();  // a rank 0 that has ended is told below
+  SendFrame(spoke, kind, own, end).IgnoreError();  // an ended rank 0 is detected below
   for (;;) {
     const auto frame = ReceiveFrame(spoke, end);
     if (absl::IsDeadlineExceeded(frame.status())) return own;

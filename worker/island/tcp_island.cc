@@ -13,7 +13,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kScratchBytes = size_t{256} << 10;
-constexpr int kMovesBetweenLooks = 64;  // at the clock and the spokes, while values flow
+constexpr int kMovesBetweenLooks = 64;  // of the clock and the spokes, while values flow
 constexpr int64_t kTimesOwnWork = 4;
 constexpr int kDirections = 2;
 
@@ -35,7 +35,7 @@ Duration TcpIsland::Limit(uint64_t bytes) const {
   return limits_.patience + moving;
 }
 
-// For an answer of a rank that is not hindered.
+// The time for an answer of a healthy rank.
 Duration TcpIsland::Grace() const { return std::max(Seconds(2), limits_.patience / 4); }
 
 absl::Status TcpIsland::AllReduceMean(std::span<float> values, void*) {
@@ -94,13 +94,13 @@ std::string TcpIsland::WhySilent() const {
 void TcpIsland::HearHere() {
   if (mesh_.rank == 0) return;
   while (NextKind(mesh_.spokes[0]) == FrameKind::kHere) {
-    ReceiveFrame(mesh_.spokes[0], {clock_, kNever}).IgnoreError();  // it is there already
+    ReceiveFrame(mesh_.spokes[0], {clock_, kNever}).IgnoreError();  // already received
     heard_ = clock_.Now();
   }
 }
 
 void TcpIsland::Take(uint32_t rank) {
-  while (taken_[rank].exchange(true, std::memory_order_acquire)) std::this_thread::yield();  // a few bytes are written
+  while (taken_[rank].exchange(true, std::memory_order_acquire)) std::this_thread::yield();  // for a few bytes
 }
 
 void TcpIsland::TakeAll() {
@@ -112,7 +112,7 @@ void TcpIsland::SayHere() {
   if (mesh_.rank != 0 || clock_.Now() < here_next_) return;
   here_next_ = clock_.Now() + kHereEvery;
   for (uint32_t rank = 1; rank < mesh_.world; ++rank) {
-    if (taken_[rank].exchange(true, std::memory_order_acquire)) continue;  // something is being said
+    if (taken_[rank].exchange(true, std::memory_order_acquire)) continue;  // a message is being sent
     atl::SayHere(mesh_.spokes[rank]);
     GiveBack(rank);
   }
@@ -132,14 +132,14 @@ void TcpIsland::WatchSpokes() {
   HearHere();
   waiting_.clear();
   for (const Descriptor& spoke : mesh_.spokes) {
-    // Orders of what comes next may be there already: then only an end is of interest.
+    // Orders for the next exchange may already be waiting: then only the end of the connection matters.
     const bool later = mesh_.rank > 0 && NextKind(spoke) == FrameKind::kOrder;
     if (spoke.open()) waiting_.push_back({spoke.get(), static_cast<short>(later ? POLLRDHUP : POLLIN | POLLRDHUP), 0});
   }
 }
 
-// Of a spoke that was watched. The order that comes next may have arrived since it was looked at: rank 0 is through
-// with a broadcast before its last rank has begun.
+// Whether a watched spoke has a message that ends an exchange. The next order may have arrived
+// since WatchSpokes: rank 0 can finish a broadcast before the last rank has begun it.
 bool TcpIsland::Speaks(const pollfd& spoke) const {
   if (spoke.revents == 0 || mesh_.rank == 0 || (spoke.revents & ~POLLIN) != 0) return spoke.revents != 0;
   const std::optional<FrameKind> kind = NextKind(mesh_.spokes[0]);
@@ -170,7 +170,7 @@ absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()
   const auto moves = [](const pollfd& one) { return one.revents != 0; };
   const auto speaks = [this](const pollfd& spoke) { return Speaks(spoke); };
   const auto chain = waiting_.begin() + static_cast<ptrdiff_t>(spokes);
-  // A rank may have ended after it has sent all that others still have to read.
+  // A rank may have ended after it sent everything that the others need.
   if (std::any_of(chain, waiting_.end(), moves) || std::none_of(waiting_.begin(), chain, speaks)) {
     return absl::OkStatus();
   }
@@ -271,7 +271,7 @@ void TcpIsland::Break(const std::string& cause) {
     if (!spoke.open()) continue;
     const bool leads = mesh_.rank == 0;
     const std::string told = leads ? absl::StrCat("rank 0 of the island: ", cause) : cause;
-    SendFrame(spoke, leads ? FrameKind::kVerdict : FrameKind::kFailed, told, end).IgnoreError();  // some are gone
+    SendFrame(spoke, leads ? FrameKind::kVerdict : FrameKind::kFailed, told, end).IgnoreError();  // some ranks are gone
   }
   Keep(absl::StrCat("rank ", mesh_.rank, " of the island: ", cause)).IgnoreError();
 }

@@ -80,27 +80,28 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
 
 void ControlSide::Say(WorkerMessage message) {
   if (!stream_) return;
-  // The core speaks from where it was at its last boundary: what it says before the Hello of this stream it says to an
-  // older one, and of several streams that it hears of at once it greets each.
+  // The core acts on its state at the last boundary: messages before the Hello of this stream belong to an
+  // older stream. If the core learns of several new streams at once, it sends a Hello for each.
   const bool hello = std::holds_alternative<Hello>(message);
   if (hello == hello_said_) return;
   if (hello) {
     hello_said_ = true;
     if (welcome_by_ != kNever) welcome_by_ = parts_.clock.Now() + limits::kControlDeadline;
   }
-  // A refusal is followed by on_closed, which tells what there is to tell.
+  // A refusal is followed by on_closed, which reports the error.
   stream_->Send(std::move(message)).IgnoreError();
 }
 
 void ControlSide::CloseStream(const std::string& reason) {
   if (!stream_) return;
-  if (welcomed_) backoff_ = backoff_before_;  // such a Welcome was no success
+  if (welcomed_) backoff_ = backoff_before_;  // such a Welcome does not count as a success
   close_reason_ = reason;
   welcome_by_ = kNever;
   stream_->Cancel();
 }
 
-// A wait that begins is told soon: the coordinator may wait for this worker in turn, as at the end of a job.
+// The beginning of a wait is reported soon, because the coordinator may in turn wait for this
+// worker, as at the end of a job.
 void ControlSide::SetHeartbeat(Heartbeat heartbeat) {
   const auto waits = [](const Heartbeat& h) { return h.activity == WorkerActivity::kWaiting; };
   const bool begins = waits(heartbeat) && !waits(heartbeat_);
@@ -121,7 +122,7 @@ void ControlSide::Beat() {
   heartbeat_.upload_bytes_per_second = upload_rate_;
   heartbeat_.download_bytes_per_second = download_rate_;
   Say(heartbeat_);
-  // A late turn does not shift the beat, and missed ones are not made up for.
+  // A late turn does not shift the schedule, and missed heartbeats are not sent later.
   beat_at_ = std::max(beat_at_ + interval_, now + interval_ / 2);
 }
 

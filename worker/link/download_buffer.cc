@@ -19,7 +19,7 @@ absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
   const bool same = header_ && header_->version == header.version && header_->hash == header.hash &&
                     header_->digest == header.digest && header_->total_bytes == header.total_bytes;
   if (header_ && !same) {
-    // Another version, or that of a history that was given up: what was received is of no use.
+    // Another version, or one of a discarded history: the received bytes are useless.
     restart_ = true;
     return absl::AbortedError("another version is served by now");
   }

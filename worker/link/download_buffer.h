@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of one download, collected over its conversations.
+// Collects the bytes of one download over its conversations.
 #ifndef ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
 #define ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
 
@@ -15,29 +15,30 @@
 
 namespace atl {
 
-// Called from the transport, one call at a time; everything else only between conversations.
+// OnHeader and OnBytes are called by the transport, one call at a time; everything else only
+// between conversations.
 class DownloadBuffer final : public BulkSink {
  public:
-  // More than `limit_bytes` are refused. The memory is taken from `buffers`, and goes back there.
+  // Refuses more than `limit_bytes`. Takes its memory from `buffers`, and returns it there.
   DownloadBuffer(uint64_t limit_bytes, std::shared_ptr<BufferShelf> buffers)
       : limit_bytes_(limit_bytes), buffers_(std::move(buffers)) {}
 
-  // InvalidArgument: too many bytes are announced. NotFound: an older version than wanted is. Aborted: it is not what
-  // the last conversation announced.
+  // InvalidArgument: too many bytes are announced. NotFound: the version is older than wanted.
+  // Aborted: the content differs from that of the last conversation.
   absl::Status OnHeader(const DownloadHeader& header) override;
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override;
 
-  // The next conversation goes on at size(), which is 0 when the last one was aborted. A version below `at_least` is
-  // refused, and what has come of one is dropped.
+  // The next conversation resumes at size(), which is 0 if the last one was aborted. A version
+  // below `at_least` is refused, and its received bytes are dropped.
   void PrepareResume(Version at_least);
-  // The next conversation begins anew.
+  // The next conversation starts from 0.
   void Clear();
   uint64_t size() const { return bytes_.size(); }
   const std::optional<DownloadHeader>& header() const { return header_; }
   bool complete() const { return header_ && bytes_.size() == header_->total_bytes; }
-  // Requires complete(). The bytes have the digest that was announced; true where none was.
+  // Requires complete(). Whether the bytes have the announced digest; true if none was announced.
   bool intact() const;
-  // What was collected, once.
+  // Returns the collected bytes, once.
   std::shared_ptr<const std::vector<std::byte>> Take();
 
  private:
@@ -46,7 +47,7 @@ class DownloadBuffer final : public BulkSink {
   const std::shared_ptr<BufferShelf> buffers_;
   std::optional<DownloadHeader> header_;
   std::vector<std::byte> bytes_;
-  DigestHasher hasher_;  // of bytes_, while they are in the cache
+  DigestHasher hasher_;  // over bytes_, computed while they are in the cache
   bool restart_ = false;
 };
 

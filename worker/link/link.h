@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session needs of the network: say and hear control messages, move contributions, updates and fragments. An
-// interface of plain types; the implementation over both connections is network_link.h.
+// The network interface of a session: sends and receives control messages, transfers contributions,
+// updates and fragments. Uses plain types only; network_link.h implements it over both connections.
 #ifndef ATOLL_WORKER_LINK_LINK_H_
 #define ATOLL_WORKER_LINK_LINK_H_
 
@@ -20,7 +20,7 @@ namespace atl {
 
 using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
 
-// A fragment whole, or the update that made `at.version`. The digest of the transfer is checked already.
+// A whole fragment, or the update that made `at.version`. The digest of the transfer has been checked.
 struct FetchedBytes {
   JobId job;
   FragmentVersion at;
@@ -32,35 +32,36 @@ struct FetchedBytes {
 // StreamUp, StreamDown, Received, UploadEnded, FragmentFetchFailed and UpdateFetchFailed are events of the core.
 using LinkEvent = std::variant<worker::Event, FetchedBytes>;
 
-// All calls are thread-safe and return at once; what comes of them is told to the listener that the implementation was
-// given, in order, never inside a call.
+// All calls are thread-safe and return at once. Results are passed in order to the listener that
+// the implementation was given, never inside a call.
 class Link {
  public:
   virtual ~Link() = default;
-  // Dropped when the stream is down, before Hello, and where it is a second Hello.
+  // Sends a message. Dropped if the stream is down, before Hello, and if it is a second Hello.
   virtual void Say(WorkerMessage message) = 0;
-  // Ends the stream; it is opened again after a backoff.
+  // Ends the stream; it is reopened after a backoff.
   virtual void CloseStream(const std::string& reason) = 0;
-  // What the next heartbeats say; they go out on time by themselves, from the Welcome on.
+  // The content of the next heartbeats; they are sent on time automatically, from the Welcome on.
   virtual void SetHeartbeat(Heartbeat heartbeat) = 0;
 
-  // Caps of the job on what is sent and fetched, besides the worker's own; 0: none.
+  // The job's caps on sending and fetching, in addition to the worker's own; 0: none.
   virtual void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) = 0;
 
-  // Sends `bytes` under `header` until accepted or refused (UploadEnded); breaks are resumed. One upload for each
-  // fragment: a new one replaces the old.
+  // Sends `bytes` with `header` until accepted or refused (UploadEnded); resumes after
+  // interruptions. One upload per fragment: a new one replaces the old.
   virtual void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) = 0;
-  // No UploadEnded comes after it.
+  // No UploadEnded follows.
   virtual void CancelUpload(FragmentIndex fragment) = 0;
 
-  // The newest snapshot, `bytes` long; after a break the one that was begun with, while it is kept. Ends in
-  // FetchedBytes or FragmentFetchFailed, at once where it is below `at_least`.
+  // Fetches the newest snapshot, of `bytes` bytes. After an interruption continues with the same
+  // one, while it is stored. Ends with FetchedBytes or FragmentFetchFailed, with the latter at once
+  // if the snapshot is below `at_least`.
   virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) = 0;
-  // At most `limit_bytes`. Ends in FetchedBytes or UpdateFetchFailed.
+  // At most `limit_bytes`. Ends with FetchedBytes or UpdateFetchFailed.
   virtual void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) = 0;
-  // Nothing comes any more of what is being fetched for the fragment.
+  // No more events for the fragment's fetches.
   virtual void DropFetches(FragmentIndex fragment) = 0;
-  // The same for every transfer.
+  // As DropFetches and CancelUpload, for all transfers.
   virtual void DropAll() = 0;
 };
 

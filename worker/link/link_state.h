@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to worker/link: a mailbox, the control side and the transfers of NetworkLink.
+// The parts of NetworkLink: a mailbox, the control side and the transfers. Private to worker/link.
 #ifndef ATOLL_WORKER_LINK_LINK_STATE_H_
 #define ATOLL_WORKER_LINK_LINK_STATE_H_
 
@@ -26,9 +26,9 @@ class Mailbox {
  public:
   explicit Mailbox(std::function<void()> wake) : wake_(std::move(wake)) {}
   void Post(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
-  // Runs everything that is there; returns false when there was nothing.
+  // Runs all queued work; returns false if there was none.
   bool RunAll() ATOLL_EXCLUDES(mutex_);
-  // Nothing is kept any more.
+  // Drops the queued work, and all work posted later.
   void Shut() ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -38,7 +38,8 @@ class Mailbox {
   const std::function<void()> wake_;
 };
 
-// The control stream: open, Hello by the core, Welcome, heartbeats, close, backoff. Owned by the turning thread.
+// The control stream: open, Hello from the core, Welcome, heartbeats, close, backoff. Owned by the
+// turning thread.
 class ControlSide {
  public:
   struct Parts {
@@ -54,7 +55,7 @@ class ControlSide {
   void Say(WorkerMessage message);
   void CloseStream(const std::string& reason);
   void SetHeartbeat(Heartbeat heartbeat);
-  // Of RateWindow, for the heartbeats to come.
+  // From RateWindow, for later heartbeats.
   void SetRates(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second);
   void Finish();
   bool finished() const { return finishing_ && !stream_; }
@@ -69,9 +70,9 @@ class ControlSide {
 
   Parts parts_;
   Backoff backoff_;
-  Backoff backoff_before_;  // as it was at the newest Welcome
+  Backoff backoff_before_;  // as of the newest Welcome
   std::unique_ptr<WorkerEnd> stream_;
-  uint64_t number_ = 0;                         // of the newest stream: words of older ones are ignored
+  uint64_t number_ = 0;                         // of the newest stream: messages of older ones are ignored
   bool hello_said_ = false, welcomed_ = false;  // on this stream
   bool finishing_ = false;
   std::string close_reason_;
@@ -88,9 +89,9 @@ class ControlSide {
 
 // Uploads and downloads. Owned by the turning thread.
 //
-// What goes the same way goes one after the other, in the order in which it was asked for: side by side two transfers
-// both end when the later one would, so that who waits for the first waits longer. An upload gives way to the next once
-// its bytes are sent, before they are accepted. Updates do not queue behind whole fragments, which may be far larger.
+// Transfers in one direction run one after the other, in the order of their requests. In parallel, both would
+// end when the later one does, which only delays the first. An upload frees its line once its bytes are sent,
+// before they are accepted. Updates do not queue after whole fragments, which may be far larger.
 class Transfers {
  public:
   struct Parts {
@@ -107,31 +108,31 @@ class Transfers {
   void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
   void SetCaps(const BulkCaps& caps) { parts_.bulk.SetJobCaps(caps); }  // thread-safe
-  // With `whole`: the newest snapshot, unless it is below `version`; after a break the one that was begun with, or the
-  // newest anew where that is gone.
+  // With `whole`: the newest snapshot, unless it is below `version`. After an interruption
+  // continues with the same one, or starts over with the newest if that one is gone.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
-  // What has come of the fragment whole stays until DropAll: the next download of it, as of a worker that has a new
-  // incarnation after a long break, goes on with that.
+  // The received part of a whole fragment is kept until DropAll. The next download of the fragment,
+  // for example by a new incarnation after a long interruption, continues with it.
   void DropFetches(FragmentIndex fragment);
   void DropAll();
   uint64_t uploaded_bytes() const { return uploaded_bytes_; }
   uint64_t downloaded_bytes() const { return downloaded_bytes_; }
-  // Bytes a second; LinkTotals.
+  // Bytes per second; see LinkTotals.
   double upload_rate() const { return upload_mean_.bytes_per_second(); }
   double download_rate() const { return download_mean_.bytes_per_second(); }
   const RateWindow& uploads() const { return upload_window_; }
   const RateWindow& downloads() const { return download_window_; }
 
  private:
-  // One transfer over its conversations. `call` empty: waiting for the next attempt.
+  // One transfer over its conversations. `call` is empty while it waits for the next attempt.
   struct Conversation {
-    uint64_t asked = 0;  // in the order of asking
-    bool sent = false;   // nothing is left but the answer
+    uint64_t asked = 0;  // sequence number of the request
+    bool sent = false;   // only the answer is outstanding
     std::unique_ptr<BulkCall> call;
     std::unique_ptr<RateWindow::Use> use;
     uint64_t number = 0;
     TransferLimit limit;
-    bool overdue = false;  // given up because the limit passed
+    bool overdue = false;  // cancelled because its limit passed
     Instant began{}, try_at{}, give_up_at = kNever;
     int attempts = 0;
     std::optional<Backoff> backoff;
@@ -146,20 +147,21 @@ class Transfers {
     JobId job;
     FragmentVersion asked;
     bool whole = false;
-    bool dropped = false;  // nobody waits for it, but it may be asked for again
+    bool dropped = false;  // cancelled, but kept because it may be requested again
     uint64_t bytes = 0;
     std::shared_ptr<DownloadBuffer> sink;
     Conversation talk;
   };
   using DownloadId = std::pair<FragmentIndex, std::pair<bool, Version>>;
 
-  // Transfers that take turns, while they are looked at.
+  // Transfers that run one at a time, collected during a Turn.
   struct Line {
     bool busy = false;
     Conversation* next = nullptr;
     std::function<void()> begin;  // of `next`
   };
-  // Gives up what takes too long, and puts what may begin in its line. When to look again at the latest.
+  // Cancels a conversation beyond its limit, and enters a startable one into its line. Returns when
+  // to look again at the latest.
   static Instant Look(Conversation& talk, Instant now, Line& line, std::function<void()> begin);
 
   void Begin(UploadJob& upload);
@@ -173,19 +175,19 @@ class Transfers {
   // The conversation is over.
   void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
   void Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean);
-  // How the conversation ended: of one that was given up, what was waited for, how long and why.
+  // The result of the conversation. For one beyond its limit: the operation, the time it took, and the limit.
   absl::Status WhyOf(const Conversation& talk, const BulkResult& result, uint64_t moved, uint64_t total) const;
 
   Parts parts_;
   uint64_t next_number_ = 1;
-  std::shared_ptr<BufferShelf> buffers_;        // of downloads; the bytes of one stay for the next
-  RateWindow upload_window_, download_window_;  // before the transfers, which use them to their end
+  std::shared_ptr<BufferShelf> buffers_;        // for downloads; one download's memory is reused by the next
+  RateWindow upload_window_, download_window_;  // declared before the transfers, which use them until destroyed
   std::map<FragmentIndex, UploadJob> uploads_;
   std::map<DownloadId, DownloadJob> downloads_;
   uint64_t uploaded_bytes_ = 0, downloaded_bytes_ = 0;
-  // Three questions, so three measures: what the link carries (the windows above), what transfers got of it
-  // (LinkTotals, only those that went well), and what a conversation may be given time for (both directions, broken
-  // ones too).
+  // Three measures: the rate of the link (the windows above); the rate that transfers got
+  // (LinkTotals, successful ones only); and the rate for the time limit of conversations (both
+  // directions, including failed ones).
   MovingRate upload_mean_, download_mean_, any_mean_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The moving mean of the rates of transfers: a new one counts a quarter. What enters is the caller's to choose
-// (link_state.h); what the link itself carries is rate_window.h. Owned by the turning thread.
+// The moving mean of transfer rates: a new one has a weight of one quarter. The caller chooses the transfers
+// (link_state.h); rate_window.h measures the rate of the link itself. Owned by the turning thread.
 #ifndef ATOLL_WORKER_LINK_MOVING_RATE_H_
 #define ATOLL_WORKER_LINK_MOVING_RATE_H_
 
@@ -12,7 +12,7 @@ namespace atl {
 
 class MovingRate {
  public:
-  // A transfer that took no time says nothing.
+  // A transfer without duration is ignored.
   void Add(uint64_t bytes, Duration took) {
     if (took.ns <= 0) return;
     const double rate = static_cast<double>(bytes) / ToSeconds(took);

@@ -56,12 +56,12 @@ NetworkLink::NetworkLink(NetworkLinkOptions options, std::function<std::unique_p
     : state_(
           std::make_shared<State>(std::move(options), std::move(open), bulk, clock, log, listener, std::move(wake))) {}
 
-// Callbacks that come later find the mailbox shut; they hold nothing else.
+// Later callbacks find the mailbox closed; they reference nothing else.
 NetworkLink::~NetworkLink() { state_->mailbox->Shut(); }
 
 Instant NetworkLink::Turn() {
   State& s = *state_;
-  // Bounded: what is posted by this work is done in the next turn, which is due at once.
+  // Bounded: work posted by this work runs in the next turn, which is due at once.
   const bool worked = s.mailbox->RunAll();
   s.control.SetRates(s.transfers.uploads().BytesPerSecond(), s.transfers.downloads().BytesPerSecond());
   const Instant wake = std::min(s.control.Turn(), s.transfers.Turn());

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's two connections as one machine that is turned: control stream with reconnect, backoff and heartbeats on
-// time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread,
-// a harness in its only one. Callbacks of the transport only queue.
+// The worker's two connections as one state machine: a control stream with reconnect, backoff and punctual
+// heartbeats; bulk transfers that resume after interruptions. It has no thread of its own: a daemon turns it on
+// its link thread, a harness on its only thread. Callbacks of the transport only queue work.
 //
-// Each stream is greeted once: Hello is what the core says first on it, and what it says to an older one is dropped.
+// The core's Hello is the first message on each stream; messages meant for an older stream are dropped.
 //
-// Waits and their limits: the core's Hello, kHelloPatience; a Welcome, kControlDeadline from Hello on; a transfer
-// without progress, the BulkClient's stall limit; a conversation as a whole, derived from its size and the measured
-// rate (transfer_limit.h); another try, Backoff. An upload is tried until it is cancelled, which the core does when its
-// round is over. A download is tried until it is dropped while the coordinator is away or not ready; what comes damaged
-// or cannot be read there is given up after kDownloadAttempts without progress.
+// Waits and their limits: the core's Hello, kHelloPatience; a Welcome, kControlDeadline from Hello
+// on; a transfer without progress, the BulkClient's stall limit; a whole conversation, derived from
+// its size and the measured rate (transfer_limit.h); another attempt, Backoff. An upload is retried
+// until it is cancelled, which the core does when its round is over. While the coordinator is away
+// or not ready, a download is retried until it is dropped. A download that arrives damaged, or is
+// unreadable at the coordinator, fails after kDownloadAttempts without progress.
 #ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
 #define ATOLL_WORKER_LINK_NETWORK_LINK_H_
 
@@ -28,19 +29,19 @@
 
 namespace atl {
 
-// From the opening of a stream on: the core says Hello between two steps. The coordinator ends a stream that is silent
-// for half of it (ControlServiceOptions).
+// From the opening of a stream on, because the core sends Hello between two steps. The coordinator
+// ends a stream that is silent for half of this time (ControlServiceOptions).
 constexpr Duration kHelloPatience = Seconds(60);
-// Below this the round trip and the coordinator's flush to disk outweigh the bytes on a wide-area link.
+// Smaller transfers on a wide-area link are dominated by the round trip and the coordinator's flush to disk.
 constexpr uint64_t kRateBytes = 256 * 1024;
 
 struct NetworkLinkOptions {
   WorkerId worker;
-  uint64_t seed = 0;  // of the jitter
+  uint64_t seed = 0;  // for the jitter
   BackoffOptions backoff;
   std::string address;  // for people
-  // What to do about a stream that failed so, one clause; empty: nothing but to wait. Called from Turn while no stream
-  // is up. May be none.
+  // Advice for a stream that failed with this status, one clause; empty: only waiting helps. Called
+  // from Turn while no stream is up. May be null.
   std::function<std::string(const absl::Status&)> advice = {};
 };
 
@@ -48,24 +49,25 @@ struct NetworkLinkOptions {
 struct LinkTotals {
   uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
   uint64_t connects = 0;
-  // Moving means over finished transfers of at least kRateBytes, from request to end; 0: none yet. Transfers at the
-  // same time share the link, so that each is slower than the link is.
+  // Moving means over finished transfers of at least kRateBytes, from request to end; 0: none yet.
+  // Concurrent transfers share the link, so each is slower than the link.
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
 class NetworkLink final : public Link {
  public:
-  // `open` makes a worker's end that is not started. `bulk`, `clock` and `log` outlive the link. `listener` is called
-  // from Turn; `wake` (may be empty) from any thread when a Turn is due earlier than the last one said.
+  // `open` makes the worker's end of a stream, not started. `bulk`, `clock` and `log` outlive the
+  // link. `listener` is called from Turn; `wake` (may be null) from any thread if a Turn is due
+  // earlier than the last one returned.
   NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
               const Clock& clock, Log& log, std::function<void(LinkEvent)> listener, std::function<void()> wake);
   ~NetworkLink() override;
 
-  // Does what is due and returns when to come again at the latest. One thread at a time.
+  // Does all due work and returns when to call it again at the latest. One thread at a time.
   Instant Turn();
-  // Ends the stream in order after what was said; Turn does nothing more once it is over.
+  // Ends the stream in order, after the messages sent so far. Turn does nothing more once the stream has ended.
   void Finish();
-  // After Finish: everything said has left and the stream has ended.
+  // After Finish: all messages are sent and the stream has ended.
   bool finished() const;
   // The stream is up and welcomed.
   bool connected() const;
@@ -84,7 +86,7 @@ class NetworkLink final : public Link {
 
  private:
   struct State;
-  // Shared with the transport's callbacks, which may come after the link is gone.
+  // Shared with the transport's callbacks, which may run after the link is destroyed.
   std::shared_ptr<State> state_;
 };
 

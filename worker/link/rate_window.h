@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one direction of the link carries, from the transfers of the worker's own work: the best of the newest few, so
-// that a slow one says nothing by itself. Each is taken for the whole link: its bytes a second times the mean number of
-// transfers that shared the direction while it ran. For the coordinator's verdict (coordinator/core/admission.h); the
-// moving means of LinkTotals are for people. Owned by the turning thread.
+// The rate of one direction of the link, from the worker's own transfers: the best of the newest few, so that a
+// single slow one has no effect. Each is scaled to the whole link: its rate times the mean number of transfers
+// that shared the direction while it ran. For the coordinator's admission verdict
+// (coordinator/core/admission.h); the moving means of LinkTotals are for people. Owned by the turning thread.
 #ifndef ATOLL_WORKER_LINK_RATE_WINDOW_H_
 #define ATOLL_WORKER_LINK_RATE_WINDOW_H_
 
@@ -18,15 +18,16 @@ namespace atl {
 class RateWindow {
  public:
   static constexpr size_t kSamples = 5, kLeastSamples = 3;
-  // A smaller and shorter transfer is mostly round trip and flush: it counts only where it shows more than is known.
+  // A smaller and shorter transfer is mostly round trip and flush: it counts only if its rate
+  // exceeds the known one.
   static constexpr uint64_t kBytes = 256 * 1024;
   static constexpr Duration kTime = Seconds(5);
-  static constexpr uint64_t kLeastBytes = 4096;  // below it none counts
+  static constexpr uint64_t kLeastBytes = 4096;  // smaller transfers never count
 
   // `clock` outlives the window and its uses.
   explicit RateWindow(const Clock& clock) : clock_(clock) {}
 
-  // A transfer that runs; destroying it says that it does no more. The window outlives it.
+  // A running transfer, until destroyed. The window outlives it.
   class Use {
    public:
     explicit Use(RateWindow& window);
@@ -41,10 +42,10 @@ class RateWindow {
     const double shared_;
   };
   std::unique_ptr<Use> Begin() { return std::make_unique<Use>(*this); }
-  // It has moved so many bytes by now, at the link's pace: it ended whole, or was refused on the way.
+  // The transfer has moved `bytes` bytes at the link's pace: it was completed, or refused before its end.
   void Sample(const Use& use, uint64_t bytes);
 
-  // 0 below kLeastSamples.
+  // 0 with fewer than kLeastSamples.
   uint64_t BytesPerSecond() const;
 
  private:

@@ -10,9 +10,9 @@ namespace atl {
 namespace {
 
 constexpr Duration kShortestLimit = Seconds(60);
-constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before anything is measured, and the least ever
-constexpr uint64_t kTimesPromised = 8;                  // several fragments share the link, and rates change
-constexpr uint64_t kLongestSeconds = 24 * 3600;         // on top of the shortest
+constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before any measurement, and the minimum
+constexpr uint64_t kTimesPromised = 8;                  // factor: several fragments share the link, and rates change
+constexpr uint64_t kLongestSeconds = 24 * 3600;         // added to the shortest limit
 
 std::string Megabytes(uint64_t bytes) { return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6); }
 

@@ -14,7 +14,7 @@ constexpr size_t kBuffersKept = 1;
 
 bool IsFinal(const absl::Status& status) { return !status.ok() && FailureOf(status) == TransferFailure::kFinal; }
 
-// Encoded bytes of a contribution, and who wants to know when they have left.
+// Encoded bytes of a contribution, with a callback for when all are sent.
 class ContributionSource final : public BulkSource {
  public:
   ContributionSource(SharedBytes bytes, std::function<void()> sent)
@@ -65,7 +65,7 @@ Instant Transfers::Look(Conversation& talk, Instant now, Line& line, std::functi
     if (now < talk.give_up_at) return talk.give_up_at;
     talk.give_up_at = kNever;
     talk.overdue = true;
-    talk.call->Cancel();  // its end comes as Cancelled and is tried again
+    talk.call->Cancel();  // ends as Cancelled and is retried
     return kNever;
   }
   if (now < talk.try_at) return talk.try_at;
@@ -150,7 +150,7 @@ void Transfers::Begin(DownloadId id, DownloadJob& download) {
   download.sink->PrepareResume(download.whole ? download.asked.version : Version{});
   Prepare(download.talk, download.bytes - download.sink->size(), download_window_);
   DownloadRequest request;
-  if (download.whole && download.sink->size() > 0) {  // with that version alone
+  if (download.whole && download.sink->size() > 0) {  // only that version
     request.key = FragmentKey{download.job, {download.asked.fragment, download.sink->header()->version}, false};
   } else if (download.whole) {
     request.key = FragmentKey{download.job, download.asked, true};
@@ -185,7 +185,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     download.sink->Clear();
     status = absl::DataLossError("the bytes do not have the digest they were announced with");
   }
-  // The version whose beginning is here is no longer kept, also where that was found out on its way.
+  // The version of the received part is no longer stored, as found now or during the download.
   const bool gone = download.whole && header && absl::IsNotFound(status);
   if (gone) download.sink->Clear();
   if (status.ok() || (IsFinal(status) && !gone)) {
@@ -235,7 +235,7 @@ void Transfers::DropAll() {
 // ---- conversations ------------------------------------------------------------------------------------------------
 
 void Transfers::Close(Conversation& talk, const BulkResult& result, RateWindow& window) {
-  // Cancelled: it took longer than its limit, and says how slow the link is.
+  // Cancelled: it exceeded its limit, which is a measure of a slow link.
   const bool telling = result.status.ok() || IsFinal(result.status) || absl::IsCancelled(result.status);
   if (talk.use && telling) window.Sample(*talk.use, result.payload_bytes);
   talk.use.reset();
