@@ -135,7 +135,7 @@ TEST(CloseRound, ReportsNormsWeightsAndDirections) {
   EXPECT_EQ(CopyOf(aggregator).public_copy, (std::vector<float>{-3, -4}));
 }
 
-// What the download codec lost is the difference between what was to be sent and what the public copy took.
+// The error of the download codec is the difference between the intended update and the change of the public copy.
 TEST(CloseRound, ReportsTheErrorOfTheDownloadCodec) {
   const size_t n = 2 * kCodecBlock + 3;
   for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kBf16, CodecKind::kMxfp4}) {
@@ -178,7 +178,7 @@ TEST(CloseRound, ReportsHowSuccessiveStepsLie) {
   EXPECT_NEAR(second.step_alignment.value_or(9), -1.25 / std::hypot(1.25, 1.5), 1e-12);
 }
 
-// A constant pseudo-gradient: every direction is the same, and the gain goes to 1 / (1 - momentum).
+// A constant pseudo-gradient: every direction is the same, and the gain approaches 1 / (1 - momentum).
 TEST(CloseRound, SteadyPseudoGradientsAreAligned) {
   const size_t n = 70 * kCodecBlock + 5;  // more blocks than are compared
   Aggregator aggregator = Restored(LayoutOf({n}), std::vector<float>(n));
@@ -248,8 +248,8 @@ TEST(CloseRound, ANonFiniteContributionIsNamedAndNothingChanges) {
   }
 }
 
-// Every sync of the round was dropped on purpose: the version grows, the momentum waits for the next round, and what
-// the download codec owed is all that is sent.
+// Every sync of the round was dropped on purpose: the version grows, the momentum waits for the next round, and the
+// update holds only the download residual.
 TEST(CloseRound, WithoutContributionsTakesNoStep) {
   const size_t n = 5000;
   for (const OuterKind kind : {OuterKind::kNesterov, OuterKind::kMomentum, OuterKind::kSgd}) {
@@ -340,7 +340,7 @@ NormHistory EightRoundsOf(double norm) {
   return history;
 }
 
-// Three of norm 10 over 10 steps, and one `times` as large.
+// Three workers of norm 10 over 10 steps, and a worker of a `times` larger norm.
 Round FourWorkers(float times) {
   Round round;
   for (const char* worker : {"a", "b", "c"}) round.Add(worker, CodecKind::kFp32, std::vector<float>{6, 8, 0}, 10);
@@ -472,7 +472,7 @@ TEST(Restore, RefusesWrongLengthsAndValues) {
   }
 }
 
-// A second copy beside the one that is held and the one that is read would not fit what a job was admitted by.
+// The admission of the job leaves no memory for another copy in addition to the source and the state.
 TEST(Restore, FillsTheMemoryThatIsHeld) {
   const std::vector<float> start = {1, 2, 3}, momentum = {4, 5, 6}, residual = {7, 8, 9};
   Aggregator aggregator = Restored(LayoutOf({3}), start);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// I4: a round is a function of the set of its contributions. Whatever order they came in, whatever number of threads
-// and instruction set close it, every bit is the same.
+// I4: a round is a function of the set of its contributions. For every order of arrival, number of
+// threads and instruction set, the result is equal to the bit.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,7 +15,7 @@
 namespace atl {
 namespace {
 
-constexpr size_t kElements = 5 * 4096 + 77;  // blocks for every thread, and one that ends early
+constexpr size_t kElements = 5 * 4096 + 77;  // blocks for every thread, and a partial one
 constexpr int kOrders = 100;                 // of each rule
 constexpr unsigned kThreads = 4;
 constexpr CodecKind kCodecs[] = {CodecKind::kFp32,  CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8,
@@ -26,7 +26,8 @@ struct Round {
   std::vector<RoundInput> inputs;
 };
 
-// Eight workers whose sizes differ by powers of ten, so that a sum in another order is another sum.
+// Eight workers with magnitudes that differ by powers of ten: another order of addition changes the sum.
+// the sum.
 Round RoundOf(uint64_t number) {
   Round round;
   float scale = 1e-4f;
@@ -42,7 +43,7 @@ Round RoundOf(uint64_t number) {
   return round;
 }
 
-// Everything that two rounds leave, in bits.
+// All results of a round, in bits.
 struct Left {
   std::vector<std::byte> bits;
   friend bool operator==(const Left&, const Left&) = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is found while bytes arrive is what is found in all of them at once.
+// A check of bytes as they arrive has the same result as a check of all bytes at once.
 #include "coordinator/aggregate/contribution_screener.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<std::byte> Encoded(CodecKind codec, size_t elements, bool finite = t
   return out;
 }
 
-// In two pieces of random length at a time.
+// The bytes arrive two pieces at a time, of random lengths.
 std::optional<ContributionScreen> Arrive(CodecKind codec, size_t elements, Bytes bytes, uint64_t seed) {
   ContributionScreener screener(codec, elements);
   Rng rng(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cosine of each contribution to what the others merge to without it.
+// The cosine of each contribution to the merge of the others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct Sent {
   uint64_t tokens = 100;
 };
 
-// Of workers a, b and so on, to one fragment of two elements.
+// The cosines for workers a, b and so on, in a fragment of two elements.
 std::vector<std::optional<double>> Cosines(const std::vector<Sent>& round, MergeRule rule = MergeRule::kMean) {
   ModelLayout layout;
   layout.elements = 2;
@@ -40,7 +40,7 @@ std::vector<std::optional<double>> Cosines(const std::vector<Sent>& round, Merge
   return cosines;
 }
 
-// Weights 1/2, 1/4, 1/4: to b the others are (2, 0) / 2 + (0, 4) / 4.
+// Weights 1/2, 1/4, 1/4: relative to b the others are (2, 0) / 2 + (0, 4) / 4.
 TEST(DirectionToTheOthers, LeavesOutWhatTheContributionItselfHasAdded) {
   const auto cosines = Cosines({{{2, 0}, 200}, {{0, -3}}, {{0, 4}}});
   ASSERT_EQ(cosines.size(), 3u);

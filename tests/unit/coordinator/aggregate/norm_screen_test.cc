@@ -15,7 +15,7 @@ constexpr ScreensSpec kEnforced = {.norm = ScreenMode::kEnforce};
 constexpr uint32_t kPeriod = 40;
 constexpr double kRate = 0.01;
 
-// Workers a, b, c and so on, each with a whole period behind it, by norm per step.
+// Workers a, b, c and so on, each after a whole period, with these norms per step.
 std::vector<NormSample> Whole(const std::vector<double>& per_step) {
   std::vector<NormSample> samples;
   for (size_t i = 0; i < per_step.size(); ++i)
@@ -76,13 +76,14 @@ TEST(NormHistory, AWorkerCountsOnceHoweverManyRoundsItIsIn) {
   EXPECT_EQ(history.Median(kRate), 1);
 }
 
-// What made honest workers look a hundred times too large: rounds in which most had hardly trained.
+// Such rounds, in which most workers had hardly trained, made honest workers look a hundred times
+// too large.
 TEST(NormHistory, RoundsOfHardlyAnythingDoNotMakeItSmall) {
   NormHistory history = HistoryOf(1);
   for (size_t i = 0; i < kNormRounds - 1; ++i) {
     std::vector<NormSample> round;
     for (const char* worker : {"a", "b", "c", "d"}) {
-      const uint64_t steps = i % 2 == 0 ? 1 : kPeriod;  // at a new rate, or merged behind their time
+      const uint64_t steps = i % 2 == 0 ? 1 : kPeriod;  // at a new rate, or merged after their round
       round.push_back(SampleOf(WorkerId{worker}, 0.01 * kPeriod, steps, kPeriod));
     }
     history.Add(round, kRate);
@@ -136,7 +137,7 @@ TEST(JudgeNorms, OnlyReportsWhileItKnowsTooLittle) {
   EXPECT_EQ(Last(kEnforced, {}, {0, 0}).ratio, 0);
 }
 
-// One bit of one worker's memory makes it 1e38: with three workers that was merged.
+// A flipped bit in a worker's memory gives 1e38: with three workers that was merged.
 TEST(JudgeNorms, WhatNoTrainingExplainsIsRefusedHoweverLittleItKnows) {
   constexpr double kFault = 1e30;
   EXPECT_EQ(Last(kEnforced, {}, {1, 1, kFault}).action, NormAction::kRefuse);
@@ -154,7 +155,7 @@ TEST(JudgeNorms, WhatNoTrainingExplainsIsRefusedHoweverLittleItKnows) {
   const NormVerdict clipped = Last({.norm = ScreenMode::kClip}, of_one, {kFault});
   EXPECT_EQ(clipped.action, NormAction::kClip);
   EXPECT_EQ(clipped.clip_factor, 3 / kFault);
-  // Nothing to compare with, or everybody's.
+  // There is nothing to compare with, or every worker has the fault.
   EXPECT_EQ(Last(kEnforced, {}, {kFault}).action, NormAction::kPass);
   EXPECT_EQ(Last(kEnforced, {}, {0, kFault}).action, NormAction::kPass);
   EXPECT_EQ(Last(kEnforced, of_one, {kFault, kFault}).action, NormAction::kPass);
@@ -179,7 +180,7 @@ TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
             NormAction::kRefuse);
 }
 
-// At the end of the data, where those who are done send nothing more.
+// At the end of the data, when finished workers send nothing more.
 TEST(JudgeNorms, FewWhoAreLeftAreHeldAgainstTheHistoryAlone) {
   const NormHistory history = HistoryOf(8);
   const auto alone = [&](const NormHistory& known, const std::vector<double>& norms) {
@@ -195,8 +196,8 @@ TEST(JudgeNorms, FewWhoAreLeftAreHeldAgainstTheHistoryAlone) {
   EXPECT_EQ(alone({}, {1000}).action, NormAction::kPass);
 }
 
-// One hostile worker among four, in rounds where the others are short: whatever it says of its steps, it gets through
-// at most clip_above times, and the median is not its own.
+// One hostile worker among four, in rounds with few steps of the others. Whatever step count it
+// claims, at most clip_above times the median is merged, and the median is not its own.
 TEST(JudgeNorms, AHostileWorkerHidesBehindNoNumberOfSteps) {
   NormHistory history = HistoryOf(8);
   for (const uint64_t steps : {0u, 1u, 10u, 40u, 80u, 100'000u}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging that bears hostile contributions: against plain loops, and against what hostile workers send.
+// Merge rules that tolerate hostile contributions: against plain loops, and under hostile
+// contributions.
 #include "coordinator/aggregate/robust_merge.h"
 
 #include <algorithm>
@@ -124,7 +125,7 @@ struct Fleet {
   std::vector<float> honest_mean = std::vector<float>(kElements);
 };
 
-// Honest workers agree on a direction and differ by noise; the hostile ones send what `hostile` makes of it.
+// Honest workers agree on a direction and differ by noise; hostile workers send `hostile` of it.
 Fleet FleetOf(size_t honest, size_t hostile_workers, const std::function<float(float)>& hostile) {
   Fleet fleet;
   for (size_t w = 0; w < honest + hostile_workers; ++w) {
@@ -138,7 +139,7 @@ Fleet FleetOf(size_t honest, size_t hostile_workers, const std::function<float(f
     Encode(CodecKind::kFp32, x, fleet.encoded.back());
   }
   for (size_t w = 0; w < fleet.encoded.size(); ++w) {
-    // The hostile ones, first by name, also claim to have trained a great deal.
+    // Hostile workers, first by name, also claim a huge amount of training.
     const uint64_t tokens = w < honest ? 100 : 1'000'000'000;
     fleet.inputs.push_back(
         {WorkerId{(w < honest ? "h" : "a") + std::to_string(w)}, CodecKind::kFp32, fleet.encoded[w], tokens, 10});
@@ -146,7 +147,7 @@ Fleet FleetOf(size_t honest, size_t hostile_workers, const std::function<float(f
   return fleet;
 }
 
-// What one round merges, by plain SGD with a rate of 1 from zero parameters.
+// The merge of one round, as plain SGD with a rate of 1 from zero parameters.
 std::vector<float> Merged(const Fleet& fleet, const MergeSpec& merge, unsigned threads = 1) {
   Aggregator aggregator(OneFragment());
   const OuterParameters outer = {.kind = OuterKind::kSgd, .learning_rate = 1, .merge = merge, .inner_steps = 10};

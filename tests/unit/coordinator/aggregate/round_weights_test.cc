@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of a round: each rule, and the cases where nobody has any.
+// Weights of a round: each rule, and the cases in which no worker has a weight.
 #include <vector>
 
 #include "coordinator/aggregate/aggregator.h"

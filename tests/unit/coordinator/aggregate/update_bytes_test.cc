@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An update goes into memory that nobody has cleared: each of its bytes is written, whatever the codec and the size.
+// An update is written into uninitialised memory: all its bytes are written, for every codec and
+// size.
 #include <tuple>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a state is left out of a snapshot: it holds zeros there, and what is computed from it has to have the same
+// Arrays that a snapshot omits: they hold zeros, and results computed from them must have the same
 // bits.
 #include <algorithm>
 #include <bit>
@@ -28,7 +28,7 @@ Aggregator Restored(const std::vector<float>& start, const std::vector<float>& m
   return aggregator;
 }
 
-// Half of it zeros that are below zero.
+// Half of the zeros are negative zeros.
 std::vector<float> Delta(uint64_t seed) {
   std::vector<float> delta(kElements, -0.0f);
   for (size_t i = kElements / 2; i < kElements; ++i) delta[i] = NormalAt(seed, i) * 0.01f;

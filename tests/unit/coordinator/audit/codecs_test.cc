@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second reading of docs/formats/codecs.md against the codecs of the project: the same bytes, the same bits.
+// The audit's independent implementation of docs/formats/codecs.md against the project's codecs:
+// the same bytes and bits.
 #include "coordinator/audit/codecs.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ std::vector<std::byte> EncodeTwice(CodecKind theirs, v1::CodecKind ours, const s
   return a;
 }
 
-// NaN is NaN; everything else is the same bits.
+// NaN equals NaN; everything else must have the same bits.
 void ExpectSameDecoded(CodecKind theirs, v1::CodecKind ours, const std::vector<std::byte>& bytes, size_t elements) {
   std::vector<float> a(elements), b(elements);
   Decode(theirs, bytes, a);
@@ -100,7 +101,7 @@ TEST(SecondReadingOfCodecs, EdgesAndTies) {
       values.push_back(std::ldexp(m, exponent) * (exponent % 2 == 0 ? 1.0f : -1.0f));
   }
   for (const float x : std::vector<float>(values)) {
-    ExpectSame(std::vector<float>(3, x));  // a block of its own
+    ExpectSame(std::vector<float>(3, x));  // a separate block
     ExpectSame({6.0f, x, 1.0f, -x});
   }
   ExpectSame(values);

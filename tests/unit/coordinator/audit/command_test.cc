@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands say when there is nothing to audit, and the form of their reports.
+// The commands' messages when there is nothing to audit, and the form of their reports.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(AuditCommandTest, AnEmptyStateIsWell) {
   EXPECT_THAT(out_.str(), HasSubstr("all is well"));
   EXPECT_EQ(Run(true), kExitWell);
   EXPECT_THAT(out_.str(), HasSubstr("rounds held: 0"));
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/LOCK"));  // nothing is made
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/LOCK"));  // nothing is created
 }
 
 TEST_F(AuditCommandTest, NoStateDirectoryIsOneSentence) {
@@ -79,7 +79,8 @@ TEST_F(AuditCommandTest, AStateInUseIsRefusedWithTheProcess) {
   EXPECT_THAT(err_.str(), HasSubstr("is in use by process " + std::to_string(::getpid())));
 }
 
-// Nobody is to stop the process that LOCK still names: it has ended, and another may have its number.
+// The process named in LOCK has ended and its number may be reused: the message must not ask to
+// stop it.
 TEST_F(AuditCommandTest, ACoordinatorIsToldToWaitForReaders) {
   ASSERT_NO_FATAL_FAILURE(MakeLedger());
   std::ofstream(directory_ + "/LOCK") << "1";
@@ -90,7 +91,7 @@ TEST_F(AuditCommandTest, ACoordinatorIsToldToWaitForReaders) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("is being read by 'atoll-coordinator verify', 'replay'"));
 }
 
-// A whole ledger, of which the next one would make another.
+// A leftover copy is a whole ledger; the next audit would add another.
 TEST_F(AuditCommandTest, WhatAKilledOneLeftIsRemoved) {
   namespace fs = std::filesystem;
   ASSERT_NO_FATAL_FAILURE(MakeLedger());

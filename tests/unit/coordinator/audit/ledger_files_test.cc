@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger's files: the write-ahead log as SQLite leaves it after a kill, and flipped bits in it and in the database.
+// The ledger's files: the write-ahead log as SQLite leaves it after a kill, and flipped bits in it
+// and in the database.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ class LedgerFiles : public testing::Test {
     auto ledger = OpenSqliteLedger(open);
     ASSERT_TRUE(ledger.ok() && (*ledger)->Recover().ok());
     for (uint64_t n = 1; n <= kCommits; ++n) ASSERT_TRUE((*ledger)->Commit({CountersRecord{n, n, n}}).ok());
-    // As a kill leaves it: copied while it is open.
+    // Copied while open, which gives the files that a kill would leave.
     std::filesystem::copy_file(open, path_ = directory_ + "/ledger.sqlite");
     std::filesystem::copy_file(open + "-wal", path_ + "-wal");
   }
@@ -66,7 +67,8 @@ TEST_F(LedgerFiles, AWholeLogIsWellAndIsRead) {
   EXPECT_EQ(image->meta.next_lease, kCommits);
 }
 
-// All but the last transaction: what lies behind it cannot be told from a write that never was flushed.
+// In all transactions but the last, since damage in the last looks like a write that was never
+// flushed.
 TEST_F(LedgerFiles, AFlippedBitInADurableFrameIsFoundWithItsOffset) {
   const uint64_t frames = Check().frames;
   ASSERT_EQ(std::filesystem::file_size(path_ + "-wal"), 32 + frames * kFrame);
@@ -75,7 +77,7 @@ TEST_F(LedgerFiles, AFlippedBitInADurableFrameIsFoundWithItsOffset) {
       const uint64_t at = 32 + frame * kFrame + in_frame;
       Flip(path_ + "-wal", at);
       const WalCheck check = Check();
-      // The last frame but one is known to be durable only where its checksum is whole.
+      // Only an intact checksum shows that the last frame but one is durable.
       if (frame + 2 < frames || in_frame >= 24) {
         ASSERT_TRUE(check.broken.has_value()) << "frame " << frame << " byte " << in_frame;
         EXPECT_EQ(*check.broken, 32 + frame * kFrame);
@@ -114,7 +116,8 @@ class LogPrefix : public LedgerFiles {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   void Write(const std::string& bytes) const { std::ofstream(path_ + "-wal", std::ios::binary) << bytes; }
-  // What the first `bytes` bytes of `log` hold for certain, read from the flags of its frames alone.
+  // The end of the last commit within the first `bytes` bytes of `log`, from the frames' flags
+  // alone.
   static uint64_t LastCommit(const std::string& log, uint64_t bytes) {
     uint64_t last = 0;
     for (uint64_t at = 32; at + kFrame <= bytes; at += kFrame) {
@@ -167,7 +170,7 @@ TEST_F(LogPrefix, ALogThatWasBegunAnewIsReadFromItsStart) {
   const auto ledger = OpenSqliteLedger(path_);
   ASSERT_TRUE(ledger.ok() && (*ledger)->Commit({CountersRecord{99, 99, 99}}).ok());
   const std::string later = Whole();
-  // As SQLite leaves it that has begun anew in the same file: the frames of before stand behind.
+  // SQLite started again at the head of the same file: frames of the earlier log follow.
   Write(earlier);
   WalPrefix prefix;
   Extend(prefix);
@@ -195,7 +198,7 @@ TEST_F(LedgerFiles, ADatabaseThatSqliteCannotReadIsDamage) {
   EXPECT_EQ(ReadLedger(*files_, path_, report).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Rows have checksums: what SQLite does not see is seen by them.
+// Row checksums reveal changes that SQLite does not notice.
 TEST_F(LedgerFiles, AChangedRowIsDamageWithItsTable) {
   { ASSERT_TRUE(OpenSqliteLedger(path_).ok()); }
   const uint64_t bytes = std::filesystem::file_size(path_);
@@ -208,7 +211,7 @@ TEST_F(LedgerFiles, AChangedRowIsDamageWithItsTable) {
   };
   ASSERT_EQ(read(), std::pair(true, kCommits));
   size_t noticed = 0;
-  // The page of `meta` is the second one; its only row lies at its end.
+  // The page of `meta` is the second one; its only row is at the page's end.
   for (uint64_t at = 2 * 4096 - 24; at < std::min<uint64_t>(bytes, 2 * 4096); ++at) {
     Flip(path_, at);
     const auto [whole, next_lease] = read();

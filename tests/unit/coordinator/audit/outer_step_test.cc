@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second reading of docs/formats/outer-step.md against coordinator/aggregate: the same bits, round after round.
+// The audit's independent implementation of docs/formats/outer-step.md against
+// coordinator/aggregate: the same bits in every round.
 #include "coordinator/audit/outer_step.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ ModelLayout OneFragment(uint64_t elements) {
   return layout;
 }
 
-// One round of both: some workers, some codec, random values.
+// One round of both implementations: some workers, some codec, random values.
 class Rounds {
  public:
   Rounds(const OuterParameters& outer, uint64_t seed)

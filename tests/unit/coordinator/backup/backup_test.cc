@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backup and restore of small states on a real disk: whole, refused, damaged, broken off.
+// Backup and restore of small states on a real disk: complete, refused, damaged, interrupted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ class BackupTest : public testing::Test {
     err_.str("");
     return RunBackup(options, out_, err_);
   }
-  // What `atoll-coordinator verify` says.
+  // The exit code of `atoll-coordinator verify`.
   int Verify(const std::string& state) {
     std::ostringstream out;
     return audit::RunAudit({false, At(state), false}, out, out);
@@ -109,7 +109,7 @@ TEST_F(BackupTest, EachRestoreBeginsALineOfItsOwn) {
   EXPECT_EQ(BootOf("later"), (kNow + 1) * kBootsPerLine + 1);
   EXPECT_EQ(BootOf("clock-lost"), kBootsPerLine + 1);
   EXPECT_EQ(BootOf("state"), 3u) << "the backup has changed what it was made of";
-  // A backup of a restored state, restored at once: newer than both.
+  // A backup of a restored state, restored immediately: newer than both.
   ASSERT_EQ(Backup("new", "second"), kExitDone) << err_.str();
   ASSERT_EQ(Restore("second", "newest"), kExitDone) << err_.str();
   EXPECT_EQ(BootOf("newest"), (kNow + 1) * kBootsPerLine + 1);
@@ -141,7 +141,7 @@ TEST_F(BackupTest, RefusalsNameTheWayOut) {
   EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
 }
 
-// A rename onto either fails, and would only after everything was copied.
+// A rename onto either fails, and would fail only after the whole copy.
 TEST_F(BackupTest, AMountPointOrALinkIsRefusedBeforeAnythingIsCopied) {
   EXPECT_EQ(CheckIsReplaceable("/proc").message(),
             "/proc is a mount point, whose place a whole copy cannot take; name a directory below it");
@@ -232,7 +232,7 @@ TEST_F(BackupTest, ABrokenOffCopyIsGoneOnWith) {
   EXPECT_EQ(Get("backup/events/later.jsonl"), "{}\n");
   EXPECT_FALSE(fs::exists(At("backup/ledger.sqlite-wal")));
 
-  // A restore that was broken off before, and after, its ledger became one of a new line.
+  // Restores that were interrupted before, and after, the ledger moved to a new line.
   ASSERT_EQ(Restore(), kExitDone) << err_.str();
   fs::rename(At("new"), At("new.partial"));
   ASSERT_EQ(Restore(), kExitDone) << err_.str();
@@ -289,8 +289,8 @@ TEST_F(BackupTest, DamageIsToldAndNotCopied) {
   EXPECT_FALSE(fs::exists(At("second")) || fs::exists(At("second.partial")));
 }
 
-// A log for people, or an old checkpoint: each later backup would fail for it, and what can still go on would have
-// none.
+// An event log, or an old checkpoint. If that were an error, every later backup would fail, and a
+// usable state would have none.
 TEST_F(BackupTest, DamageThatNothingStartsFromIsToldAndCopied) {
   Put("state/events/audit/0000000000.jsonl", "not a line of the log\n");
   ASSERT_EQ(Verify("state"), audit::kExitDamage);
@@ -312,7 +312,7 @@ TEST_F(BackupTest, ACoordinatorDoesNotRunOnABackup) {
   EXPECT_THAT(std::string(CheckIsNoBackup(At("backup")).message()), HasSubstr("restore --from"));
 }
 
-// A break left the directories of a job that the backup does not have.
+// An interrupted restore left directories of a job that the backup does not have.
 TEST_F(BackupTest, DirectoriesWithoutFilesAreNoDamage) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   Put("new.partial/BACKUP", Get("backup/BACKUP"));

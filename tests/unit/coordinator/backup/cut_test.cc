@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A state is copied while somebody writes to it: the cut is what a kill at one instant would have left.
+// A state is copied while it is being written: the copy is a state that a kill at one instant would
+// have left.
 #include "coordinator/backup/cut.h"
 
 #include <gmock/gmock.h>
@@ -82,9 +83,10 @@ class CutTest : public testing::Test {
 std::string Segment(uint64_t round) { return absl::StrFormat("jobs/j/rounds/e0/f0/v%010d.seg", round); }
 std::string Snapshot(uint64_t round) { return absl::StrFormat("jobs/j/snapshots/e0/f0/v%010d.snap", round); }
 
-// What a coordinator does round after round, in its order: a lease is granted, a contribution refers to it, a snapshot
-// is written, the round is committed, a line tells of it, the next segment is begun, older files are dropped. Of the
-// ledger's counters `next_lease` is the newest lease, `next_incarnation` the newest round; both begin with 1.
+// Does the work of a coordinator round after round, in its order: grants a lease, accepts a
+// contribution that refers to it, writes a snapshot, commits the round, logs a line, begins the
+// next segment, deletes older files. Among the ledger's counters `next_lease` is the newest lease
+// and `next_incarnation` the newest round; both begin with 1.
 class Writer {
  public:
   Writer(const std::string& root, Ledger& ledger) : root_(root), ledger_(ledger) {
@@ -97,7 +99,8 @@ class Writer {
   void Run(const std::stop_token& stop) {
     while (WaitForTurn(stop)) PlayRound(++played_);
   }
-  // As many rounds from now on, and no more: a slow disk does not let the writer run away from who copies.
+  // Allows this number of further rounds, so that on a slow disk the writer does not run away from
+  // the copy.
   void MayPlay(uint64_t rounds) {
     const std::lock_guard lock(mutex_);
     allowed_ = played_ + rounds;
@@ -121,7 +124,7 @@ class Writer {
     fs::remove(root_ + Snapshot(round - kKept));
     fs::remove(root_ + Segment(round - kKept));
   }
-  // Large rows, so that SQLite begins its log anew every few rounds.
+  // Large rows, so that SQLite restarts its log every few rounds.
   void Commit(const CountersRecord& counters) {
     TokenRecord token;
     token.id = absl::StrCat("t", counters.next_lease % 4);
@@ -148,7 +151,7 @@ TEST_F(CutTest, HoldsAllThatTheLedgerKnowsAndNothingNewer) {
   uint64_t first = 0, last = 0;
   for (int i = 0; i < 25 || last < first + 12; ++i) {
     fs::remove_all(At("copy"));
-    coordinator.MayPlay(30);  // SQLite begins its log anew some three times
+    coordinator.MayPlay(30);  // SQLite restarts its log about three times
     auto cut = Take();
     ASSERT_TRUE(cut.ok()) << cut.status();
     ASSERT_TRUE(Copy(*cut).ok());
@@ -208,7 +211,7 @@ TEST_F(CutTest, AStartOrAFileCutOffMeanwhileAsksForAnotherCut) {
   Append("state/" + Snapshot(1), "parameters");
   auto cut = Take();
   ASSERT_TRUE(cut.ok());
-  fs::resize_file(At("state/" + Segment(1)), 2);  // as an append that failed is taken back
+  fs::resize_file(At("state/" + Segment(1)), 2);  // as after a failed append is undone
   EXPECT_EQ(Copy(*cut).code(), absl::StatusCode::kAborted);
   cut = Take();
   ASSERT_TRUE(cut.ok());
@@ -273,7 +276,7 @@ TEST_F(CutTest, ACopyDoesNotTakeTheCoordinatorsRoom) {
   EXPECT_THAT(std::string(room->Fits(*used * 9 / 10).message()), HasSubstr("name another disk"));
   EXPECT_EQ(room->Holds(*used * 2).code(), absl::StatusCode::kResourceExhausted);
 
-  // On another disk: only what is held there counts, and not where it was that full before.
+  // On another disk: only its own data counts, not how full the first disk is.
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "no second disk here";
   const std::unique_ptr<Files> little = with_free(11);
   const auto elsewhere = Room::Find(*little, At("state"), "/dev/shm");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of a backup: what may stand in it, and what is refused.
+// The list of a backup: valid entries, and refusals.
 #include "coordinator/backup/manifest.h"
 
 #include <gmock/gmock.h>

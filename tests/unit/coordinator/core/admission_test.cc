@@ -35,7 +35,7 @@ TEST(Admission, ARefusalNamesWorkerAndRates) {
   EXPECT_EQ(JudgeLink(kWorker, kTraffic, kPeriod, Megabytes(9, 9), true).reason, "");
 }
 
-// Between the needed rate and four fifths of it the verdict stays what it was.
+// Between the needed rate and four fifths of it the verdict does not change.
 TEST(Admission, DoesNotFlap) {
   const LinkRates between{3'500'000, 9 * kMega}, below{3'100'000, 9 * kMega};
   EXPECT_TRUE(Admitted(kTraffic, between, true));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a contribution may claim, against the samples that its worker's cursors cover. A sample has 10 tokens here.
+// Limits of a contribution's claims: the samples that its worker's cursors cover. A sample has 10
+// tokens here.
 #include "coordinator/core/claims.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ ContributionHeader Claim(uint32_t fragment, uint64_t samples, uint64_t incarnati
   return header;
 }
 
-// `after`: samples that the contribution covers beyond what is committed.
+// `after`: samples that the contribution covers beyond the committed ones.
 absl::Status Check(const ClaimsBook& book, const ContributionHeader& header, uint64_t after, uint64_t before = 0,
                    uint64_t allowance = 30) {
   return book.Check(header, {.before = before, .after = after, .allowance = allowance});
@@ -50,7 +51,8 @@ TEST(Claims, ASampleIsClaimedOnceForEachFragment) {
   EXPECT_TRUE(Check(book, Claim(0, 20), 20).ok());
 }
 
-// Of syncs that were dropped, refused or missed: their samples stay covered, and are claimed with the next one.
+// After a dropped, refused or missed sync the samples stay covered, and are claimed with the next
+// sync.
 TEST(Claims, WorkOfMissedSyncsIsClaimedLater) {
   ClaimsBook book(10);
   for (int period = 0; period < 5; ++period) book.Commit(Claim(0, 20), 20);
@@ -60,7 +62,7 @@ TEST(Claims, WorkOfMissedSyncsIsClaimedLater) {
 
 TEST(Claims, ConsumeAllIsRefused) {
   ClaimsBook book(10);
-  // One step is claimed, and the cursors stand at the ends of all leases.
+  // One step is claimed; the cursors are at the ends of all leases.
   const absl::Status all = Check(book, Claim(0, 1), 160);
   EXPECT_EQ(all.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(all.message().find("cover samples of 1590 tokens"), std::string::npos) << all;
@@ -90,7 +92,7 @@ TEST(Claims, AnOlderIncarnationCountsForNothing) {
   EXPECT_FALSE(Check(book, Claim(1, 11, 2), 0).ok());
 }
 
-// What was covered is not in the ledger, only what was claimed.
+// The ledger stores only claimed samples, not covered ones.
 TEST(Claims, AStartGoesOnFromWhatWasClaimed) {
   ClaimsBook book(10);
   book.Recover(
@@ -108,7 +110,7 @@ TEST(Claims, NumbersThatOverflowAreRefused) {
   EXPECT_FALSE(Check(ClaimsBook(10), huge, 100).ok());
 }
 
-// The fold adds up what the newest incarnation has claimed.
+// The fold adds up the claims of the newest incarnation.
 TEST(Claims, TheLedgerHasTheTotals) {
   LedgerFold fold;
   JobRecord job;

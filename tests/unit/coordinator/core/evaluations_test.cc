@@ -48,7 +48,8 @@ TEST(Evaluations, TasksAreScoredFirstLastAndInEachSpan) {
   EXPECT_TRUE(TasksAreDue(rule, {}, Version{0}, false)) << "the first";
   EXPECT_FALSE(TasksAreDue(rule, {At(0, true)}, Version{4}, false));
   EXPECT_TRUE(TasksAreDue(rule, {At(0, true), At(4, false)}, Version{6}, false));
-  // The evaluation of version 6 was left out, since another was at work: the next one makes up for it.
+  // The evaluation of version 6 was skipped because another one was running; the next one makes up
+  // for it.
   EXPECT_TRUE(TasksAreDue(rule, {At(0, true), At(4, false)}, Version{8}, false));
   EXPECT_FALSE(TasksAreDue(rule, {At(0, true), At(8, true)}, Version{10}, false));
   EXPECT_TRUE(TasksAreDue(rule, {At(0, true), At(8, true)}, Version{10}, true)) << "the last";
@@ -75,7 +76,8 @@ TEST(Evaluations, TheAllowanceGrowsWithTheWork) {
   spec.batch.sequences_per_step = 8;
   EXPECT_EQ(EvaluationSamples(spec), 16u);
   spec.model = {.vocab_size = 50'000, .hidden_size = 500, .intermediate_size = 2'000, .layers = 10};
-  // 65 million parameters at 6 operations each and 4 x 10^10 a second: 9.75 ms a token, for want of a measured step.
+  // 65 million parameters at 6 operations each and 4 x 10^10 a second: 9.75 ms a token, as no step
+  // was measured.
   const uint64_t step_tokens = uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length;
   EXPECT_EQ(EvaluationAllowance(spec, false, Duration{}),
             Seconds(60) + Milliseconds(39) / 4 * static_cast<int64_t>(step_tokens) * 3 * 2);

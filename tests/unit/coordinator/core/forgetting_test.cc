@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// More workers than are remembered come and go, and the coordinator starts again.
+// More workers come and go than the coordinator remembers, and the coordinator restarts.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +21,7 @@ class Visits {
     core_ = std::make_unique<Core>(kOptions, ledger_.State(BootNumber{++boot_}), now_);
     ledger_.Apply(core_->Start(now_).records);
   }
-  // False: refused.
+  // Connects a worker; false if it is refused.
   bool Comes(const std::string& name) {
     Hello hello;
     hello.worker = WorkerId{name};
@@ -77,7 +77,7 @@ TEST(Forgetting, WhoIsOnlyRememberedKeepsNobodyOutAfterARestart) {
   EXPECT_TRUE(visits.Comes("another"));
 }
 
-// What a run keeps of its workers' newest contributions does not grow with every name that there ever was.
+// A run's memory of newest contributions does not grow with the number of names ever used.
 TEST(Forgetting, ARunForgetsWhatTheForgottenCommittedButNotItsNewestRound) {
   JobRecord record;
   record.fragments = 2;

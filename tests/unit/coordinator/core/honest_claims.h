@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an honest worker claims: the samples that its cursors have covered and that it has not contributed to the
-// fragment yet. For tests whose workers train nothing; a sample has 10 tokens there.
+// The claims of an honest worker: the samples that its cursors have covered and that it has not yet
+// contributed to the fragment. For tests with workers that do not train; a sample has 10 tokens
+// there.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_HONEST_CLAIMS_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_CORE_HONEST_CLAIMS_H_
 
@@ -27,7 +28,7 @@ class HonestClaims {
     for (const CommittedContribution& c : round->contributions)
       claimed_[{round->job, c.header.incarnation, c.header.target.fragment}] += c.header.tokens;
   }
-  // Its cursors are reached from now on.
+  // Counts the contribution's cursors as reached.
   void Accepted(const ContributionHeader& header) {
     for (const LeaseCursor& c : header.cursors) reached_[c.lease] = std::max(reached_[c.lease], c.cursor);
   }

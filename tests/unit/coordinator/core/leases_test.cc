@@ -34,7 +34,7 @@ TEST_F(Pool, GrantsFromTheFrontierThenFromWhatCameBack) {
   EXPECT_EQ(pool.Unleased(), 50u);
 }
 
-// data.assignment: shards: everything is free from the beginning, and each lease lies in its corpus.
+// data.assignment: shards: everything is free at the start, and each lease lies in its corpus.
 TEST_F(Pool, GrantsInsideARangeAlone) {
   PoolRecord record;
   record.job = JobId{"j"};
@@ -47,7 +47,7 @@ TEST_F(Pool, GrantsInsideARangeAlone) {
   EXPECT_EQ(pool.Grant(LeaseId{3}, b_, 2, 100, second)->range, (SampleRange{70, 100}));
   EXPECT_FALSE(pool.Grant(LeaseId{4}, b_, 3, 1, second).has_value());
   pool.CheckInvariants();
-  // What comes back lies beside the other corpus, and is not taken for its own.
+  // A returned range next to the other corpus must not be granted as part of it.
   pool.Consume(LeaseId{1}, 60);
   pool.Return(LeaseId{1}, 60);
   EXPECT_EQ(pool.Grant(LeaseId{5}, a_, 2, 100, first)->range, (SampleRange{20, 50}));
@@ -130,7 +130,7 @@ TEST_F(Pool, KnowsWhoHoldsSamplesBeyondWhatIsConsumedOrAccepted) {
   EXPECT_EQ(pool.Holders({{LeaseId{1}, 100}, {LeaseId{2}, 199}, {LeaseId{3}, 300}}), (std::set<WorkerId>{a}));
   pool.Consume(LeaseId{1}, 100);
   EXPECT_EQ(pool.Holders({{LeaseId{2}, 200}}), (std::set<WorkerId>{b}));
-  pool.Return(LeaseId{3}, 250);  // what lies before is accepted
+  pool.Return(LeaseId{3}, 250);  // earlier samples are accepted
   EXPECT_TRUE(pool.Holders({{LeaseId{2}, 200}}).empty());
 }
 

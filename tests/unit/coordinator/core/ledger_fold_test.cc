@@ -97,7 +97,7 @@ TEST(LedgerFold, ARollbackUndoesTheEvaluationsOfWhatIsGivenUp) {
   EXPECT_EQ(numbers(), "0 1 4 ");
 }
 
-// For people: a rollback makes no round of before newer.
+// The time is for people: a rollback does not make an earlier round the newest.
 TEST(LedgerFold, TheTimeOfTheNewestRoundIsThatOfTheLastCommit) {
   LedgerFold fold;
   const auto round = [](uint64_t epoch, uint32_t fragment, uint64_t version, int64_t wall_nanos) {

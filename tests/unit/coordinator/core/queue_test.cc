@@ -45,9 +45,9 @@ TEST(Queue, OnlyLowerPriorityGivesAndNeverBelowItsMinimum) {
 TEST(Queue, AJobGivesNobodyAwayOfThoseThatItKeeps) {
   const QueuedJob closing{J("closing"), 0, 1, 1, 4, true, {W("a"), W("b"), W("c"), W("d")}, 4};
   EXPECT_TRUE(PlanMoves({closing, {J("high"), 5, 2, 2, 9, true, {W("e"), W("f")}}}, {}, {}).empty());
-  // Below its own minimum neither.
+  // Nor if `high` could not reach its own minimum.
   EXPECT_TRUE(PlanMoves({closing, {J("high"), 5, 2, 2, 9, true, {W("e")}}}, {}, {}).empty());
-  // It keeps what it has of them, and gives what it has beyond.
+  // It keeps `keep` workers and gives away the others.
   QueuedJob some = closing;
   some.keep = 3;
   EXPECT_EQ(PlanMoves({some, {J("high"), 5, 2, 2, 9, false, {}}}, {}, {}), std::vector<Move>{});
@@ -55,11 +55,12 @@ TEST(Queue, AJobGivesNobodyAwayOfThoseThatItKeeps) {
             (std::vector<Move>{{W("d"), J("closing"), J("high")}}));
 }
 
-// Found by seed 300088 of the simulation: both had one of the two workers that there were, and needed two.
+// Found by seed 300088 of the simulation: each job needed two workers and had one of the two that
+// existed.
 TEST(Queue, OfJobsThatLackEachOthersWorkersTheFirstGetsThem) {
   const QueuedJob old{J("old"), 0, 1, 2, 9, true, {W("a")}}, young{J("young"), 0, 2, 2, 9, true, {W("b")}};
   EXPECT_EQ(PlanMoves({young, old}, {}, {}), (std::vector<Move>{{W("b"), J("young"), J("old")}}));
-  // Not where the other can go on, or where it would not be enough.
+  // Not if the other job can run, or if one worker more would not suffice.
   QueuedJob runs = young;
   runs.min = 1;
   EXPECT_TRUE(PlanMoves({runs, old}, {}, {}).empty());
@@ -67,7 +68,7 @@ TEST(Queue, OfJobsThatLackEachOthersWorkersTheFirstGetsThem) {
   large.min = 3;
   EXPECT_TRUE(PlanMoves({young, large}, {}, {}).empty());
   EXPECT_TRUE(PlanMoves({young, old}, {}, {{W("b"), {J("old")}}}).empty());
-  // What is free is taken first.
+  // Free workers are assigned first.
   const auto moves = PlanMoves({young, old}, {{W("c"), {}}}, {});
   EXPECT_EQ(moves, (std::vector<Move>{{W("c"), {}, J("old")}}));
 }
@@ -125,7 +126,7 @@ TEST(Queue, APlanCarriedOutNeedsNoOther) {
       job.started = !job.workers.empty();
     }
     EXPECT_TRUE(PlanMoves(jobs, free, {}).empty()) << seed;
-    for (QueuedJob& job : jobs) {  // some go; and some jobs are about to end
+    for (QueuedJob& job : jobs) {  // some workers leave; and some jobs are about to end
       if (!job.workers.empty() && rng.Below(2) == 0) job.workers.pop_back();
       if (rng.Below(3) == 0) job.keep = static_cast<uint32_t>(job.workers.size());
     }

@@ -8,7 +8,7 @@
 namespace atl {
 namespace {
 
-// More of them among the long tests.
+// More seeds in the long tests.
 uint64_t Seeds() {
   const char* value = std::getenv("ATOLL_SEEDS");
   return value == nullptr ? 200 : std::strtoull(value, nullptr, 10);
@@ -32,8 +32,8 @@ TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
   EXPECT_GT(rounds, kSeeds * 2) << "the random workers hardly commit anything";
 }
 
-// A worker whose connection is gone is taken from one job, which nobody is told of, and then given another: it was
-// given that one only with the next event, whatever that was.
+// A disconnected worker is removed from a job, which sends no notice, and then assigned to another
+// job. The assignment used to wait for the next event.
 TEST(RandomCore, GoesOnFromAChangeThatNobodyIsToldOf) {
   World world(9707);
   for (int step = 0; step < kSteps; ++step) world.Chaos();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoints a start keeps for good whose records do not say it, as those of older programs.
+// Checkpoint records of older programs do not store whether they are kept for good: what a start
+// decides.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,7 @@ JobRecord Job(uint32_t every_rounds, uint32_t keep_every, uint32_t keep_last) {
   return job;
 }
 
-// At version and step `at`.
+// A checkpoint at version and step `at`.
 CheckpointRecord Undecided(uint64_t at, bool complete) {
   CheckpointRecord c;
   c.job = kJob;
@@ -47,7 +48,7 @@ std::string Text(const std::vector<LedgerRecord>& records) {
   return text;
 }
 
-// What a start writes about the checkpoints, and that the next one writes nothing more.
+// The checkpoint records that a start writes; expects that the next start writes none.
 std::string DecidedBy(LedgerFold& ledger) {
   Core core(kOptions, ledger.State(BootNumber{1}), kNow);
   const Effects effects = core.Start(kNow);

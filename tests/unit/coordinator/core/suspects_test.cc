@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples that two workers met non-finite losses on are given up, however many were suspected before.
+// Samples on which two workers had non-finite losses are abandoned, however many were suspected
+// before.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -61,8 +62,8 @@ class Failing {
   uint64_t next_ = 0;
 };
 
-// A worker that is there to the end, so that the job goes on; and one that many samples made non-finite, which the
-// first has trained on since without a failure.
+// One worker stays to the end, so that the job continues. The other becomes non-finite on many
+// samples, which the first has trained on since without a failure.
 void FillTheList(Failing& job, size_t entries) {
   job.Comes("steady");
   job.Comes("fickle");
@@ -87,7 +88,7 @@ TEST(Suspects, TheOldestAreForgottenForNewerOnes) {
 TEST(Suspects, WhatWasAbandonedTakesNoPlace) {
   Failing job;
   FillTheList(job, 63);
-  // A hundred ranges at which two workers fail, one after the other.
+  // Two workers fail, one after the other, on a hundred ranges.
   uint64_t abandoned = 0;
   for (int i = 0; i < 100; ++i) {
     const std::string first = absl::StrCat("first-", i), second = absl::StrCat("second-", i);
@@ -111,7 +112,7 @@ TEST(Suspects, AWorkerThatFailsAgainAndAgainTakesNoPlaceOfOthers) {
   job.Fails("a");
   EXPECT_EQ(job.Takes("steady", 10), (SampleRange{0, 10}));
   for (int i = 0; i < 100; ++i) {
-    job.Comes("again");  // on a new stream: a new try
+    job.Comes("again");  // a new stream is a new attempt
     EXPECT_EQ(job.Takes("again", 5), (SampleRange{10, 15}));
     job.Fails("again");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times that people read: they never go back, whatever the wall clock does.
+// Displayed times never go back, whatever the wall clock does.
 #include <gtest/gtest.h>
 
 #include "common/plan/ledger_fold.h"
@@ -32,7 +32,7 @@ TEST(Times, AJobDoesNotEndBeforeItWasMade) {
   LedgerFold ledger;
   Core core(options, ledger.State(BootNumber{1}), now);
   ledger.Apply(core.Start(now).records);
-  // The caller read its clock a little after the engine did.
+  // The caller read its clock slightly later than the engine.
   ledger.Apply(core.Step(Submission("one", 5'000), now, 4'000).records);
   ledger.Apply(core.Step(JobControlled{.job = JobId{"one"}, .wall_nanos = 4'500}, now, 4'600).records);
   ExpectInOrder(core, "one", now);

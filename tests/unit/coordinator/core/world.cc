@@ -79,7 +79,8 @@ void World::Accept(const ContributionHeader& header) {
   accepted_.push_back(header);
   honest_claims_.Accepted(header);
   for (const LeaseCursor& cursor : header.cursors) {
-    // Workers here claim samples of closed leases as well, and of other jobs', which counts for nothing.
+    // Workers here also claim samples of closed leases and of other jobs' leases, which must not
+    // count.
     const auto lease = leases_.find(cursor.lease);
     const bool counts = lease != leases_.end() && lease->second.job == header.job;
     const Claim claim{header.job, header.worker, header.target, cursor};
@@ -184,7 +185,7 @@ void World::ConnectSomeone() {
     hello.held.push_back({{FragmentIndex{static_cast<uint32_t>(rng_.Below(4))}, Version{rng_.Below(5)}}, Digest{0, 1}});
   const ConnectionId connection = next_++;
   names_[connection] = name;
-  // A refused connection is closed in the same step; then the worker keeps the stream it has.
+  // A refused connection is closed in the same step; then the worker keeps its current stream.
   const auto before = worker.connection;
   worker.connection = connection;
   Give(WorkerConnected{connection, hello});
@@ -265,7 +266,7 @@ void World::OfferSomething() {
   Worker& worker = workers_[name];
   const auto view = core_->ViewJob(worker.job, now_);
   if (!view) return;
-  // There is something to claim.
+  // There are samples to claim.
   if (worker.connection)
     Give(WorkerSaid{*worker.connection, LeaseRequest{worker.job, ++worker.request, 1 + rng_.Below(60)}});
   const auto fragment = static_cast<uint32_t>(rng_.Below(view->fragments.size()));
@@ -294,7 +295,7 @@ void World::FinishATask() {
   if (!tasks_.empty()) Finish(rng_.Below(tasks_.size()), true);
 }
 
-// What the job had begun before is over when its parameters are loaded again.
+// The job's earlier tasks end when its parameters are loaded again.
 bool World::FailTask(const Task& failed) {
   const auto job_of = [](const Task& task) {
     return std::visit(
@@ -354,7 +355,8 @@ bool World::Finish(size_t index, bool may_screen) {
     if (may_screen && Chance(12)) e.remarks.push_back({h.worker, "large", Chance(2)});
   }
   e.record.clock_step = t->clock_step;
-  // The content hash of a checkpoint and of a round at the same version must agree, or a restart would refuse the job.
+  // The content hash of a checkpoint and of a round at the same version must agree, or a restart
+  // would refuse the job.
   e.record.hash = HashOf(t->target.fragment.value, 9, t->target.version.value + 1);
   Give(e);
   return true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections,
-// lost uploads, restarts of the coordinator, some of which cannot read what was accepted. Laws are checked after every
-// step; what a restart finds is compared with what was.
+// A coordinator's core among workers that do anything, legal or not, drawn from a seed: messages,
+// broken connections, lost uploads, and coordinator restarts, some of which cannot read the
+// accepted contributions. Laws are checked after every step, and the state after a restart is
+// compared with the state before.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 
@@ -20,7 +21,7 @@
 
 namespace atl {
 
-// Of a job, what a restart has to find again.
+// The part of a job's state that a restart must recover.
 std::string Durable(const JobView& view);
 
 class World {
@@ -28,12 +29,14 @@ class World {
   explicit World(uint64_t seed);
   // One random event.
   void Chaos();
-  // Faults stop: fresh, honest workers. Returns the states of the jobs that have not ended after `seconds`.
+  // Faults stop: new, honest workers. Returns the states of the jobs that have not ended after
+  // `seconds`.
   std::vector<std::string> Calm(int seconds);
-  // What the ledger and the trailers say gives the same core; empty, or the difference.
+  // Recovers a core from the ledger and the trailers. Empty if it equals this core, otherwise the
+  // difference.
   std::string RecoveryDifference() const;
   uint64_t rounds() const { return rounds_; }
-  uint64_t Succeeded() const;  // jobs
+  uint64_t Succeeded() const;  // in jobs
 
  private:
   struct Worker {
@@ -41,7 +44,7 @@ class World {
     uint64_t nonce = 1, request = 0;
     Incarnation incarnation;
     JobId job;
-    uint64_t step = 0, stop = 0;  // stop: ClosingStarted has come
+    uint64_t step = 0, stop = 0;  // stop: ClosingStarted has arrived
     std::map<LeaseId, SampleRange> leases;
     std::optional<uint64_t> evaluation;
     bool said_done = false;
@@ -62,7 +65,7 @@ class World {
   bool FailTask(const Task& failed);
   void AskSomething();
   void Submit();
-  // `damage`: of some jobs it cannot be read what was accepted, until the next restart.
+  // `damage`: the accepted contributions of some jobs cannot be read until the next restart.
   void Restart(bool damage);
   void CalmWorker(const std::string& name, Worker& worker);
   RecoveredState Recovered(uint64_t boot, bool with_flushing) const;

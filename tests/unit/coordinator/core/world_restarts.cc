@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a coordinator finds that starts again.
+// The state that a restarting coordinator finds.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +35,7 @@ RecoveredState World::Recovered(uint64_t boot, bool with_flushing) const {
 }
 
 void World::Restart(bool damage) {
-  // A trailer may have reached the disk although nobody was told.
+  // A trailer may have reached the disk although no worker was notified.
   const bool flushed = Chance(2);
   RecoveredState state = Recovered(++boot_, flushed);
   for (const auto& [id, upload] : uploads_) {
@@ -58,7 +58,7 @@ std::string World::RecoveryDifference() const {
   const Core other(options_, Recovered(boot_ + 1, false), now_);
   other.CheckInvariants();
   for (const JobId& job : core_->Jobs()) {
-    if (damaged_.contains(job)) continue;  // it does not know what it has
+    if (damaged_.contains(job)) continue;  // the accepted contributions are unknown
     const std::string was = Durable(*core_->ViewJob(job, now_)), found = Durable(*other.ViewJob(job, now_));
     if (was != found) return absl::StrCat(job.value, ": was ", was, "\nfound ", found);
   }

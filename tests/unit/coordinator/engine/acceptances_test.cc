@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes contributions durable.
+// How contributions become durable.
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
@@ -31,7 +31,7 @@ class Acceptances : public testing::Test {
     header.digest = DigestOf(*encoded_);
     return header;
   }
-  // All bytes of a contribution are in the log.
+  // Appends all bytes of a contribution to the log.
   void Upload(UploadId upload) {
     EXPECT_TRUE(c_.data.uploads().Begin(upload, HeaderOf(upload)).ok());
     c_.data.uploads().Grant(upload, std::make_shared<Sink>(), {});
@@ -78,7 +78,7 @@ TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
   EXPECT_TRUE(IsKept(3));
 }
 
-// Whoever sent it has gone; what was said to be durable is.
+// The sender is gone; the contribution that was reported as durable still counts.
 TEST_F(Acceptances, HoldThoughTheUploadEnds) {
   for (const UploadId upload : {UploadId{1}, UploadId{2}}) Upload(upload);
   for (const UploadId upload : {UploadId{1}, UploadId{2}}) c_.data.uploads().FlushAcceptance(upload);
@@ -86,7 +86,7 @@ TEST_F(Acceptances, HoldThoughTheUploadEnds) {
   c_.work.RunAll();
   EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
   EXPECT_TRUE(IsKept(1) && IsKept(2));
-  c_.data.uploads().FlushAcceptance(1);  // of none that is known
+  c_.data.uploads().FlushAcceptance(1);  // for no known upload
   EXPECT_EQ(c_.work.pending(), 0u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A round from its merge to its commit and behind it: what is written when, and what is left of it when the job's
-// parameters are let go meanwhile.
+// A round from its merge to after its commit: when its data is written, and the result if the job's
+// parameters are released in the meantime.
 #include <gtest/gtest.h>
 
 #include "tests/unit/coordinator/engine/small_coordinator.h"
@@ -15,7 +15,7 @@ class ClosedRound : public testing::Test {
     key_.epoch = c_.View("tiny").record.epoch;
     c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
   }
-  // Gives the compute executor a round without contributions to close.
+  // Posts a round without contributions to the compute executor.
   void Close() {
     c_.CloseEmptyRound(c_.View("tiny").record, key_.target);
     ASSERT_EQ(c_.work.pending(), 1u);
@@ -42,7 +42,7 @@ TEST_F(ClosedRound, IsToldToTheCore) {
   EXPECT_TRUE(SegmentIsOpen());
 }
 
-// The commit waits for no flush of the update, and the workers for no write of it.
+// The commit does not wait for the update's flush, and workers do not wait for its write.
 TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
   Close();
   c_.RunWork();
@@ -71,7 +71,7 @@ TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
 
 TEST_F(ClosedRound, ReleasedBehindTheMergeAndBeforeItsCommit) {
   Close();
-  c_.work.RunOne();  // merged, and told to the core
+  c_.work.RunOne();  // merged, and reported to the core
   ASSERT_TRUE(HasRound());
   ASSERT_TRUE(SegmentIsOpen());
   c_.data.Release(key_.job);

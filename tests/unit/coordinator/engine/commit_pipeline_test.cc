@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-// A pipeline whose flushes happen when the test says so.
+// A pipeline with flushes triggered by the test.
 struct Fixture {
   ManualExecutor executor;
   std::vector<size_t> transactions;  // records of each

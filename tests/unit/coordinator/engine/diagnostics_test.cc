@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of rounds: fields, metrics, participation, and the warning about the momentum.
+// Diagnostics of rounds: fields, metrics, participation, and the warning about the momentum.
 #include "coordinator/engine/diagnostics.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class DiagnosticsTest : public testing::Test {
     return diagnostics_.OnRound(Record(workers), last_);
   }
 
-  // Each but the last points along with the others.
+  // Every worker but the last agrees in direction with the others.
   void CloseJudged(const std::vector<std::string>& workers, int rounds) {
     for (int i = 0; i < rounds; ++i) {
       last_ = Measures(workers);
@@ -63,7 +63,7 @@ class DiagnosticsTest : public testing::Test {
       (void)diagnostics_.OnRound(Record(workers), last_);
     }
   }
-  // Of the mean cosine to the others.
+  // True if the mean cosine to the others is shown for the worker.
   bool Shows(const std::string& worker) const {
     return metrics_.Expose().find("atoll_contribution_others_cosine_ratio{fragment=\"2\",job=\"tiny\",worker=\"" +
                                   worker + "\"}") != std::string::npos;
@@ -148,7 +148,8 @@ TEST_F(DiagnosticsTest, ARollbackBeginsANewWindow) {
   EXPECT_THAT(Close({"a"}, -0.2).warnings, IsEmpty());
 }
 
-// An alert stands on it: one round says nothing, and what was judged long ago is no reason to go on telling.
+// An alert depends on the figure: one round does not suffice, and an old verdict must not stay on
+// display.
 TEST_F(DiagnosticsTest, TheCosineToTheOthersIsShownWhileItIsJudged) {
   for (const char* worker : {"a", "b", "e"}) Hear(worker);
   CloseJudged({"a", "b", "e"}, kDirectionRounds - 1);

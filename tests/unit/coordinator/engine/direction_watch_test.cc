@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is reported for pointing against the others, when, and how often.
+// Which workers are reported for pointing against the others, when, and how often.
 #include "coordinator/engine/direction_watch.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which workers may download what, by the records alone and over a real engine.
+// Which workers may download which data, by the records alone and over a real engine.
 #include "coordinator/engine/download_rights.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ TEST(DownloadRights, AMemberGetsWhatIsOfItsJobAndNothingElse) {
                                                              ": it is to ask again when it is assigned to it")));
     }
   }
-  // The corpus of another job, in the name of its own.
+  // The corpus of another job, under the name of its own corpus.
   const absl::Status other = rights.Check(Asked(BlockKey{JobId{"a"}, Hash("news"), "train-00000.bin", 0}, "w"));
   EXPECT_TRUE(absl::IsPermissionDenied(other)) << other;
 }
@@ -119,7 +119,8 @@ class DownloadsOfMembers : public testing::Test {
   uint64_t nonce_ = 0;
 };
 
-// S15, S17: of two workers with a certificate each, one at work and one that has nothing to do, or may not even join.
+// S15, S17: two workers with a certificate each: one at work, and one without a job or without
+// admission.
 TEST_F(DownloadsOfMembers, BeginWithTheAssignmentAndEndWithIt) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(SpecFor("one", 1)).ok());

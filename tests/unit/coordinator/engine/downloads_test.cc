@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bytes of a download come from: of what receivers take at their own time nothing is in memory.
+// The source of a download's bytes: downloads to slow receivers hold nothing in memory.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -89,7 +89,8 @@ TEST_F(DownloadsOfUpdates, OlderOnesAreReadFromTheRoundLog) {
   }
 }
 
-// An open file would keep the room of a whole segment, for as long as a receiver likes that takes 1,000 bytes a second.
+// An open file would occupy a whole segment's disk space for as long as a receiver likes that reads
+// 1,000 bytes a second.
 TEST_F(DownloadsOfUpdates, OneThatIsOpenEndsWithItsSegment) {
   const auto open = Update(1);
   ASSERT_TRUE(open.ok()) << open.status();
@@ -118,19 +119,20 @@ TEST_F(DownloadsOfUpdates, ADamagedOneIsNotServed) {
   EXPECT_TRUE(absl::IsNotFound(damaged)) << damaged;
 }
 
-// What the coordinator's executor of files would wait for at each of a hostile member's calls.
+// A repeated check would block the coordinator's executor of files at each call of a hostile
+// member.
 TEST_F(DownloadsOfUpdates, OneThatWasLookedAtIsNotReadWholeAgain) {
   ASSERT_TRUE(Update(1).ok());
-  Segment(0).back() ^= std::byte{1};  // which the receiver will find
+  Segment(0).back() ^= std::byte{1};  // the receiver will find this
   EXPECT_TRUE(Update(1).ok());
 }
 
-// A worker that fetches the fragment whole while rounds and snapshots go on.
+// A worker that fetches the whole fragment while rounds and snapshots proceed.
 class DownloadsOfFragments : public Downloads {
  protected:
   DownloadsOfFragments() {
     JobSpec spec = TinySpec("tiny");
-    spec.sync.download_codec = CodecKind::kMxfp4;  // seven updates and a half are as many bytes as the fragment
+    spec.sync.download_codec = CodecKind::kMxfp4;  // seven and a half updates have as many bytes as the fragment
     (void)c_.Submit(spec);
     record_ = c_.View("tiny").record;
     for (const char* name : {"w", "another", "other"}) {
@@ -152,7 +154,7 @@ class DownloadsOfFragments : public Downloads {
       c_.RunWork();
     }
   }
-  // Of what is committed, by way of a checkpoint.
+  // Writes a snapshot of the committed version, through a checkpoint.
   void Snapshot() {
     c_.data.WriteCheckpoint({JobId{"tiny"}, head_ * 10, {Version{head_}}});
     c_.RunWork();
@@ -175,7 +177,7 @@ class DownloadsOfFragments : public Downloads {
   std::vector<Event> events_;
   JobRecord record_;
   uint64_t head_ = 0;
-  Digest hash_;  // of it
+  Digest hash_;  // of the newest version
 };
 
 TEST_F(DownloadsOfFragments, OneWorkerHoldsAQuarterOfTheFilesAtATime) {
@@ -209,7 +211,7 @@ TEST_F(DownloadsOfFragments, OneThatBrokeGoesOnWhileThereAreNewerSnapshots) {
     EXPECT_EQ(content->header.hash, hash);
   }
   EXPECT_EQ(Newest("another")->header.version.value, head_);
-  // It catches up, version by version.
+  // The worker catches up, version by version.
   content = absl::UnknownError("all has arrived");
   EXPECT_EQ(KeptUpdates(), 6u) << "the log has the two newest";
   for (uint64_t reached = 2; reached <= head_; ++reached) EXPECT_EQ(Update(reached), absl::OkStatus()) << reached;
@@ -222,7 +224,7 @@ TEST_F(DownloadsOfFragments, OneThatBrokeGoesOnWhileThereAreNewerSnapshots) {
 TEST_F(DownloadsOfFragments, NothingWaitsForLongerThanTheLimit) {
   Rounds(1);
   Snapshot();
-  ASSERT_TRUE(Newest().ok());  // and is broken off
+  ASSERT_TRUE(Newest().ok());  // and the download is interrupted
   Rounds(3);
   Snapshot();
   clock_.Advance(kPinAfterBreak);
@@ -256,8 +258,8 @@ TEST_F(DownloadsOfFragments, WhatItsUpdatesOutweighIsGivenUp) {
   EXPECT_TRUE(absl::IsNotFound(ended)) << ended;
 }
 
-// A download of a few bytes a second, begun at each new version, would keep any number of deleted snapshots on the
-// disk.
+// Otherwise downloads of a few bytes a second, begun at each new version, would keep any number of
+// deleted snapshots on the disk.
 TEST_F(DownloadsOfFragments, SlowOnesPinNoDeletedSnapshots) {
   std::vector<DownloadContent> slow;
   for (int i = 0; i < 4; ++i) {
@@ -302,7 +304,7 @@ TEST_F(DownloadsOfFragments, ThoseOfPeopleAreNotWaitedFor) {
   EXPECT_EQ(KeptUpdates(), 0u);
 }
 
-// A worker's link to it, which breaks.
+// A worker's link to the coordinator, which breaks.
 class JoiningOverABadLink : public DownloadsOfFragments, public BulkHandler {
  protected:
   JoiningOverABadLink()
@@ -325,7 +327,7 @@ class JoiningOverABadLink : public DownloadsOfFragments, public BulkHandler {
     return std::move(stream_.worker);
   }
   bool Cut() { return frames_ == 0 || --frames_ == 0; }
-  // What can happen before the link has carried so many frames more, and breaks.
+  // Runs until the link has carried `frames` more frames and breaks.
   void Pass(int frames) {
     frames_ = frames + 1;
     clock_.Advance(Seconds(10));
@@ -366,7 +368,7 @@ TEST_F(JoiningOverABadLink, AFragmentIsSentOnceAndCaughtUpWith) {
   for (uint64_t reached = 2; reached <= head_; ++reached) {
     link_.FetchUpdate(JobId{"tiny"}, {FragmentIndex{0}, Version{reached}}, whole);
     Pass(1000);
-    if (reached % 3 == 0) Rounds(1);  // which nobody waits with
+    if (reached % 3 == 0) Rounds(1);  // without waiting for it
   }
   ASSERT_EQ(fetched_.size(), head_ - 1);
   for (uint64_t i = 0; i < fetched_.size(); ++i) EXPECT_EQ(fetched_[i].at.version.value, i + 2);
@@ -391,7 +393,7 @@ class DownloadsOfBlocks : public Downloads {
     hashes_ = shard->blocks;
     manifest_ = Keep("toy", *shard);
   }
-  // The manifest of a corpus of this shard alone, among the blobs.
+  // Stores the manifest of a corpus with only this shard as a blob.
   Sha256 Keep(const std::string& name, const TokenShardWriter::Result& shard) {
     CorpusManifest manifest;
     manifest.name = name;
@@ -443,7 +445,7 @@ TEST_F(DownloadsOfBlocks, ADamagedOneIsRefused) {
       << damaged;
 }
 
-// However many blocks there are.
+// For any number of blocks.
 TEST_F(DownloadsOfBlocks, ReadTheirManifestOnce) {
   ASSERT_TRUE(Block(0).ok());
   Damage(manifest_);
@@ -463,7 +465,7 @@ TEST_F(DownloadsOfBlocks, KeepTheManifestsThatWereAskedForLast) {
   EXPECT_TRUE(absl::IsDataLoss(manifests.Get(others[0]).status())) << "it went for the third";
   ServedManifests alone(c_.blobs, 0);
   Damage(manifest_);
-  Damage(others[1]);  // as they were
+  Damage(others[1]);  // all have their original bytes again
   for (const Sha256& sha256 : {manifest_, manifest_, others[1], others[1]}) EXPECT_TRUE(alone.Get(sha256).ok());
   Damage(manifest_);
   EXPECT_TRUE(absl::IsDataLoss(alone.Get(manifest_).status())) << "the newest alone is kept";

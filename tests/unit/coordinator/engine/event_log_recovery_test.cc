@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start finds for people. After a crash between a commit and its line the ledger has the merge, and the event
-// log gets the line; what alerts reckon with is there at once.
+// The event log at a start. After a crash between a commit and its line the ledger has the merge,
+// and the start writes the line. Times used by alerts are available at once.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -66,7 +66,8 @@ class EventLogRecovery : public testing::Test {
                       {}})
             .ok());
   }
-  // A log of more than is read of an ended job: so many merges, with a curve, and then that the job has ended.
+  // A log longer than the part that is read for an ended job: `merges` merges with a curve, then
+  // the job's end.
   void LogToItsEnd(uint64_t merges, bool with_end) {
     const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
     LoggedEvent line{kJob, 0, 5, "round committed", std::string(600, 'x'), {}, {}, {}};
@@ -92,7 +93,7 @@ class EventLogRecovery : public testing::Test {
     return {of_job.events.size(), loss == of_job.curves.end() ? 0 : loss->second.points().size(), of_job.last_loss,
             of_job.uploaded_total, of_job.events.empty() ? 0 : of_job.events.back().revision};
   }
-  // (epoch, version) -> how many lines; checks that revisions grow.
+  // (epoch, version) -> number of lines; checks that revisions grow.
   std::map<std::pair<std::string, std::string>, int> Merges(const SmallCoordinator& c) {
     std::map<std::pair<std::string, std::string>, int> merges;
     uint64_t last = 0;
@@ -135,7 +136,7 @@ TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
   for (const auto& [merge, lines] : Merges(again)) EXPECT_EQ(lines, 1);
 }
 
-// There may be thousands of them: a start reads as much as lists show.
+// There may be thousands of ended jobs: a start reads only what lists show.
 TEST_F(EventLogRecovery, ThePastOfAnEndedJobIsReadWhenItIsAskedFor) {
   LogToItsEnd(2500, true);
   SmallCoordinator c(disk_, clock_);
@@ -172,7 +173,8 @@ TEST_F(EventLogRecovery, WhoWatchesAnEndedJobSeesItsPast) {
   EXPECT_EQ(losses, 120u);
 }
 
-// The log of a job whose last lines a crash took is read and completed at the start, however long it is.
+// The log of a job that lost its last lines in a crash is read and completed at the start, however
+// long it is.
 TEST_F(EventLogRecovery, ALongLogWithoutItsEndIsCompleted) {
   for (uint64_t version = 1; version <= 2502; ++version) Commit(Round(0, version));
   LogToItsEnd(2500, false);
@@ -184,7 +186,7 @@ TEST_F(EventLogRecovery, ALongLogWithoutItsEndIsCompleted) {
   EXPECT_EQ(shown.points, 2502u);
 }
 
-// So that the next start reads no more than the end of it.
+// So that the next start reads only the end of the log.
 TEST_F(EventLogRecovery, TheLostLineOfTheEndIsWrittenOnce) {
   for (uint64_t version = 1; version <= 2500; ++version) Commit(Round(0, version));
   LogToItsEnd(2500, false);
@@ -223,7 +225,7 @@ TEST_F(EventLogRecovery, OfALongLogWithoutALossTheEndIsRead) {
   EXPECT_EQ(newest_.revision, 2501u);
 }
 
-// How long a round takes is known only once one has closed.
+// The duration of a round is known only after one has closed.
 TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
   SmallCoordinator c(disk_, clock_);
   History history;
@@ -248,7 +250,7 @@ TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
   EXPECT_DOUBLE_EQ(left_at(200, 1020, 2), 20);
 }
 
-// What is in it is not known, so nothing is known to be missing.
+// An unreadable log has unknown contents, so no line is known to be missing.
 TEST_F(EventLogRecovery, NothingIsWrittenAgainIntoALogThatCannotBeRead) {
   for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
   Log(1, 0, 1);
@@ -264,7 +266,7 @@ TEST_F(EventLogRecovery, NothingIsWrittenAgainIntoALogThatCannotBeRead) {
   EXPECT_EQ(Merges(again), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
 }
 
-// Whether its last line is whole is asked again before the next one.
+// Before the next append the log checks again whether its last line is complete.
 TEST_F(EventLogRecovery, ALogThatCouldNotBeReadAtFirstLosesNoMoreThanItsTornLine) {
   Log(1, 0, 1);
   const std::string path = "/state/events/tiny.jsonl";
@@ -287,7 +289,7 @@ TEST_F(EventLogRecovery, ALogThatIsGoneComesBackWhole) {
   EXPECT_EQ(Merges(c).size(), 4u);
 }
 
-// What each worker has moved goes on over a restart, as the job's totals do.
+// Traffic totals of each worker continue after a restart, as the job's totals do.
 TEST_F(EventLogRecovery, TheAccountsOfWorkersGoOn) {
   const auto log = EventLog::Open(disk_.files, {.directory = "/state/events"});
   ASSERT_TRUE(log.ok());
@@ -348,7 +350,7 @@ TEST_F(EventLogRecovery, RoundsOfBothSidesOfARollbackAreThere) {
   EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}, {{"1", "3"}, 1}}));
 }
 
-// ---- what alerts stand on ------------------------------------------------------------------------------------------
+// ---- times used by alerts
 
 class TimesAfterAStart : public EventLogRecovery {
  protected:
@@ -414,7 +416,7 @@ TEST_F(TimesAfterAStart, OneThatIsThereIsNotStaleWhereNoMoreAreWanted) {
   EXPECT_EQ(Value(c, "checkpoint"), "absent");
 }
 
-// Since when an updated job wants some is not known.
+// The time since when an updated job wants checkpoints is unknown.
 TEST_F(TimesAfterAStart, BeginWithTheCoordinatorWhereTheJobWasUpdated) {
   job_.spec_revision = 2;
   Start(JobState::kPaused, 5);
@@ -433,7 +435,7 @@ TEST_F(TimesAfterAStart, NothingIsToldOfAJobThatHasEnded) {
   EXPECT_EQ(Value(c, "checkpoint"), "absent");
 }
 
-// Nothing was committed yet: that it stays so is what an alert is to tell.
+// No round was committed yet; an alert must be able to report that this lasts.
 TEST_F(TimesAfterAStart, AreThereFromTheFirstStartOfAJobOn) {
   SmallDisk disk;
   SmallCoordinator c(disk, clock_);

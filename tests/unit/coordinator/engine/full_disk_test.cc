@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk without room: parameters and checkpoints wait for it and are tried again; the job says so and loses nothing.
+// A full disk: writes of parameters and checkpoints wait and are retried; the job reports it and
+// loses nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ TEST_F(FullDisk, Version0WaitsForRoom) {
                                        HasSubstr("no space left"), EndsWith("next try in 5 s")));
   c.Pass(Seconds(6));
   c.Pass(Seconds(6));
-  EXPECT_EQ(c.View("tiny").record.state, JobState::kPending);  // tried again, and still no room
+  EXPECT_EQ(c.View("tiny").record.state, JobState::kPending);  // retried; the disk is still full
   Empty();
   c.Pass(Seconds(6));
   view = c.View("tiny");
@@ -53,7 +54,7 @@ TEST_F(FullDisk, WhatWaitsForRoomDoesNotHideThatUploadsAreHeldBack) {
                                                  HasSubstr("the parameters wait for room")));
 }
 
-// Each call of writing version 0 in turn is the one that finds the disk full.
+// Each call that writes version 0 in turn meets the full disk.
 TEST_F(FullDisk, Version0WaitsAtEveryCall) {
   int calls = 0;
   {
@@ -100,7 +101,7 @@ TEST_F(FullDisk, ACheckpointSaysThatItWaitsAndChangesNothing) {
   std::vector<Event> events;
   c.data.SetEventSink([&events](Event event) { events.push_back(std::move(event)); });
   const WriteCheckpoint task{JobId{"tiny"}, 10, {Version{0}}};
-  // The snapshot of version 0 is there already; the checkpoint itself finds no room.
+  // The snapshot of version 0 exists already; the checkpoint itself finds the disk full.
   Fill();
   c.data.WriteCheckpoint(task);
   c.RunWork();
@@ -145,7 +146,7 @@ TEST_F(FullDisk, FilesOfAJobLeaveATenthOfTheDisk) {
   EXPECT_EQ(c.data.BeginBlob(file, 1).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// Each would fit alone.
+// Each file would fit alone.
 TEST_F(FullDisk, FilesOnTheirWayShareIt) {
   disk_.files.space = {.free_bytes = 300, .total_bytes = 1000};
   SmallCoordinator c(disk_, clock_);

@@ -8,7 +8,7 @@ namespace {
 
 const Instant kAsked = Instant{} + Seconds(100);
 
-// The longest of the holds within so long, in which nothing catches up.
+// The longest hold within `time`, while the ledger never catches up.
 Duration LongestWithin(Duration time, Duration most) {
   Hold hold;
   Duration longest{};
@@ -32,7 +32,8 @@ TEST(Hold, GrowsToTheMost) {
 
 TEST(Hold, NobodyWhoWaitsHoldsNothing) { EXPECT_FALSE(Hold().Holds(kAsked, kNever, Seconds(2))); }
 
-// A worker was heard one interval before the hold begins, at the earliest: it is not lost behind it.
+// A worker was heard at least one interval before the hold begins, so it is not lost after the
+// hold.
 TEST(Hold, TakesNoWorkerForLost) {
   EXPECT_EQ(Hold::Longest(Seconds(2), Seconds(20)), Seconds(2));
   EXPECT_EQ(Hold::Longest(Milliseconds(10), Seconds(20)), Hold::kFirst);

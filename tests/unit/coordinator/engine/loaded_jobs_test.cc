@@ -61,7 +61,7 @@ TEST(LoadedJobsTest, OneThatWasReleasedMeanwhilePutsNothing) {
   EXPECT_EQ(jobs.size(), 0u);
 }
 
-// A rollback: what is in memory is used until the other is there.
+// A rollback: the loaded state is used until the new one is ready.
 TEST(LoadedJobsTest, OneThatIsLoadedAnewIsThereUntilThen) {
   LoadedJobs jobs;
   const auto old = MakeData(), anew = MakeData(1);

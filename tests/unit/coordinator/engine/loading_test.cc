@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What those are told who ask for a job while its parameters are on their way into memory.
+// Answers to requests for a job while its parameters are being loaded.
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
@@ -15,7 +15,7 @@ struct Sink final : UploadSink {
   absl::Status refused;
 };
 
-// Stops before the snapshots' executor, behind which a job is prepared.
+// Stops before the snapshots' executor, which prepares jobs.
 absl::Status Download(SmallCoordinator& c, DownloadKey key) {
   absl::Status status = absl::UnknownError("no answer");
   c.data.OpenDownload({.key = std::move(key)}, [&status](const auto& content) { status = content.status(); });
@@ -34,7 +34,7 @@ absl::Status Offer(SmallCoordinator& c, const JobId& job) {
   header.job = job;
   header.worker = WorkerId{"w1"};
   header.target = {FragmentIndex{0}, Version{0}};
-  header.encoded_bytes = 1;  // of another size than a fragment's: a job that is there says so
+  header.encoded_bytes = 1;  // not the size of a fragment: a loaded job reports that
   c.engine.OfferUpload(header, BootNumber{1}, sink);
   (void)c.engine.Turn();
   return sink->refused;
@@ -83,7 +83,7 @@ TEST_F(LoadingJob, IsNotInMemoryWhenItWasLetGoMeanwhile) {
   EXPECT_EQ(c.View("tiny").fragments.size(), 1u);
 }
 
-// As when a job is paused and goes on while its first preparation still reads.
+// As when a job is paused and resumed while its first preparation still reads.
 TEST_F(LoadingJob, TheLaterOfTwoPreparationsCounts) {
   SmallCoordinator c(disk_, clock_);
   (void)c.engine.Turn();
@@ -104,7 +104,7 @@ TEST_F(LoadingJob, OneThatNobodyKnowsIsNotRunning) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Offer(c, other)));
 }
 
-// As by a rollback, which lets go of the parameters of before first.
+// As by a rollback, which releases the earlier parameters first.
 TEST_F(LoadingJob, AJobThatIsLoadedAgainIsUnavailableMeanwhile) {
   SmallCoordinator c(disk_, clock_);
   c.Settle();

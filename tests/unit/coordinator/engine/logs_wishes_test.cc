@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's uplink is not for its log lines: it is asked one question at a time and one a second, whoever wishes.
+// Requests for a worker's log lines must not fill its uplink: one request at a time and one per
+// second, for all clients together.
 #include "coordinator/engine/logs_wishes.h"
 
 #include <gtest/gtest.h>

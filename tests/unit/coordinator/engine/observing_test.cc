@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people see of workers: connections, gauges, and what a crash leaves behind.
+// The public view of workers: connections, gauges, and the state after a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ Hello HelloOf(const std::string& name, uint64_t nonce) {
 
 class Observing : public testing::Test {
  protected:
-  // Of the only worker.
+  // The state of the only worker.
   static WorkerState StateOfTheWorker(SmallCoordinator& c) {
     WorkerState state = WorkerState::kLost;
     c.engine.Query([&state](const Core& core, const History&, Instant now) { state = core.ViewWorkers(now)[0].state; });
@@ -89,7 +89,8 @@ TEST_F(Observing, ARefusedNamesakeDoesNotHideTheWorker) {
   EXPECT_TRUE(first->Got<LogsWanted>());
 }
 
-// I14 is judged by this: two gaps of 2 and 6 seconds, and none over the time in which the worker was away.
+// I14 is judged by this: two gaps of 2 and 6 seconds; the time when the worker was away is not a
+// gap.
 TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId first = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
@@ -116,7 +117,8 @@ TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
   EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_sum{worker=\"w\"} 1\n"));
 }
 
-// A process that was stopped, or whose machine slept, has heard nobody: who is silent from then on is lost in time.
+// A process that was stopped, or on a suspended machine, received no heartbeat. Workers that stay
+// silent afterwards are lost in time.
 TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
   SmallCoordinator c(disk_, clock_);
   c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
@@ -127,11 +129,11 @@ TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
   EXPECT_FALSE(lost());
   c.Pass(Seconds(16));
   EXPECT_FALSE(lost());
-  c.Stall(Seconds(4));  // so little is not told apart from a slow machine
+  c.Stall(Seconds(4));  // too short to distinguish from a slow machine
   EXPECT_TRUE(lost());
 }
 
-// The same where it falls into the middle of a turn, before the messages that have come meanwhile, or to its end.
+// The same if the stall falls into a turn, before or after the messages that arrived meanwhile.
 TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId connection = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
@@ -146,7 +148,7 @@ TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
   EXPECT_NE(StateOfTheWorker(c), WorkerState::kLost);
 }
 
-// An alert has that hour to tell of it; one that left in order needs none.
+// An alert can use that hour; a worker that left in order needs no alert.
 TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId leaves = c.engine.OpenControl(HelloOf("leaves", 1), std::make_shared<KeepingSink>());
@@ -176,7 +178,7 @@ class RefusedSink final : public UploadSink {
   absl::Status refused;
 };
 
-// The runbook sends people there.
+// The runbook refers people to that line.
 TEST_F(Observing, TheReasonOfARefusalIsInTheEventLogOnce) {
   SmallCoordinator c(disk_, clock_);
   const JobSpec spec = TinySpec("tiny");
@@ -205,7 +207,7 @@ TEST_F(Observing, TheReasonOfARefusalIsInTheEventLogOnce) {
   EXPECT_THAT(c.metrics.Expose(), HasSubstr("rejected_total{job=\"tiny\",reason=\"INVALID_ARGUMENT\"} 100\n"));
 }
 
-// A member may make names up; what is kept by them would never go.
+// A member may invent job names; data kept under them would never be deleted.
 TEST_F(Observing, NothingIsKeptOfJobsThatAreNot) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
@@ -256,7 +258,7 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
   }
 }
 
-// Also one that has begun: its state stays RUNNING. Whoever pauses a job wants nobody for it.
+// Also for a job that has begun: its state stays RUNNING. A paused job lacks no workers.
 TEST_F(Observing, AJobTellsHowManyWorkersItLacks) {
   SmallCoordinator c(disk_, clock_);
   const auto missing = [](int workers) {
@@ -289,7 +291,7 @@ TEST_F(Observing, AJobTellsHowManyWorkersItLacks) {
   EXPECT_THAT(c.metrics.Expose(), missing(0));
 }
 
-// The stream of whoever floods the engine is to be closed; calls and completions still come through.
+// A stream that floods the engine is closed; calls and completions still arrive.
 TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId one = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
@@ -308,14 +310,14 @@ TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   EXPECT_EQ(all, limits::kMailboxEvents);
   EXPECT_TRUE(c.Submit(TinySpec("tiny")).ok());
   EXPECT_TRUE(c.engine.ControlSaid(one, Leaving{"room again"}));
-  // Long ones are bounded by their bytes.
+  // Long messages are bounded by their bytes.
   const LogLines large{.request = 7, .lines = std::vector<std::string>(256, std::string(limits::kTextBytes, 'x'))};
   size_t messages = 0;
   while (messages < limits::kMailboxOfStream && c.engine.ControlSaid(other, large)) ++messages;
   EXPECT_EQ(messages, 3u) << "of a MiB each";
 }
 
-// Leases of one sample each: what is kept of them does not grow with what a member asks for.
+// Leases of one sample each: their memory is bounded whatever a member requests.
 TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
   SmallCoordinator c(disk_, clock_);
   JobSpec spec = TinySpec("tiny");
@@ -342,14 +344,15 @@ TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
   EXPECT_TRUE(std::holds_alternative<LeaseGranted>(sink->sent.back())) << "a repetition gets the lease that it has";
 }
 
-// A ledger that is never idle, since something comes while it flushes, does not keep questions waiting.
+// Queries are answered although the ledger is never idle, since events arrive during every flush.
 TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
   SmallCoordinator c(disk_, clock_);
   bool answered = false;
   int turns = 0;
   c.engine.Query([&answered](const Core&, const History&, Instant) { answered = true; });
   while (!answered && turns < 50) {
-    // The second comes while the record of the first is flushed, so that the next flush begins as that one ends.
+    // The second arrives while the first record is flushed, so that the next flush begins when the
+    // first ends.
     for (const std::string name : {"a", "b"}) {
       c.engine.OpenControl(HelloOf(absl::StrCat(name, turns), 1), std::make_shared<KeepingSink>());
       (void)c.engine.Turn();
@@ -367,8 +370,8 @@ TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
   c.Settle();
 }
 
-// A disk on which each flush takes 0.9 s, while something comes all the time: twice that does not fit into the first
-// hold. What was asked for and who watches are served all the same, again and again.
+// Each flush takes 0.9 s and events arrive all the time: two flushes do not fit into the first
+// hold. Queries and watchers are still served, again and again.
 TEST_F(Observing, QuestionsAreAnsweredOnASlowDisk) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
@@ -387,7 +390,7 @@ TEST_F(Observing, QuestionsAreAnsweredOnASlowDisk) {
   EXPECT_GE(shown, 5) << "in 30 s";
 }
 
-// That the ledger flushes says nothing about whether the engine is well.
+// Ledger flushes are unrelated to the health of the engine.
 TEST_F(Observing, AProbeWaitsForNoLedger) {
   SmallCoordinator c(disk_, clock_);
   c.engine.Query([](const Core&, const History&, Instant) {});
@@ -402,7 +405,7 @@ TEST_F(Observing, AProbeWaitsForNoLedger) {
   c.Settle();
 }
 
-// Who may be asked answers for itself alone.
+// Only the worker that was asked can answer.
 TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   SmallCoordinator c(disk_, clock_);
   const auto sink = std::make_shared<KeepingSink>();
@@ -421,7 +424,7 @@ TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   EXPECT_EQ(told, std::vector<std::string>{"mine"});
 }
 
-// A job that waited in the queue for long begins its rounds when it gets its worker.
+// A job that waited in the queue for a long time begins its rounds when it gets a worker.
 TEST_F(Observing, AQueuedJobIsNotOverdueAtOnce) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());

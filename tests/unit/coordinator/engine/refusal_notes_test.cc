@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which refusals get a line, and how often.
+// Which refusals are logged, and how often.
 #include "coordinator/engine/refusal_notes.h"
 
 #include <gmock/gmock.h>

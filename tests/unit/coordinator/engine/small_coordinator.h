@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine with its hands, over a disk in memory that fails when told to, a ledger in memory and a clock that moves
-// only when told: for tests of what the coordinator does without workers. Single-threaded.
+// An engine with its executors, an in-memory disk with faults, an in-memory ledger and a manual
+// clock, for tests of a coordinator without workers. Single-threaded.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
 
@@ -22,13 +22,13 @@
 
 namespace atl {
 
-// What outlives a process.
+// The part that outlives a process.
 struct SmallDisk {
   SimDisk files;
   MemoryLedgerDisk ledger;
 };
 
-// A resolved job of some 16,000 parameters in one fragment.
+// A resolved job of about 16,000 parameters in one fragment.
 inline JobSpec TinySpec(const std::string& name) {
   JobSpec spec;
   spec.name = name;
@@ -42,7 +42,7 @@ inline JobSpec TinySpec(const std::string& name) {
   return spec;
 }
 
-// The first event of that kind, null when there is none.
+// The first event of that kind; null if there is none.
 template <typename T>
 const T* Find(const std::vector<Event>& events) {
   for (const Event& event : events) {
@@ -72,30 +72,30 @@ class SmallCoordinator {
     engine.Start();
   }
 
-  // Everything that can happen without time passing.
+  // Runs everything that can happen without the passage of time.
   void Settle() {
     for (int i = 0; i < 100; ++i) {
       (void)engine.Turn();
       if (RunWork() == 0 && i > 2) return;
     }
   }
-  // Until nothing is left to do; returns how much there was.
+  // Runs until nothing is left to do; returns the number of jobs run.
   size_t RunWork() {
     size_t ran = 0;
     while (const size_t more = work.RunAll() + snapshot_work.RunAll()) ran += more;
     return ran;
   }
-  // The engine turns every second of it.
+  // Lets time pass; the engine turns every second.
   void Pass(Duration time) {
     for (const Instant end = clock.Now() + time; clock.Now() < end; Settle())
       clock.Set(std::min(end, clock.Now() + Seconds(1)));
   }
-  // Nothing of it runs meanwhile.
+  // Lets time pass while nothing runs.
   void Stall(Duration time) {
     clock.Set(clock.Now() + time);
     Settle();
   }
-  // Gives the compute executor a round without contributions to close.
+  // Posts a round without contributions to the compute executor.
   void CloseEmptyRound(const JobRecord& job, FragmentVersion target) {
     struct CloseRound task;
     task.job = job.job;
@@ -126,7 +126,7 @@ class SmallCoordinator {
   }
 
   ManualClock& clock;
-  ManualExecutor work, snapshot_work;  // the second: writes of snapshots
+  ManualExecutor work, snapshot_work;  // the second writes snapshots
   Log log;
   Metrics metrics;
   std::unique_ptr<Ledger> ledger;

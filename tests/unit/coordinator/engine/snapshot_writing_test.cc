@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Snapshots are written beside the rounds: what goes on meanwhile, and what waits for the disk.
+// Snapshots are written concurrently with rounds: what continues meanwhile, and what waits for the
+// disk.
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
@@ -24,7 +25,8 @@ class SnapshotWriting : public testing::Test {
     job_record_ = c_.View("tiny").record;
     c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
   }
-  // Closes and commits a round without contributions, of that version, and does all but to write snapshots.
+  // Closes and commits a round without contributions at that version, and runs everything except
+  // snapshot writes.
   void Round(uint64_t version) {
     events_.clear();
     c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{version}});
@@ -35,7 +37,7 @@ class SnapshotWriting : public testing::Test {
     c_.data.Committed(aggregated->record);
     c_.work.RunAll();
   }
-  // A snapshot of what there is, by way of a checkpoint.
+  // Takes a snapshot of the current state, through a checkpoint.
   void TakeSnapshot(uint64_t version, uint64_t step = 10) {
     c_.data.WriteCheckpoint({job_, step, {Version{version}}});
     c_.work.RunAll();
@@ -54,7 +56,8 @@ class SnapshotWriting : public testing::Test {
     c_.work.RunAll();
     return sink;
   }
-  // An upload that waits, since the snapshot of version 1 is being written and the round on top of it is over.
+  // An upload that waits because the snapshot of version 1 is being written and the next round is
+  // closed.
   std::shared_ptr<Sink> AskToUploadBehindAWrite() {
     Round(0);
     TakeSnapshot(1);
@@ -115,7 +118,7 @@ TEST_F(SnapshotWriting, AFailureOfTheDiskLetsTheRoundGoOn) {
   EXPECT_NE(Find<CheckpointDelayed>(events_), nullptr);
 }
 
-// Or the log would grow by as much again, on a disk that is full.
+// Otherwise the log would grow by the same amount again, on a full disk.
 TEST_F(SnapshotWriting, OneThatFailedIsOwedWithTheNextRound) {
   Round(0);
   c_.RunWork();
@@ -134,7 +137,8 @@ TEST_F(SnapshotWriting, OneThatFailedIsOwedWithTheNextRound) {
   EXPECT_EQ(c_.snapshot_work.pending(), 0u) << "it is owed no more";
 }
 
-// As a snapshot that the log has become due for, and a checkpoint at the same commit: one copy of the state is enough.
+// As when the log's size requires a snapshot and a checkpoint follows at the same commit: one copy
+// suffices.
 TEST_F(SnapshotWriting, OneVersionIsWrittenOnceForAllWhoWantIt) {
   Round(0);
   TakeSnapshot(1, 10);
@@ -158,7 +162,7 @@ TEST_F(SnapshotWriting, ItsFailureIsThatOfAllWhoWantIt) {
   EXPECT_EQ(Count<CheckpointWritten>(), 1) << "the next one tries again";
 }
 
-// A coordinator that ends in order: the next start has nothing to recompute.
+// After an orderly stop the next start has nothing to recompute.
 TEST_F(SnapshotWriting, TheLastSnapshotsHoldWhatIsCommitted) {
   Round(0);
   Round(1);
@@ -203,7 +207,7 @@ TEST_F(SnapshotWriting, TheLastSnapshotsEndAtAFullDiskAndWhenTheyAreGivenUp) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
 }
 
-// The snapshot that the log had become due for.
+// The snapshot that the log's size required.
 TEST_F(SnapshotWriting, TheLastSnapshotsMakeUpForOneThatFailed) {
   uint64_t version = 0;
   while (c_.snapshot_work.pending() == 0) Round(version++);
@@ -249,7 +253,7 @@ TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
 }
 
-// What a job still writes that was let go belongs to the same job when it comes back.
+// A write of a released job belongs to the same job when it returns.
 TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
   Round(0);
   TakeSnapshot(1);
@@ -265,7 +269,7 @@ TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
   EXPECT_EQ(Find<ParametersReady>(events_)->hashes, std::vector<Digest>{head_.hash});
 }
 
-// The parameters of before are in memory for as long as they are written.
+// The earlier parameters stay in memory until they are written.
 TEST_F(SnapshotWriting, ARollbackIsLoadedBehindWhatIsBeingWritten) {
   Round(0);
   TakeSnapshot(1);

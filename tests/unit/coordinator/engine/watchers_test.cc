@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 class Watching : public testing::Test {
  protected:
-  // Watches with a reader that takes looks as `takes_` says.
+  // Watches with a reader that accepts views according to `takes_`.
   void Watch(uint64_t watcher) {
     watchers_.Add(watcher, kJob, 0,
                   {.show =
@@ -66,7 +66,7 @@ TEST_F(Watching, IsShownAtOnceAtEachEventAndTwiceASecond) {
   EXPECT_THAT(seen_, ElementsAre(1, 2, 3)) << "each once";
 }
 
-// However long it takes nothing, nothing gathers for it, and it misses no event.
+// However long a reader stalls, nothing queues for it, and it misses no event.
 TEST_F(Watching, WhoTakesNothingIsShownNothingAndThenEverythingSince) {
   Watch(1);
   Serve();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Audit lines reach the log at once, and the disk in order.
+// Audit lines are logged immediately and reach the disk in order.
 #include "coordinator/service/audit_trail.h"
 
 #include <gtest/gtest.h>

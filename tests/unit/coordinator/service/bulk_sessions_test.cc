@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that people store, over a real engine: two uploads of one at the same time.
+// Uploads of files by users, over a real engine: two uploads of one file at the same time.
 #include "coordinator/service/bulk_sessions.h"
 
 #include <gmock/gmock.h>
@@ -30,14 +30,14 @@ class StoringFiles : public testing::Test {
                                    [&running](const BulkResult& result) { running.result = result; });
     return running;
   }
-  // So many steps of the wire, each with what the coordinator does at once.
+  // Runs `steps` steps of the transport, each followed by the coordinator's immediate work.
   void Go(int steps) {
     for (int i = 0; i < steps && wire_.pending() > 0; ++i) {
       wire_.RunOne();
       coordinator_.Settle();
     }
   }
-  // As the command line does: again while it is told to.
+  // Repeats as the command line does, as long as the status asks for it.
   absl::Status Store() {
     for (int i = 0; i < 100; ++i) {
       const Running& upload = Begin();
@@ -77,7 +77,8 @@ TEST_F(StoringFiles, TwoUploadsOfOneFileBothEndWell) {
   }
 }
 
-// With room for the file and a tenth of the disk free, but not for the file and what is there of it.
+// The disk has space for the file and a tenth of the disk, but not for the file and the stored part
+// in addition.
 TEST_F(StoringFiles, WhatIsThereOfAFileNeedsNoRoom) {
   disk_.files.space = {.free_bytes = 7000, .total_bytes = 20'000};
   const Running& broken = Begin();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls are decided by role and by what was revoked, and told in the log: refused ones and those that change something.
+// Calls are authorised by role and revocations; refused and changing calls are logged.
 #include "coordinator/service/call_guard.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
   EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
 }
 
-// Nobody pushes what it did out of the audit log.
+// A user cannot push records of its actions out of the audit log.
 TEST_F(CallGuardTest, OnePersonChangesSoMuchAtATime) {
   const Identity bob = {Role::kOperator, "bob", ""};
   for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
@@ -99,7 +99,7 @@ TEST_F(CallGuardTest, OnePersonChangesSoMuchAtATime) {
   EXPECT_FALSE(Check(kCancel, bob).ok()) << "what is not used is not saved up";
 }
 
-// Streams that are opened and dropped push nothing out of the log; what people do is told all the same.
+// Opening and dropping streams pushes nothing out of the log; users' actions are still logged.
 TEST_F(CallGuardTest, AFloodOfAWorkersStreamsIsCounted) {
   const Identity worker = {Role::kWorker, "cpu-1", ""};
   constexpr char kControl[] = "/atoll.v1.WorkerService/Control";

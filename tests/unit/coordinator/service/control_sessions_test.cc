@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may hold how many control streams at a time.
+// How many control streams an identity may hold at a time.
 #include "coordinator/service/control_sessions.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ std::string PeerOfWorker(const std::string& name) {
 
 class ControlSessionsTest : public testing::Test {
  protected:
-  // The worker's end of a new stream, and how it ended, if it has.
+  // The worker's end of a new stream, and its status once it has ended.
   struct Stream {
     std::unique_ptr<WorkerEnd> end;
     std::optional<absl::Status> closed;
@@ -54,7 +54,7 @@ class ControlSessionsTest : public testing::Test {
   ControlSessions sessions_{coordinator_.engine, coordinator_.log};
 };
 
-// One member that opens stream after stream would keep every other worker out.
+// Otherwise a member that opens one stream after another would keep every other worker out.
 TEST_F(ControlSessionsTest, OneIdentityHoldsSoManyStreams) {
   for (int i = 0; i < 16; ++i) EXPECT_FALSE(Open(PeerOfWorker("a")).closed.has_value()) << i;
   const Stream& further = Open(PeerOfWorker("a"));
@@ -68,7 +68,7 @@ TEST_F(ControlSessionsTest, OneIdentityHoldsSoManyStreams) {
   EXPECT_TRUE(Open(PeerOfWorker("a")).closed.has_value());
 }
 
-// On a machine by itself, without certificates, all are one owner's.
+// On a single machine without certificates, all streams belong to one owner.
 TEST_F(ControlSessionsTest, WhoShowsNoIdentityIsNotCounted) {
   for (int i = 0; i < 40; ++i) EXPECT_FALSE(Open("ipv4:127.0.0.1:5").closed.has_value()) << i;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An Enrollment over a ledger in memory, and what strangers and members ask it for.
+// An Enrollment over an in-memory ledger, and requests of strangers and members.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_SERVICE_ENROLLMENT_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_SERVICE_ENROLLMENT_FIXTURE_H_
 
@@ -64,7 +64,7 @@ class EnrollmentTest : public testing::Test {
     Settle();
     return out;
   }
-  // Until everything posted so far is done.
+  // Runs everything posted so far.
   void Settle() { executor_.RunAll(); }
 
   JoinToken Token(uint32_t uses = 1, const std::string& role = "worker", const std::string& name = "") {
@@ -104,7 +104,7 @@ class EnrollmentTest : public testing::Test {
   MemoryLedgerDisk disk_;
   std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
   absl::Status disk_error_, fatal_;
-  int ended_ = 0;  // how often the connections of what is revoked were ended
+  int ended_ = 0;  // how often the connections of revoked identities were ended
   Log log_{{.to_stderr = false}};
   AuditTrail trail_{log_, clock_};
   CallGuard guard_{trail_, clock_};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens and certificates become certificates, once or never; everything else is one clear refusal.
+// Tokens and certificates are exchanged for certificates, at most once; everything else is refused
+// with a clear error.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -19,13 +20,14 @@ TEST_F(EnrollmentTest, ATokenBecomesACertificateOnce) {
   const CertificateFacts facts = *ReadCertificate(response->certificate());
   EXPECT_EQ(facts.identity, (Identity{Role::kWorker, "cpu-1", token.id}));
   EXPECT_EQ(facts.not_after_s, NowSeconds() + kWorkerLifetime_s);
-  // S10: again, and after a restart, by another key under the same name and another.
+  // S10: again, and after a restart, with another key under the same name and another.
   EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had it"), std::string::npos);
   Restart();
   EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("has had it"), std::string::npos);
 }
 
-// The answer was lost, or the coordinator died on the way to it: whoever has the key has had the use, and nobody else.
+// The answer was lost, or the coordinator died before sending it: the use belongs to the owner of
+// the key, and to no other.
 TEST_F(EnrollmentTest, ALostAnswerIsGivenAgainToTheSameKey) {
   const JoinToken token = Token();
   const PrivateKey key = *PrivateKey::Generate();
@@ -115,7 +117,8 @@ TEST_F(EnrollmentTest, RenewalNeedsTheSameKeyAndWorksForAWhileAfterTheEnd) {
   EXPECT_NE(Why(Enroll(Renewal(back->certificate(), key))).find("too long ago"), std::string::npos);
 }
 
-// Certificates and tokens of before are good for new ones, until the authority before is retired.
+// Certificates and tokens of the old authority can be exchanged for new ones until that authority
+// is retired.
 TEST_F(EnrollmentTest, ARotatedAuthorityRenewsWhatTheOneBeforeHasIssued) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token(2);
@@ -149,7 +152,7 @@ TEST_F(EnrollmentTest, ALaterRotationBringsNoRetiredTokenBack) {
   EXPECT_TRUE(Enroll(With(after, "cpu-2")).ok());
 }
 
-// What was given to a person ends at its time, also where no token is there that could be revoked.
+// A user's certificate ends at its time, also if there is no token to revoke.
 TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
   const PrivateKey key = *PrivateKey::Generate();
   for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin}) {
@@ -168,7 +171,7 @@ TEST_F(EnrollmentTest, AFloodOfRefusalsIsCounted) {
   EXPECT_NE(log_.Recent(1).at(0).ToText().find("not_told_before=40"), std::string::npos);
 }
 
-// So are renewals, and enrolments that are answered again; first ones are all told.
+// Renewals and repeated answers are counted too; every first enrolment is logged.
 TEST_F(EnrollmentTest, AFloodOfRenewalsIsCounted) {
   const JoinToken token = Token(5);
   const PrivateKey key = *PrivateKey::Generate();
@@ -188,7 +191,7 @@ TEST_F(EnrollmentTest, AFloodOfRenewalsIsCounted) {
   EXPECT_NE(log_.Recent(1).at(0).ToText().find(absl::StrCat("not_told_before=", LineRate::kLines)), std::string::npos);
 }
 
-// S9: many share one address: what one of them tries is no reason to refuse the others.
+// S9: many clients share one address: wrong tokens of one client must not refuse the others.
 TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token(100);
@@ -206,7 +209,8 @@ TEST_F(EnrollmentTest, WrongTokensRefuseNobodyElseOfTheirAddress) {
   EXPECT_TRUE(Enroll(Renewal(certificate, key)).ok());
 }
 
-// S9: a wrong proof is answered in the caller's thread and waits for nothing, so that it keeps nobody out either.
+// S9: a wrong proof is refused in the caller's thread without waiting, so that it keeps no other
+// client out.
 TEST_F(EnrollmentTest, WrongProofsTakeNoPlaceInTheQueue) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token();
@@ -223,7 +227,7 @@ TEST_F(EnrollmentTest, WrongProofsTakeNoPlaceInTheQueue) {
   EXPECT_TRUE(Enroll(With(token, "a")).ok());
 }
 
-// Whoever has a token and its key asks as often as he likes: no flush of the disk for each.
+// The owner of a token and its key may ask as often as it likes: the repeats cause no flush.
 TEST_F(EnrollmentTest, AnAnswerGivenAgainIsNotWrittenAgain) {
   const JoinToken token = Token();
   const v1::EnrollRequest request = With(token, "cpu-1");
@@ -273,7 +277,7 @@ TEST_F(EnrollmentTest, ManyTokensAreListedInPages) {
     request.set_page_token(page->next_page_token());
   } while (!request.page_token().empty() && ++pages < 10);
   EXPECT_EQ(listed, many.size());
-  request.set_page_token("0000000000003ffe5");  // of one that is not there
+  request.set_page_token("0000000000003ffe5");  // of a token that does not exist
   const auto rest = Ask(&Enrollment::ListTokens, request);
   ASSERT_EQ(rest->tokens_size(), 1);
   EXPECT_EQ(rest->next_page_token(), "");
@@ -286,7 +290,8 @@ TEST_F(EnrollmentTest, NoCertificateWithoutTheUseOnDisk) {
   EXPECT_EQ(fatal_.code(), absl::StatusCode::kResourceExhausted);
 }
 
-// What nobody has a certificate of, nor can renew, makes room; what somebody came by stays revocable.
+// A used token is deleted once no certificate issued for it is valid or renewable; other tokens
+// stay revocable.
 TEST_F(EnrollmentTest, UsedTokensGoWhenNothingByThemIsLeft) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token();
@@ -317,7 +322,7 @@ TEST_F(EnrollmentTest, UsedTokensGoWhenNothingByThemIsLeft) {
   EXPECT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
 }
 
-// A certificate every few seconds does not make the ledger write.
+// A renewal every few seconds does not cause ledger writes.
 TEST_F(EnrollmentTest, ARenewalIsWrittenDownNowAndThen) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token();

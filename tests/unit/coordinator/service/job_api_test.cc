@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of people against a real engine: what is refused for its size, and what is shown.
+// User requests against a real engine: size limits and displayed data.
 #include "coordinator/service/job_api.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::string ManifestText() {
 
 class JobApiTest : public testing::Test {
  protected:
-  // Workers of this many bytes of contribution are wanted; the state of the job is some 16,000 parameters.
+  // A job for `workers_max` workers; its state is about 16,000 parameters.
   v1::SubmitJobRequest Request(const std::string& name, uint32_t workers_max) {
     JobSpec spec = TinySpec(name);
     spec.data.corpora[0].manifest = Sha256Of(AsBytes(manifest_));
@@ -131,7 +131,7 @@ TEST_F(JobApiTest, RefusesWhatDoesNotFitBesideTheUnfinishedJobs) {
   dry.set_validate_only(true);
   EXPECT_EQ(Submit(dry).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Submit(Request("small", 1)).ok());
-  // Once the first has ended there is room.
+  // After the first has ended there is space.
   ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
   EXPECT_TRUE(Submit(Request("two", 5)).ok());
 }
@@ -316,7 +316,7 @@ TEST_F(JobApiTest, AnUpdateIsCheckedForWhateverMakesTheJobNeedMore) {
   ASSERT_TRUE(job.ok()) << job.status();
   const uint64_t needed = job->job().coordinator_disk_bytes();
   capacity_.disk_total_bytes = needed;
-  capacity_.disk_free_bytes = needed + needed / 10;  // of which a tenth of the disk is not to be taken
+  capacity_.disk_free_bytes = needed + needed / 10;  // a tenth of the disk must stay free
   v1::UpdateJobRequest last = UpdateOf("checkpoint.keep_last"), forever = UpdateOf("checkpoint.keep_every"),
                        longer = UpdateOf("stop.inner_steps");
   last.mutable_spec()->mutable_checkpoint()->set_keep_last(500);
@@ -338,26 +338,26 @@ TEST_F(JobApiTest, AnUpdateIsCheckedForWhateverMakesTheJobNeedMore) {
 
 TEST_F(JobApiTest, AnUpdateIsNotRefusedForWhatItDoesNotRaise) {
   ASSERT_TRUE(Submit(Request("one", 5)).ok());
-  // Less than the job was let in with, as on a machine that it was moved to.
+  // Less than at the job's admission, as after a move to a smaller machine.
   capacity_ = {.memory_bytes = kMiB, .disk_free_bytes = 0, .disk_total_bytes = 10 * kMiB};
   v1::UpdateJobRequest priority = UpdateOf("priority"), fewer = UpdateOf("workers.max");
   priority.mutable_spec()->set_priority(3);
   fewer.mutable_spec()->mutable_workers()->set_max(4);
   EXPECT_TRUE(Update(priority).ok()) << Update(priority).status();
   EXPECT_TRUE(Update(fewer).ok()) << Update(fewer).status();
-  // Checkpoints take disk alone.
+  // Checkpoints need only disk.
   capacity_.disk_free_bytes = capacity_.disk_total_bytes;
   v1::UpdateJobRequest often = UpdateOf("checkpoint.every_rounds");
   often.mutable_spec()->mutable_checkpoint()->set_every_rounds(1);
   EXPECT_TRUE(Update(often).ok()) << Update(often).status();
-  // What has ended needs nothing.
+  // An ended job needs nothing.
   ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
   v1::UpdateJobRequest more = UpdateOf("workers.max");
   more.mutable_spec()->mutable_workers()->set_max(500);
   EXPECT_EQ(Update(more).status().code(), absl::StatusCode::kFailedPrecondition) << Update(more).status();
 }
 
-// A round of so many members, as long in its event as they are many.
+// A round of `members` members; its event grows with their number.
 EventLine RoundOf(int members) {
   EventLine line{.kind = "round committed", .text = "version 1 of fragment 0: workers"};
   for (int i = 0; i < members; ++i) {

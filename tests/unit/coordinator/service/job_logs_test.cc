@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Following a worker's log lines: how often it is asked, for what, and that no line is lost or told twice.
+// Following a worker's log: how often and for which lines the worker is asked, without lost or
+// repeated lines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +50,7 @@ TEST(NewLinesOf, WhereTheRingHasLostWhatWasToldTheRestIsNew) {
   EXPECT_THAT(lines.Of({a}), ElementsAre(a));
 }
 
-// What the engine sends to the worker.
+// The messages of the engine to the worker.
 class Asked final : public ControlSink {
  public:
   void Send(const CoordinatorMessage& message) override {
@@ -86,7 +87,7 @@ class FollowingLogs : public testing::Test {
     c_.engine.ControlSaid(worker_, LogLines{sink_->questions.back().request, lines});
     c_.Settle();
   }
-  // Watchers look every half second of it.
+  // Lets time pass; watchers are served every half second.
   void Pass(Duration time) {
     for (const Instant end = clock_.Now() + time; clock_.Now() < end; c_.Settle()) clock_.Advance(Milliseconds(100));
   }

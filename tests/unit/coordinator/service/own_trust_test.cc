@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's authority and certificate while it runs: renewed, rotated, retired, and what it refuses to take up.
+// The authority and certificate of a running coordinator: renewal, rotation, retirement, and
+// refused changes.
 #include "coordinator/service/own_trust.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +29,7 @@ class OwnTrustTest : public testing::Test {
     return *std::move(trust);
   }
   IdentityFile Own() const { return *ReadIdentityFile(files_.identity); }
-  // What a second coordinator would be started with.
+  // The authority that a second coordinator would start with.
   Authority OnDisk() const { return *LoadAuthority(files_.authority_directory); }
   Authority Rotate() { return *RotateAuthority(files_.authority_directory, NowSeconds()); }
 
@@ -52,7 +53,7 @@ TEST_F(OwnTrustTest, TheCertificateIsRenewedAtHalf) {
   EXPECT_EQ(Own().authority_pem, OnDisk().certificates_pem());
 }
 
-// A copy of the state directory whose modes were lost must not end the trust of all who have enrolled.
+// A copy of the state directory without its file modes must not end the trust of enrolled workers.
 TEST_F(OwnTrustTest, ACertificateThatCannotBeReadIsNotReplaced) {
   Open();
   const std::string before = Own().certificate_pem;
@@ -85,7 +86,7 @@ TEST_F(OwnTrustTest, ARotatedAuthorityIsShownAtOnceAndSignsFromTheNextLookOn) {
   EXPECT_FALSE(trust->authority().is_rotated()) << "at once";
 }
 
-// A key that was stolen: nothing of it is good, whether the coordinator was there or not.
+// A stolen key: nothing signed by it is accepted, whether the coordinator was running or not.
 TEST_F(OwnTrustTest, WhatWasRotatedAndRetiredBetweenTwoLooksIsTakenUp) {
   auto trust = Open();
   const Authority before = trust->authority();
@@ -103,7 +104,7 @@ TEST_F(OwnTrustTest, WhatWasRotatedAndRetiredBetweenTwoLooksIsTakenUp) {
   }
 }
 
-// The directory as it was before the rotation, from somebody's copy: workers trust its successor only.
+// The directory from before the rotation, from an old copy: workers trust only the successor.
 TEST_F(OwnTrustTest, AnOlderAuthorityIsAnother) {
   const auto trust = Open();
   const Authority before = trust->authority(), rotated = Rotate();
@@ -125,7 +126,7 @@ TEST_F(OwnTrustTest, WhatWasRotatedWhileItWasDownIsTakenUpAtItsStart) {
   EXPECT_TRUE(rotated.Alone().CheckIssued(Own().certificate_pem).ok());
 }
 
-// As after a crash on the way: the certificates of the successor, and the key that was.
+// As after a crash during a rotation: the certificates of the successor, and the old key.
 TEST_F(OwnTrustTest, AHalfRotationChangesNothing) {
   const auto trust = Open();
   const Authority before = trust->authority(), after = Rotate();
@@ -135,7 +136,8 @@ TEST_F(OwnTrustTest, AHalfRotationChangesNothing) {
   EXPECT_EQ(trust->authority().fingerprint(), before.fingerprint());
   EXPECT_TRUE(before.CheckIssued(Own().certificate_pem).ok());
   EXPECT_EQ(Open()->authority().fingerprint(), before.fingerprint());
-  // A look between the two writes of a rotation: it is taken up once the key is there.
+  // A check between the two writes of a rotation: the rotation takes effect once the key is
+  // written.
   ASSERT_TRUE(WriteSecretFile(AuthorityKeyPath(files_.authority_directory), *after.key_pem()).ok());
   trust->Look();
   trust->Look();

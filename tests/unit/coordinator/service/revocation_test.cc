@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was revoked comes in no more: by token and by name, at calls, renewals and enrolments, over restarts.
+// Revoked identities are refused, by token and by name, at calls, renewals and enrolments, and
+// after restarts.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -34,8 +35,8 @@ TEST_F(RevocationTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
 }
 
-// S7: a worker that enrolled, or had its identity of `atoll ca issue`: no call, no renewal, no enrolment by what it
-// had.
+// S7: for a worker that enrolled, or that got its identity from `atoll ca issue`: no call, renewal
+// or enrolment with its earlier identity.
 TEST_F(RevocationTest, ARevokedNameEndsCallsRenewalsAndEnrolments) {
   const PrivateKey key = *PrivateKey::Generate();
   const JoinToken token = Token(5);
@@ -61,7 +62,8 @@ TEST_F(RevocationTest, ARevokedNameEndsCallsRenewalsAndEnrolments) {
   }
 }
 
-// In the same second too, as where a program revokes and makes a token for the one that comes instead.
+// Also in the same second, as when a program revokes a name and immediately makes a token for its
+// replacement.
 TEST_F(RevocationTest, ARevokedNameComesBackByATokenMadeSince) {
   const JoinToken old = Token(5);
   ASSERT_TRUE(Enroll(With(old, "cpu-1")).ok());
@@ -88,7 +90,7 @@ TEST_F(RevocationTest, WhoRevokesCannotRevokeItself) {
   EXPECT_EQ(ended_, 0);
 }
 
-// A clock that was set back makes no earlier revocation smaller.
+// A wall clock that was set back must not weaken an earlier revocation.
 TEST_F(RevocationTest, ALaterRevocationOfANameIsNeverOfAnEarlierTime) {
   enrollment_->Load({}, {{.name = "cpu-1", .revoke_s = NowSeconds() + 3600, .by = "admin/ops"}});
   EXPECT_GT(Revoke("cpu-1")->revocation().revoke_time().seconds(), NowSeconds() + 3600);

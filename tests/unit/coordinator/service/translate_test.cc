@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker measures and what the planner's model says beside it.
+// A worker's measurements, and the planner's figures next to them.
 #include "coordinator/service/translate.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(WorkerStatus, SaysWhatTheScreensHoldAgainstIt) {
   EXPECT_EQ(ToProto(worker, nullptr, nullptr).state(), "quarantined");
 }
 
-// What it said last is not shown as what it does.
+// The last report of a silent worker is not shown as its current state.
 TEST(WorkerStatus, OfASilentOneSaysForHowLong) {
   WorkerView worker = Worker({});
   worker.state = WorkerState::kTraining;

@@ -31,7 +31,7 @@ class VitalsTest : public testing::Test {
     vitals_.Look();
     return socket_.Heard();
   }
-  // What the engine has not turned to yet.
+  // Processes events that the engine has not processed yet.
   void LetTheEngineTurn() {
     for (const auto& answer : std::exchange(asked_, {})) answer();
   }

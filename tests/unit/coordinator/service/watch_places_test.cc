@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nobody takes all places of those who watch.
+// Limits on watchers: no client can occupy all places.
 #include "coordinator/service/watch_places.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a chunk of a contribution costs the round log in memory: nothing is taken from the heap for it.
+// The memory cost of a contribution's chunk in the round log: it allocates nothing.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ TEST(RoundLogAppending, TakesNoMemoryForAChunk) {
   header.target = key.target;
   header.encoded_bytes = kFrames * 2 * part.size();
   ASSERT_TRUE(log.Begin(key, header).ok());
-  // As they come from a connection: a frame in several pieces.
+  // As received from a connection: a frame in several pieces.
   const std::array<Bytes, 2> pieces{Bytes(part), Bytes(part)};
   const bench::Allocations counted = bench::CountAllocations([&] {
     for (size_t i = 0; i < kFrames; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit log on disk, read back by the audit that knows the format alone.
+// The audit log on disk, read by the audit, which knows only the format.
 #include "coordinator/store/audit_log.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class AuditLogTest : public testing::Test {
     audit::CheckTrail(disk_, "/data", report);
     return report;
   }
-  // Replaces the first `from`, of the same length as `to`.
+  // Replaces the first `from` by `to`, of the same length.
   void Change(const std::string& path, const std::string& from, const std::string& to) {
     const size_t at = Text(path).find(from);
     ASSERT_NE(at, std::string::npos);
@@ -102,8 +102,8 @@ TEST_F(AuditLogTest, WhatWasNotWrittenToItsEndIsCutOff) {
   EXPECT_EQ(Check().count("audit lines"), 2u);
 }
 
-// The end of a file is looked for in pieces: lines, and what is torn behind them, of every length around one and two of
-// them.
+// The end of a file is searched in pieces. Complete lines, and torn bytes after them, have every
+// length around one and two pieces.
 TEST_F(AuditLogTest, TheLastLineIsFoundWhereverItEnds) {
   constexpr size_t kPiece = 64 << 10;
   uint64_t lines = 0;
@@ -136,7 +136,7 @@ TEST_F(AuditLogTest, OfAFileWithoutAWholeLineNothingStays) {
   EXPECT_TRUE(Check().ok()) << Check().Text();
 }
 
-// Files that count what is read of them.
+// Files that count the bytes read.
 class CountingFiles : public ForwardedFiles {
  public:
   explicit CountingFiles(Files& files) : ForwardedFiles({std::shared_ptr<Files>(), &files}) {}
@@ -207,7 +207,7 @@ TEST_F(AuditLogTest, WhatAFullDiskTookIsCounted) {
 
 TEST_F(AuditLogTest, AfterAFailedFlushANewFileIsBegun) {
   ASSERT_EQ(Tell("one"), absl::OkStatus());
-  disk_.FailAt(1, SimDisk::Fault::kFails);  // behind the append
+  disk_.FailAt(1, SimDisk::Fault::kFails);  // after the append
   EXPECT_FALSE(Tell("two").ok());
   ASSERT_EQ(Tell("three"), absl::OkStatus());
   EXPECT_NE(Text(kSecond).find("three"), std::string::npos);

@@ -56,7 +56,7 @@ TEST_F(SnapshotStoreTest, EmptyOuterStateIsZeros) {
   EXPECT_EQ(store_.Load(KeyAt(0), kLayout)->momentum, std::vector<float>(3));
 }
 
-// Of more than one piece as it is written, whose ends are not those of the arrays.
+// More than one piece as written; pieces do not end at the ends of arrays.
 TEST_F(SnapshotStoreTest, WhatIsEmptyIsZerosWhateverIsWrittenBeforeIt) {
   std::vector<float> public_copy(300'001), momentum(300'001), residual(300'001);
   std::iota(public_copy.begin(), public_copy.end(), 1.0f);
@@ -86,7 +86,7 @@ TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {
   for (size_t i = 0; i < content.size(); i = i == header_end ? 4096 : i + 1) {
     content[i] ^= std::byte{0x10};
     const absl::StatusOr<LoadedSnapshot> loaded = store_.Load(KeyAt(4), kLayout);
-    // Beyond the header lie zeros that mean nothing; everything else is covered.
+    // Only the zeros that pad the header are meaningless; all other bytes are covered.
     const bool padding = loaded.ok() && i > 16 && i < 4096;
     EXPECT_TRUE(padding || !loaded.ok()) << i;
     content[i] ^= std::byte{0x10};
@@ -95,7 +95,7 @@ TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {
   EXPECT_EQ(store_.Load(KeyAt(4), kLayout).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// Nobody is sent to a backup for it.
+// The error must not ask the operator to restore a backup.
 TEST_F(SnapshotStoreTest, AReadThatFailsIsNotToldAsDamage) {
   ASSERT_EQ(Write(4), absl::OkStatus());
   disk_.FailReads("/snapshots/");
@@ -174,7 +174,7 @@ TEST_F(SnapshotStoreTest, CheckpointsOutliveTheirSnapshots) {
   EXPECT_EQ(store_.DropCheckpoint({"tiny"}, 100), absl::OkStatus());
 }
 
-// What a ledger that is an older copy does not know is no leftover.
+// If the ledger is an older copy, checkpoints unknown to it are not leftovers.
 TEST_F(SnapshotStoreTest, ForgottenCheckpointsGoUnlessTheLedgerIsOlder) {
   ASSERT_EQ(Write(1), absl::OkStatus());
   ASSERT_EQ(Write(2), absl::OkStatus());
@@ -200,7 +200,7 @@ TEST_F(SnapshotStoreTest, ForgottenCheckpointsGoUnlessTheLedgerIsOlder) {
   EXPECT_TRUE(store_.ReadCheckpoint({"tiny"}, 10).ok());
 }
 
-// A checkpoint is looked at beside a job that is in memory, and so without room for another copy of it.
+// A checkpoint is checked while the job is in memory, so without space for a second copy.
 TEST_F(SnapshotStoreTest, ACheckpointIsCheckedPieceByPiece) {
   arrays_ = {std::vector<float>(100'000, 1.5f), std::vector<float>(100'000, 2.0f), std::vector<float>(100'000, 3.0f)};
   ASSERT_EQ(Write(1), absl::OkStatus());
@@ -244,7 +244,7 @@ class BlobStoreTest : public testing::Test {
   absl::Status Put(uint64_t offset, const std::string& bytes) {
     return store_.Append(sha_, turn_, offset, std::array{AsBytes(bytes)});
   }
-  // The length that is there.
+  // Returns the stored length.
   absl::StatusOr<uint64_t> Begin(uint64_t bytes) {
     ATOLL_ASSIGN_OR_RETURN(const BlobStore::Begun begun, store_.Begin(sha_, bytes));
     turn_ = begun.turn;
@@ -284,7 +284,8 @@ TEST_F(BlobStoreTest, RefusesContentWithAnotherHash) {
   EXPECT_EQ(Begin(UINT64_MAX).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Two commands store the same file: the second goes on where the first is, which asks again and finds it stored.
+// Two commands store the same file: the second continues at the first's position; the first asks
+// again and finds it stored.
 TEST_F(BlobStoreTest, ASecondUploadTakesItOverAndTheFirstEndsNothing) {
   ASSERT_TRUE(Begin(content_.size()).ok());
   ASSERT_EQ(Put(0, content_.substr(0, 5)), absl::OkStatus());
@@ -311,7 +312,7 @@ TEST_F(BlobStoreTest, AFullDiskAddsNothing) {
   EXPECT_EQ(Finish(), absl::OkStatus());
 }
 
-// A coordinator has one executor for files: the end of a large one must not hold it.
+// A coordinator has one executor for files: finishing a large file must not block it.
 TEST_F(BlobStoreTest, ALargeFileIsHashedAndFlushedAPieceAtATime) {
   const std::string piece(size_t{1} << 20, 'p');
   constexpr uint64_t kPieces = 70;
@@ -334,12 +335,12 @@ TEST_F(BlobStoreTest, AFailedFlushOnTheWayBeginsAnew) {
   const std::string piece(size_t{1} << 20, 'p');
   ASSERT_TRUE(Begin(uint64_t{1} << 30).ok());
   for (uint64_t i = 0; i < 63; ++i) ASSERT_EQ(Put(i << 20, piece), absl::OkStatus());
-  disk_.FailAt(1, SimDisk::Fault::kFails);  // behind the append
+  disk_.FailAt(1, SimDisk::Fault::kFails);  // after the append
   EXPECT_EQ(Put(uint64_t{63} << 20, piece).code(), absl::StatusCode::kInternal);
   EXPECT_EQ(*Begin(uint64_t{1} << 30), 0u);
 }
 
-// The disk tells of a failed flush once: the next one would find all well.
+// The disk reports a failed flush once: the next flush would succeed.
 TEST_F(BlobStoreTest, AFailedFlushIsNotTriedAgain) {
   ASSERT_TRUE(Begin(content_.size()).ok());
   ASSERT_EQ(Put(0, content_), absl::OkStatus());
@@ -429,7 +430,7 @@ TEST_F(DiskBudgetTest, ADiskThatIsSmallerStaysSo) {
   EXPECT_FALSE(WithDiskBudget(MakePosixFiles(), root_ + "/not-there", UINT64_MAX)->SpaceAt(root_).ok());
 }
 
-// Whenever the process that makes it is killed: once the next has made it, it stays.
+// Whenever its creator is killed: after the next process has created the directory, it stays.
 TEST(StateDirectoryTest, APowerCutDoesNotTakeItAway) {
   for (int n = 0; n < 12; ++n) {
     SCOPED_TRACE(n);
@@ -446,7 +447,7 @@ TEST(StateDirectoryTest, APowerCutDoesNotTakeItAway) {
 TEST(StateDirectoryTest, AFailedFlushOfWhatIsAboveIsTold) {
   SimDisk disk;
   ASSERT_EQ(MakeDurableRoot(disk, "/data"), absl::OkStatus());
-  disk.FailAt(1, SimDisk::Fault::kFails);  // the call behind that of MakeDirectory
+  disk.FailAt(1, SimDisk::Fault::kFails);  // the call after that of MakeDirectory
   EXPECT_EQ(MakeDurableRoot(disk, "/data").code(), absl::StatusCode::kInternal);
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// A disk whose flushes do what a test wants of them.
+// A disk with flushes controlled by the test.
 class DiskThatHangs final : public ForwardedFiles {
  public:
   explicit DiskThatHangs(std::function<void()> hang)
@@ -57,7 +57,7 @@ class DiskThatHangs final : public ForwardedFiles {
 
 class FlushWatchTest : public testing::Test {
  protected:
-  // What each line with this event says of `field`.
+  // The value of `field` in each line with this event.
   std::vector<std::string> Told(const std::string& event, const std::string& field) const {
     std::vector<std::string> told;
     for (const LogLine& line : log_.Recent(1000)) {
@@ -73,7 +73,7 @@ class FlushWatchTest : public testing::Test {
     const FlushWatch::Flush flush(watch_, FlushKind::kSync, "x", bytes);
     clock_.Advance(time);
   }
-  // Lets time pass as the watching thread sees it, in the midst of a flush.
+  // Lets time pass for the watching thread during a flush.
   void Pass(Duration time) {
     for (const Instant end = clock_.Now() + time; clock_.Now() < end;) {
       clock_.Advance(FlushWatch::kLookEvery);
@@ -115,7 +115,7 @@ TEST_F(FlushWatchTest, OneThatEndsInTimeIsNotTold) {
 
 TEST_F(FlushWatchTest, WhatIsLargeHasTheTimeThatItsBytesTakeAtTheRateThatWasShown) {
   for (int i = 0; i < 5; ++i) Takes(100 * kMiB, Seconds(10));  // 10 MiB/s
-  Takes(100 * kMiB, Seconds(1000));                            // one that hung teaches nothing
+  Takes(100 * kMiB, Seconds(1000));                            // a stalled flush does not change the estimate
   {
     const FlushWatch::Flush flush(watch_, FlushKind::kSync, "large", 1000 * kMiB);
     Pass(Seconds(209));

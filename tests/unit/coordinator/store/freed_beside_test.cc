@@ -33,7 +33,7 @@ class FreedBesideTest : public testing::Test {
   std::string folder_;
 };
 
-// What is seen of a file without a name: the descriptor that this process still has of it.
+// The number of descriptors that this process still has of the unlinked file.
 size_t OpenWithoutAName(const std::string& path) {
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ledger whose file is not as it was written: no changed row is ever read as if it were well.
+// A ledger with a damaged file: no changed row is ever read as valid.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class LedgerDamage : public testing::Test {
     ASSERT_TRUE(read.ok()) << read.status();
     before_ = *read;
   }
-  // All that a coordinator reads.
+  // Reads everything that a coordinator reads.
   absl::StatusOr<std::string> Read() const {
     ATOLL_ASSIGN_OR_RETURN(const auto ledger, OpenSqliteLedger(path_));
     ATOLL_ASSIGN_OR_RETURN(const RecoveredState state, ledger->Recover());
@@ -50,11 +50,11 @@ class LedgerDamage : public testing::Test {
 };
 
 TEST_F(LedgerDamage, AFlippedBitIsNoticedOrChangesNothing) {
-  constexpr size_t kStride = 61;  // prime: all columns of all tables are met
+  constexpr size_t kStride = 61;  // prime, so that all columns of all tables are hit
   size_t noticed = 0, harmless = 0;
   for (size_t at = 0; at < whole_.size(); at += kStride) {
     std::string content = whole_;
-    if (content[at] == 0) continue;  // free room, mostly
+    if (content[at] == 0) continue;  // mostly free space
     content[at] = static_cast<char>(content[at] ^ (1 << at % 8));
     Write(content);
     const auto read = Read();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of every type, and what a ledger gives back of them as one text, for tests of its forms and files.
+// Records of every type, and a ledger's contents as one text, for tests of ledger forms and files.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_LEDGER_RECORDS_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_LEDGER_RECORDS_H_
 
@@ -124,7 +124,7 @@ inline std::vector<std::vector<LedgerRecord>> EveryRecord() {
   };
 }
 
-// A text of everything, so that one comparison sees every field.
+// All fields as one text, so that one comparison covers every field.
 inline std::string Describe(const RecoveredState& state) {
   std::string out = absl::StrCat("counters ", state.counters.next_lease, " ", state.counters.next_incarnation, " ",
                                  state.counters.next_job_sequence, "\n");

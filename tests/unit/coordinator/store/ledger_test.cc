@@ -62,7 +62,7 @@ TEST_P(LedgerTest, EveryRecordTypeComesBack) {
   EXPECT_EQ(Describe(state), Describe(*memory->Recover()));
 }
 
-// As long as it lives no file of this process grows beyond `bytes`.
+// During its lifetime no file of this process grows beyond `bytes`.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
@@ -80,8 +80,8 @@ class FileSizeLimit {
   void (*handler_)(int);
 };
 
-// SQLite says "disk I/O error" of every call that fails but for a write without room. What it was is in the system's
-// words, after which whoever reads them is told what to do.
+// SQLite reports "disk I/O error" for every failed call except a write to a full disk. The message
+// adds the system's error, followed by the remedy.
 TEST(SqliteTest, AFailedCallIsToldByItsCause) {
   TemporaryDirectory directory;
   auto database = *Database::Open(directory.File("ledger.sqlite"));
@@ -172,7 +172,7 @@ constexpr char kWithoutRevisions8To10[] =
     "DROP TABLE revocations; ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
     "ALTER TABLE checkpoints DROP COLUMN kept; ";
 
-// Takes away what revisions after `revision` brought.
+// Removes everything added by revisions after `revision`.
 void BackTo(int revision, const std::string& path) {
   std::string sql = absl::StrCat("DROP TABLE screened; ", kWithoutRevisions8To10);
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
@@ -187,7 +187,7 @@ void BackTo(int revision, const std::string& path) {
 
 constexpr int64_t kNow_s = 1'900'000'000;
 
-// What SQLite takes for the time (unixepoch()) is kNow_s, in every database that is opened as long as this lives.
+// During its lifetime SQLite's time (unixepoch()) is kNow_s in every database that is opened.
 class FixedSqlTime {
  public:
   FixedSqlTime() { EXPECT_EQ(sqlite3_auto_extension(Entry()), SQLITE_OK); }
@@ -200,10 +200,11 @@ class FixedSqlTime {
   static int Install(sqlite3* database, char**, const sqlite3_api_routines*) {
     return sqlite3_create_function_v2(database, "unixepoch", 0, SQLITE_UTF8, nullptr, Now, nullptr, nullptr, nullptr);
   }
-  static void (*Entry())() { return reinterpret_cast<void (*)()>(&Install); }  // the type that SQLite asks for
+  static void (*Entry())() { return reinterpret_cast<void (*)()>(&Install); }  // the type that SQLite requires
 };
 
-// SomeToken("a") of a revision that did not say when it was used, which counts as just now, nor by whom.
+// SomeToken("a") of a revision that stored neither the time of use, which counts as now, nor the
+// user.
 void ExpectTokenOfBefore(const Ledger& ledger) {
   std::vector<TokenRecord> tokens = *ledger.Tokens();
   ASSERT_EQ(tokens.size(), 1u);
@@ -213,7 +214,7 @@ void ExpectTokenOfBefore(const Ledger& ledger) {
   EXPECT_EQ(tokens[0], before);
 }
 
-// What a ledger of revision 1 holds is there after the step to the present one.
+// The contents of a ledger of revision 1 survive the step to the current revision.
 TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
   TemporaryDirectory directory;
   {
@@ -361,7 +362,7 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
   ExpectTokenOfBefore(**ledger);
 }
 
-// The step to a revision computes checksums anew; what they are of is looked at before.
+// The step to a revision recomputes checksums; the old checksums are verified first.
 TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
   TemporaryDirectory directory;
   ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
@@ -371,7 +372,7 @@ TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
   EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
 }
 
-// The table is made anew: its key stays, and its checksums are those of the new columns.
+// The table is created again: its key stays, and its checksums cover the new columns.
 TEST(SqliteLedgerTest, ALedgerThatDoesNotSayWhatIsKeptIsBroughtUpToDate) {
   TemporaryDirectory directory;
   const std::string path = directory.File("l");
@@ -434,7 +435,7 @@ TEST(SqliteLedgerTest, IsFlushedAtEachCommit) {
   TemporaryDirectory directory;
   auto ledger = *OpenSqliteLedger(directory.File("l"));
   ASSERT_EQ(ledger->Commit({MakeJob("tiny", 1)}), absl::OkStatus());
-  // A copy of the files as they lie at this moment is a crash: it must hold what was committed.
+  // A copy of the files at this moment equals a crash: it must hold everything committed.
   std::filesystem::copy_file(directory.File("l"), directory.File("copy"));
   std::filesystem::copy_file(directory.File("l-wal"), directory.File("copy-wal"));
   EXPECT_EQ((*OpenSqliteLedger(directory.File("copy")))->Recover()->jobs.size(), 1u);

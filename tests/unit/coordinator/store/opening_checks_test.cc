@@ -37,7 +37,7 @@ TEST_F(OpeningChecks, ANewDirectoryNeedsNoLedger) {
   EXPECT_EQ(Ledger(), absl::OkStatus());
   Put("LOCK");
   Put("coordinator.pem");
-  fs::create_directories(root_ / "events");  // a first start that was cut short
+  fs::create_directories(root_ / "events");  // a first start that was interrupted
   EXPECT_EQ(Ledger(), absl::OkStatus());
   Put("ledger.sqlite", "");
   EXPECT_EQ(Ledger(), absl::OkStatus());
@@ -58,7 +58,7 @@ TEST_F(OpeningChecks, FilesWithoutTheirLedgerAreRefused) {
   }
 }
 
-// As FAT has none, and some network file systems.
+// As on FAT and some network file systems.
 class WithoutLinks final : public ForwardedFiles {
  public:
   using ForwardedFiles::ForwardedFiles;

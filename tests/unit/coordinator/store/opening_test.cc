@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-// The io executor opens one for an upload while the round is closed on another.
+// The io executor opens a segment for an upload while another executor closes the round.
 TEST(RoundLogOpening, TwoThreadsThatOpenASegmentBeginItOnce) {
   const std::string root = testing::TempDir() + "/round_log_opened_twice";
   std::filesystem::remove_all(root);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of the files that jobs were submitted with those go that purged jobs alone have named.
+// Purging deletes files from submissions only if no remaining job names them.
 #include "coordinator/store/purged_files.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 class PurgedFilesTest : public testing::Test {
  protected:
-  // A file of this content is stored; its name.
+  // Stores a file with this content; returns its name.
   Sha256 Stored(const std::string& content) {
     const Sha256 sha256 = Sha256Of(AsBytes(content));
     EXPECT_TRUE(disk_.MakeDirectory(DirectoryOf(directory_.BlobPath(sha256))).ok());

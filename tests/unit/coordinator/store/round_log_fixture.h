@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A round log over a disk in memory, and contributions to one round of it.
+// A round log over an in-memory disk, and contributions to one of its rounds.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_ROUND_LOG_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_ROUND_LOG_FIXTURE_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contribution that was accepted and that the screens have refused since: what takes its place.
+// Replacing an accepted contribution that the screens refused later.
 #include <gtest/gtest.h>
 
 #include "coordinator/store/round_log.h"
@@ -8,7 +8,7 @@
 namespace atl {
 namespace {
 
-// The worker may try the same version again, and so may a later start.
+// The worker may try the same version again, also after a restart.
 TEST_F(RoundLogTest, WhatTheScreensHaveRefusedIsReplaced) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", b_)).ok());

@@ -15,7 +15,7 @@
 namespace atl {
 namespace {
 
-// A kill while a segment is made, a restart on what others see of it, then a power cut.
+// A kill during the creation of a segment, a restart on the visible files, then a power cut.
 TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
   for (int n = 0; n < 12; ++n) {
     SCOPED_TRACE(n);
@@ -45,7 +45,7 @@ TEST_F(RoundLogTest, ContributionsAreAcceptedTogetherOrNotAtAll) {
     ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
     ASSERT_EQ(*log->Begin(kKey, HeaderOf("b", b_)), 0u);
     ASSERT_EQ(Put(*log, "b", 0, b_), absl::OkStatus());
-    if (fails) disk_.FailAt(2, SimDisk::Fault::kFails);  // the flush behind two trailers
+    if (fails) disk_.FailAt(2, SimDisk::Fault::kFails);  // the flush after two trailers
     EXPECT_EQ(log->Accept(kKey, both, 10).ok(), !fails);
     EXPECT_EQ(log->ReadContribution(kKey, {"a"}).ok(), !fails);
     EXPECT_EQ(log->ReadContribution(kKey, {"b"}).ok(), !fails);
@@ -106,7 +106,7 @@ TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
   ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
-  // Not accepted yet: another one takes its place.
+  // Not accepted yet: another contribution replaces it.
   EXPECT_EQ(*log->Begin(kKey, HeaderOf("a", b_)), 0u);
   ASSERT_EQ(Put(*log, "a", 0, b_), absl::OkStatus());
   ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
@@ -115,7 +115,8 @@ TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
   EXPECT_EQ(*Reopen(2)->ReadContribution(kKey, {"a"}), b_);
 }
 
-// A member that begins anew without end, and after a restart again, or sends byte by byte, does not fill the disk.
+// A member that restarts uploads endlessly, also after a restart, or sends byte by byte, cannot
+// fill the disk.
 TEST_F(RoundLogTest, OneWorkerTakesSoMuchOfARound) {
   const std::vector<std::byte> large = Payload(4 << 20, 3);
   const uint64_t most = kTakenFactor * large.size() + kTakenSlack;
@@ -169,7 +170,7 @@ TEST_F(RoundLogTest, KeepsTheEncodedUpdateAndReplacesAnUncommittedOne) {
   EXPECT_EQ(log->FindUpdate(kKey)->codec, CodecKind::kFp16);
 }
 
-// A story that every crash test below tells: one contribution accepted, a second under way, an update.
+// The story of every crash test below: one contribution accepted, a second in progress, an update.
 absl::Status Story(RoundLog& log, const std::vector<std::byte>& a, const std::vector<std::byte>& b, bool& accepted,
                    bool& updated) {
   ATOLL_RETURN_IF_ERROR(log.Open(kKey, kLayout));
@@ -216,7 +217,7 @@ TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
         EXPECT_EQ(*Update(log), b_);
       }
     }
-    // And the story can go on to its end.
+    // And the story can continue to its end.
     RoundLog log(disk, directory_, BootNumber{4}, kSecret);
     ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
     const uint64_t at = *log.Begin(kKey, HeaderOf("b", b_));
@@ -230,7 +231,7 @@ TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
 INSTANTIATE_TEST_SUITE_P(Faults, RoundLogCrashTest,
                          testing::Values(SimDisk::Fault::kFull, SimDisk::Fault::kFails, SimDisk::Fault::kShortWrite));
 
-// Of one that is made nothing was said to be durable: it goes, and the next try makes it.
+// Nothing of a new segment was reported as durable: it is deleted, and the next attempt creates it.
 TEST_F(RoundLogTest, AFailedFlushOfWhatIsThereIsTold) {
   ASSERT_TRUE(Reopen(1)->Begin(kKey, HeaderOf("a", a_)).ok());
   const RoundKey fresh{kKey.job, kKey.epoch, {kKey.target.fragment, Version{kKey.target.version.value + 1}}};
@@ -310,7 +311,7 @@ TEST_F(RoundLogTest, AHoleBehindTheLastFlushIsATornTail) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
   for (size_t at = 0; at < 1000; at += 100) ASSERT_EQ(Put(*log, "a", at, Bytes(a_).subspan(at, 100)), absl::OkStatus());
-  // Pages are written out of order: an early one is missing while later ones are there.
+  // Pages are written out of order: an early page is missing while later ones exist.
   disk_.At(Path())[600] ^= std::byte{1};
   RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
   ASSERT_EQ(again.Open(kKey, kLayout), absl::OkStatus());
@@ -319,8 +320,8 @@ TEST_F(RoundLogTest, AHoleBehindTheLastFlushIsATornTail) {
   EXPECT_LT(prefix, 1000u);
 }
 
-// A payload full of what looks like records that know everything before them to be flushed, in the tail that a power
-// cut tore: what a sender writes proves nothing.
+// A payload full of bytes that look like records, which claim that all earlier bytes are flushed,
+// in the tail torn by a power cut: a sender's bytes prove nothing.
 TEST_F(RoundLogTest, ARecordInAPayloadProvesNoDamage) {
   std::vector<std::byte> forged;
   for (const uint64_t sequence : {uint64_t{0}, uint64_t{2}, uint64_t{3}, StreamKey(0, Path()), UINT64_MAX}) {
@@ -340,7 +341,7 @@ TEST_F(RoundLogTest, ARecordInAPayloadProvesNoDamage) {
   EXPECT_EQ(Reopen(2)->VerifiedPrefix(kKey, {"a"}, DigestOf(forged)), 0u);
 }
 
-// The same bytes where the segment's own record says it: damage.
+// The same bytes as a record of the segment itself: damage.
 TEST_F(RoundLogTest, ARecordOfTheSegmentProvesDamage) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
@@ -356,7 +357,7 @@ TEST_F(RoundLogTest, ARecordOfTheSegmentProvesDamage) {
   EXPECT_EQ(again.Open(kKey, kLayout).code(), absl::StatusCode::kDataLoss);
 }
 
-// Revision 1: sequences start at 0. The segment is read, and added to as it began.
+// Revision 1: sequences start at 0. The segment is read and continued in the same form.
 TEST_F(RoundLogTest, ASegmentOfRevisionOneGoesOn) {
   SegmentHeader header{1, kKey.job, kKey.epoch, kKey.target, kLayout, BootNumber{1}};
   const std::string payload = SerializeSegmentHeader(header);
@@ -421,7 +422,7 @@ TEST_F(RoundLogTest, AddAcceptedFindsOpenRounds) {
   EXPECT_EQ(log.List(kKey.job, kKey.epoch, {0})->size(), 0u) << "no segment is made for a fragment that has none";
 }
 
-// A segment under another round's name is of one job; the other jobs go on.
+// A segment under another round's name affects one job; the other jobs continue.
 TEST_F(RoundLogTest, AStrangeSegmentIsOfOneJobOnly) {
   const RoundKey other{JobId{"other"}, 0, {{0}, {2}}};
   {

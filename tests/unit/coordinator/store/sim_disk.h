@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk in memory that forgets what was not flushed, and fails when told to: contents survive a crash as of the last
-// Sync of their file, names as of the last SyncDirectory of their directory. Not thread-safe.
+// An in-memory disk that loses unflushed data and has faults. After a crash contents are as of the
+// last Sync of their file, names as of the last SyncDirectory of their directory. Not thread-safe.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_STORE_SIM_DISK_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_STORE_SIM_DISK_H_
 
@@ -25,16 +25,17 @@ class SimDisk final : public Files {
   using Names = std::map<std::string, std::shared_ptr<Inode>>;  // by path
   enum class Fault { kNone, kFull, kFails, kShortWrite };
 
-  // The n-th mutating call from now (0: the next) meets the fault; with `forever`, all after it too.
+  // The n-th mutating call from now (0: the next) meets the fault; with `forever`, all later calls
+  // too.
   void FailAt(int n, Fault fault, bool forever = false) {
     countdown_ = n;
     fault_ = fault;
     forever_ = forever;
   }
-  // Reads of files with this text in their path fail until it is empty.
+  // Reads of files with this text in their path fail. Empty: no read fails.
   void FailReads(std::string text) { unread_ = std::move(text); }
   int calls() const { return calls_; }
-  // The power fails: what was not flushed is gone.
+  // The power fails: unflushed data is lost.
   void Crash() {
     names_ = durable_names_;
     for (auto& [path, inode] : names_) inode->now = inode->flushed;

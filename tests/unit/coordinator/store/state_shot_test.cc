@@ -34,7 +34,7 @@ struct Live {
   std::vector<float> public_copy, momentum, residual;
 };
 
-// In pieces that end inside elements and arrays; `done` hears where each has ended.
+// Reads in pieces that end inside elements and arrays; `done` receives each end.
 std::vector<float> ReadAll(
     const StateShot& shot, size_t piece, const std::function<void(size_t)>& done = [](size_t) {}) {
   std::vector<float> all(3 * shot.elements());
@@ -68,11 +68,11 @@ TEST(StateShotTest, StaysAsItWasOnceDetached) {
   StateShot shot(live.view());
   shot.Detach();
   live.Set(5000);
-  shot.Detach();  // again: not of what is there now
+  shot.Detach();  // a second call must not copy the current values
   EXPECT_EQ(ReadAll(shot, 9), was);
 }
 
-// A writer has taken so much of it, and does not come back for it.
+// A writer has passed a part, and will not read that part again.
 TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
   for (size_t passed = 0; passed <= 84; ++passed) {
     Live live(7);
@@ -96,7 +96,7 @@ TEST(StateShotTest, WhatWasPassedIsNotThereAnyMore) {
   EXPECT_DEATH(shot.Read(39, some), "what was passed is not read");
 }
 
-// The copies of one lie where those of the one before did, however far its writer has come.
+// The copies of one shot reuse the memory of the previous shot, at any position of its writer.
 TEST(StateShotTest, CopiesUseTheirRoomAgain) {
   const auto copies = ShotCopies::Make(1);
   const std::byte* const room = copies->Take()->Room(88).data();
@@ -116,7 +116,7 @@ TEST(StateShotTest, CopiesUseTheirRoomAgain) {
   }
 }
 
-// After each part of a copy: what is read begins in the arrays and ends in the copy.
+// After each part of a copy: a read begins in the arrays and ends in the copy.
 TEST(StateShotTest, IsTheSameAtEachPartOfACopy) {
   const Live live(7);
   StateShot shot({live.public_copy, live.momentum, {}}, nullptr, 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates as they are served from the round log.
+// Updates served from the round log.
 #include "coordinator/store/update_reader.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class UpdateReaderTest : public testing::Test {
   SimDisk disk_;
   DataDirectory directory_{"/data"};
   RoundLog log_{disk_, directory_, BootNumber{1}, /*secret=*/1};
-  RoundLog other_{disk_, directory_, BootNumber{2}, /*secret=*/1};  // which has not looked yet
+  RoundLog other_{disk_, directory_, BootNumber{2}, /*secret=*/1};  // has not read the file yet
 };
 
 TEST_F(UpdateReaderTest, AllShareOneFile) {
@@ -66,7 +66,7 @@ TEST_F(UpdateReaderTest, AllShareOneFile) {
   EXPECT_EQ(Status(other_, Digest{8, 8}).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Nothing is read for it but what it is, and that once.
+// Only the description of the update is read in advance, and only once.
 TEST_F(UpdateReaderTest, WhatElseIsInTheFileDoesNotMatter) {
   File()[500] ^= std::byte{1};  // of the contribution
   EXPECT_EQ(Status(log_), absl::OkStatus());
@@ -148,7 +148,8 @@ TEST_F(KeptUpdate, GoesWithItsEpoch) {
   EXPECT_FALSE(Exists(kept_));
 }
 
-// At every call that changes the disk: the segment goes all the same, and what is left is whole or nothing.
+// At every call that changes the disk: the segment is deleted in any case, and the kept update is
+// complete or absent.
 TEST_F(KeptUpdate, AFullDiskKeepsNothing) {
   const SimDisk::Content whole = File();
   for (int call = 0;; ++call) {

@@ -38,7 +38,7 @@ TEST_F(VersionPinsTest, WhatWasBrokenOffStaysForAWhile) {
   EXPECT_EQ(Updates(5, kNow), std::nullopt) << "it is forgotten";
 }
 
-// The coordinator may hear of the break after the worker has come back.
+// The coordinator may be notified of the break after the worker has returned.
 TEST_F(VersionPinsTest, AnEndThatComesLateIsNotThatOfTheNextDownload) {
   const uint64_t first = pins_.Begin(kA, {3});
   pins_.Begin(kA, {3});
