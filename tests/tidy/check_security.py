@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them.
-Every section of docs/invariants.md names tests, stories and sources that exist."""
+Every invariant of tests/invariants.toml names tests, stories, laws and sources that exist, and names within these sources."""
 
 import pathlib
 import re
 import sys
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = "docs/results/security.md"
-INVARIANTS = "docs/invariants.md"
+INVARIANTS = "tests/invariants.toml"
 ROW = re.compile(r"^\| (S\d+(?:, S\d+)*) \|")
 # `Suite.Name`, `Suite.*`, `integration.name`, `a_test`; what else stands in backquotes is no test.
 GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
@@ -71,21 +72,34 @@ def texts_of_tests(row, every, at):
         yield program, folder_of(program, every)
 
 
+def is_test(root, name, every, at, lists):
+    """`name` is a test, a story, a law, or a test that runs a script of scripts/."""
+    kind, _, rest = name.partition("/" if "/" in name else " ")
+    if kind == "stories":
+        return (root / f"tests/scenario/stories/{rest}.txt").exists()
+    if kind == "law":
+        return any(f'"{rest}: ' in text for path, text in every.items() if "sim" in path.parts)
+    return any(found for _, found in texts_of_tests(f"`{name}`", every, at)) or f"({name} " in lists
+
+
 def invariant_problems(root, every, at):
-    page = (root / INVARIANTS).read_text()
+    known = tomllib.loads((root / INVARIANTS).read_text())
     lists = "\n".join(text for path, text in every.items() if path.suffix == ".cmake")
-    sections = dict(re.findall(r"^## I(\d+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
-    for number in map(str, range(1, LAST_INVARIANT + 1)):
-        section = sections.get(number, "")
-        stories = [name for names in re.findall(r"\bstor(?:y|ies) ((?:`\w+`(?:,\s+)?)+)", section) for name in re.findall(r"\w+", names)]
-        if not any(named_tests(section)):
-            yield f"{INVARIANTS}: I{number} names no test"
-        for name, found in texts_of_tests(section, every, at):
-            if not found and not re.search(rf"\({re.escape(name)} ", lists):  # the second: a test that runs a script of scripts/
-                yield f"{INVARIANTS}: I{number} names {name}, which is no test; name the one that shows it"
-        for path in re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", section) + [f"tests/scenario/stories/{story}.txt" for story in stories]:
-            if not (root / path).exists():
-                yield f"{INVARIANTS}: I{number} names {path}, which does not exist"
+    for number in (f"I{n}" for n in range(1, LAST_INVARIANT + 1)):
+        invariant = known.get(number, {})
+        if not invariant.get("tests"):
+            yield f"{INVARIANTS}: {number} names no test"
+        for name in invariant.get("tests", []):
+            if not is_test(root, name, every, at, lists):
+                yield f"{INVARIANTS}: {number} names {name}, which is no test; name the one that shows it"
+        for path, *names in map(str.split, invariant.get("code", [])):
+            source = root / path
+            if not source.exists():
+                yield f"{INVARIANTS}: {number} names {path}, which does not exist"
+                continue
+            for name in names:
+                if not re.search(rf"\b{name}\b", source.read_text()):
+                    yield f"{INVARIANTS}: {number} names {name} in {path}, which has no such name"
 
 
 def check(root=ROOT):

@@ -17,7 +17,7 @@ class Security(Tree):
         self.page = rows
         self.write(check_security.PAGE, rows)
         numbers = ", ".join(f"S{n}" for n in range(1, check_security.NUMBERS + 1))
-        self.invariants = "".join(f"## I{n}\n\n- Tests: `SomeTest.Refuses`\n\n" for n in range(1, check_security.LAST_INVARIANT + 1))
+        self.invariants = "".join(f'[I{n}]\ntests = ["SomeTest.Refuses"]\n' for n in range(1, check_security.LAST_INVARIANT + 1))
         self.write(check_security.INVARIANTS, self.invariants)
         self.test = f"// {numbers}.\nTEST(SomeTest, Refuses) {{}}\n"
         self.write("tests/unit/some_test.cc", self.test)
@@ -34,17 +34,27 @@ class Security(Tree):
         self.refused(self.check, "I1 names SomeTest.Refused, which is no test")
 
     def test_an_invariant_with_a_missing_story(self):
-        self.write(check_security.INVARIANTS, self.invariants + "story `told`\n")
-        self.refused(self.check, "I30 names tests/scenario/stories/told.txt, which does not exist")
+        self.write(check_security.INVARIANTS, self.invariants.replace("SomeTest.Refuses", "stories/told", 1))
+        self.refused(self.check, "I1 names stories/told, which is no test")
         self.write("tests/scenario/stories/told.txt", "")
         self.accepted(self.check)
 
+    def test_an_invariant_with_a_missing_law(self):
+        self.write(check_security.INVARIANTS, self.invariants.replace("SomeTest.Refuses", "law I1", 1))
+        self.refused(self.check, "I1 names law I1, which is no test")
+        self.write("tests/sim/laws.cc", 'Break("I1: twice");\n')
+        self.accepted(self.check)
+
     def test_an_invariant_with_a_missing_source(self):
-        self.write(check_security.INVARIANTS, self.invariants + "`worker/core/gone.cc`\n")
-        self.refused(self.check, "I30 names worker/core/gone.cc, which does not exist")
+        self.write(check_security.INVARIANTS, self.invariants + 'code = ["worker/core/held.cc Hold"]\n')
+        self.refused(self.check, "I30 names worker/core/held.cc, which does not exist")
+        self.write("worker/core/held.cc", "void Held() {}\n")
+        self.refused(self.check, "I30 names Hold in worker/core/held.cc, which has no such name")
+        self.write("worker/core/held.cc", "void Hold() {}\n")
+        self.accepted(self.check)
 
     def test_a_missing_invariant(self):
-        self.write(check_security.INVARIANTS, self.invariants.replace("## I7", "## 7"))
+        self.write(check_security.INVARIANTS, self.invariants.replace("[I7]", "[J7]"))
         self.refused(self.check, "I7 names no test")
 
     def test_a_program_that_has_gone(self):
