@@ -27,10 +27,10 @@ namespace {
 
 constexpr int kBacklog = 1024;
 constexpr int kAcceptedAtOnce = 64;
-// What epoll hands back: the wake-up, then the listeners.
+// Ids of epoll events: the wake-up, then the listeners.
 constexpr uint64_t kWake = 0, kFirstListener = 1;
-constexpr int kUnsentBytes = 64 << 10;  // in the kernel's buffer, beyond which a socket counts as full
-constexpr int kPauseMs = 20;            // with kAcceptedAtOnce: 3,200 connections a second at most
+constexpr int kUnsentBytes = 64 << 10;  // bytes in the kernel's buffer beyond which a socket counts as full
+constexpr int kPauseMs = 20;            // with kAcceptedAtOnce: at most 3,200 connections a second
 constexpr int kLongestWaitMs = 60'000;
 
 struct Resolved {
@@ -48,14 +48,15 @@ int PortOf(int fd) {
                                          : reinterpret_cast<sockaddr_in*>(&own)->sin_port);
 }
 
-// A listening socket; AlreadyExists when the port is another's, Unavailable for every other reason of the system.
+// Opens a listening socket. AlreadyExists when the port is in use, Unavailable for any other error
+// of the system.
 absl::StatusOr<Descriptor> OpenListener(const addrinfo& at, int port) {
   Descriptor socket(::socket(at.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1, off = 0;
   sockaddr_storage address{};
   std::memcpy(&address, at.ai_addr, at.ai_addrlen);
   if (at.ai_family == AF_INET6) {
-    // "::" takes IPv4 as well, as gRPC's own listener does.
+    // "::" also accepts IPv4, like gRPC's own listener.
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(static_cast<uint16_t>(port));
   } else {
@@ -71,7 +72,8 @@ absl::StatusOr<Descriptor> OpenListener(const addrinfo& at, int port) {
   return absl::UnavailableError(std::strerror(code));
 }
 
-// The network of a peer (NetworkOf), and its address with its port as gRPC writes it; IPv4 within IPv6 is IPv4.
+// Returns the network of a peer (NetworkOf), and its address and port in gRPC's form. IPv4-mapped
+// IPv6 becomes IPv4.
 std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (peer.ss_family == AF_INET6) {
@@ -112,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& ad
     absl::StatusOr<Descriptor> listener = OpenListener(*at, port);
     if (absl::IsAlreadyExists(listener.status())) return listener.status();
     if (!listener.ok()) {
-      why = listener.status();  // as of an address of IPv6 on a machine without it
+      why = listener.status();  // for example an IPv6 address on a machine without IPv6
       continue;
     }
     port = PortOf(listener->get());
@@ -151,12 +153,12 @@ void Acceptor::Stop() {
   const uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
-  listeners_.clear();  // a client that connects now is refused, not left to wait
+  listeners_.clear();  // closes the listeners, so that new clients are refused at once
   const MutexLock lock(mutex_);
   unserved_.clear();
 }
 
-// Until when the thread may wait, in milliseconds; -1: for ever.
+// Returns how long the thread may wait, in milliseconds; -1: without limit.
 int Acceptor::EndSilent() {
   const MutexLock lock(mutex_);
   const Instant now = clock_.Now();
@@ -200,7 +202,7 @@ void Acceptor::AcceptFrom(const Descriptor& listener) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return MakeRoom();
   }
-  Pause();  // more wait than one flood should make this thread take at once
+  Pause();  // bounds the connections accepted in one go during a flood
 }
 
 void Acceptor::Pause() {
@@ -208,8 +210,8 @@ void Acceptor::Pause() {
   ::poll(&stop, 1, kPauseMs);
 }
 
-// The oldest connection without a call goes, and its descriptor is given back a moment later, by another thread; where
-// there is none, the newest is refused with the spare descriptor.
+// Ends the oldest connection without a call; another thread frees its descriptor a moment later.
+// Without such a connection, refuses the newest one by means of the spare descriptor.
 void Acceptor::MakeRoom() {
   bool gave_way = false;
   {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the calls of each peer at one listener, over all its connections, and says for how long a peer is not read
-// because they come too fast. Nothing is refused. Thread-safe; time comes from the caller, never earlier than before.
+// Counts the calls of each peer at one listener, over all its connections, and computes how long
+// reading from a peer pauses because its calls come too fast. Refuses nothing. Thread-safe. The
+// caller passes the time, which never decreases.
 #ifndef ATOLL_COMMON_GUARD_CALL_COUNTER_H_
 #define ATOLL_COMMON_GUARD_CALL_COUNTER_H_
 
@@ -14,22 +15,23 @@
 
 namespace atl::guard {
 
-// Calls in a second at one listener. A peer that made more than `peer` is not read for the rest of the second; nor is
-// one that made more than `always` while all peers together made more than `all`.
+// Calls per second at one listener. Reading from a peer pauses for the rest of the second when it
+// made more than `peer` calls, or when it made more than `always` and all peers together made more
+// than `all`.
 struct CallLimits {
-  uint32_t peer = 500;  // of an identity; in plaintext of a connection
+  uint32_t peer = 500;  // per identity; in plaintext per connection
   uint32_t all = 4000;
   uint32_t always = 16;
 };
 
-// What a call counts for when its caller resets it before its answer: gRPC has begun it, and gets no further.
+// Cost of a call that its caller resets before the answer: gRPC has started the call for nothing.
 inline constexpr uint32_t kCallsPerReset = 4;
 
 class CallCounter {
  public:
   explicit CallCounter(CallLimits limits) : limits_(limits) {}
   void Add(const std::string& peer, uint32_t calls, Instant now) ATOLL_EXCLUDES(mutex_);
-  // Nothing while the peer may be read.
+  // nullopt while the peer may be read.
   std::optional<Instant> PausedUntil(const std::string& peer, Instant now) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -38,7 +40,7 @@ class CallCounter {
   const CallLimits limits_;
   Mutex mutex_;
   Instant began_ ATOLL_GUARDED_BY(mutex_){};
-  uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // beyond `always` of each peer
+  uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // calls beyond `always` of each peer
   std::map<std::string, uint32_t> own_ ATOLL_GUARDED_BY(mutex_);
 };
 

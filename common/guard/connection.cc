@@ -42,7 +42,7 @@ Wait Connection::outer() const {
   return {.socket = socket_.get(), .events = (reads ? uint32_t{EPOLLIN} : 0U) | (writes ? uint32_t{EPOLLOUT} : 0U)};
 }
 
-// Looks at the bytes first and takes the header alone from the socket: TLS begins right after it.
+// Peeks at the bytes and takes only the header from the socket: TLS begins right after it.
 Connection::Next Connection::ReadProxyHeader(Instant now) {
   std::array<uint8_t, kProxyHeaderBytes> bytes{};
   const ssize_t seen = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_PEEK);
@@ -54,8 +54,8 @@ Connection::Next Connection::ReadProxyHeader(Instant now) {
     return Next::kEnd;
   }
   if (!*header) {
-    // A part of the header stays in the socket, so that waiting for more bytes would return at once: one byte of it is
-    // there until the rest is. The kernel wakes this socket when it holds more.
+    // A partial header stays in the socket, so that waiting for input would return at once. With a
+    // higher low-water mark the kernel wakes this socket only when it has more bytes.
     const int more = static_cast<int>(seen) + 1;
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &more, sizeof(more));
     return Next::kWait;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One accepted connection, driven by a loop (loop.h): the PROXY header where the listener expects one, the TLS
-// handshake, then what the kind of connection does with its bytes. Everything runs on the loop's thread.
+// An accepted connection, driven by a loop (loop.h): the PROXY header where the listener expects
+// one, the TLS handshake, then the subclass handles the bytes. Everything runs on the loop's
+// thread.
 #ifndef ATOLL_COMMON_GUARD_CONNECTION_H_
 #define ATOLL_COMMON_GUARD_CONNECTION_H_
 
@@ -22,18 +23,18 @@ namespace atl::guard {
 inline constexpr Duration kHandshakeTime = Seconds(5);  // PROXY header and handshake together
 inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer
 
-// How a connection ended, for the counts.
+// How a connection ended, for the counters.
 enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
 
-// What every connection of a listener needs.
+// Dependencies shared by all connections of a listener.
 struct ConnectionParts {
   std::shared_ptr<TlsServer> tls;  // null: plaintext
-  bool proxied = false;            // a PROXY header comes first
+  bool proxied = false;            // connections begin with a PROXY header
   // A proxy named another address for the connection. False: no room.
   std::function<bool(uint64_t id, const std::string& address)> moved;
 };
 
-// A socket and the events (EPOLLIN, EPOLLOUT) that it waits for.
+// A socket and the events (EPOLLIN, EPOLLOUT) to wait for.
 struct Wait {
   int socket = -1;
   uint32_t events = 0;
@@ -47,34 +48,34 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   enum class Next {
-    kWait,   // nothing moves until one of the sockets is ready or the deadline has passed
-    kAgain,  // more can move at once
+    kWait,   // no progress until one of the sockets is ready or the deadline has passed
+    kAgain,  // more progress is possible at once
     kEnd,
   };
-  // Moves bytes as far as the sockets allow, for a bounded time. `scratch`: room for what is read; its content is lost
-  // between calls. Past its deadline a connection ends.
+  // Moves bytes as far as the sockets allow, for a bounded time. `scratch` is a read buffer; its
+  // content is lost between calls. A connection ends after its deadline.
   Next Pump(Instant now, std::span<uint8_t> scratch);
-  // What it waits for: its own socket and, where it has one, the inner one.
+  // The awaited events: of its own socket and, if it has one, of the inner one.
   Wait outer() const;
   virtual Wait inner() const { return {}; }
-  // When Pump must be called although no socket is ready: the deadline, or an earlier time.
+  // Time at which Pump must be called even if no socket is ready: the deadline, or earlier.
   Instant wake() const { return wake_ < deadline_ ? wake_ : deadline_; }
   uint64_t id() const { return id_; }
   const Peer& peer() const { return peer_; }
   Ending ending() const { return ending_; }
-  // Ends at the next Pump.
+  // Ends the connection at the next Pump.
   void EndAs(Ending how) {
     ending_ = how;
     ended_ = true;
   }
 
  protected:
-  // After the handshake.
+  // Called after the handshake.
   virtual void Opened(Instant now) = 0;
   virtual Next MoveBytes(Instant now, std::span<uint8_t> scratch) = 0;
-  // Writes `out_` as far as the socket takes it. False: the connection is lost.
+  // Writes `out_` as far as the socket accepts it. False: the connection is lost.
   bool FlushOut();
-  // Nothing is read any more; `out_` is written within kGoodbyeTime, then the connection ends.
+  // Stops reading, writes `out_` within kGoodbyeTime, then ends the connection.
   void Close(Ending how, Instant now);
 
   std::string out_;  // for the peer

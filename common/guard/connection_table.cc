@@ -7,8 +7,8 @@ namespace atl::guard {
 
 namespace {
 
-constexpr int kLooks = 8;        // at sockets, for one that gives way
-constexpr size_t kPaces = 1024;  // of addresses, beyond which those that are whole again are dropped
+constexpr int kLooks = 8;        // sockets inspected in the search for a connection to end
+constexpr size_t kPaces = 1024;  // addresses; beyond that, entries without effect are dropped
 
 }  // namespace
 

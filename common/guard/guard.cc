@@ -32,7 +32,7 @@ absl::Status Guard::Start(const Loop::Make& make) {
   const auto ended = [this](uint64_t id, Ending how) {
     switch (how) {
       case Ending::kNormal:
-      case Ending::kTooFast:  // counted when it was judged
+      case Ending::kTooFast:  // already counted
         return acceptor_->Left(id);
       case Ending::kHandshake: return acceptor_->HandshakeFailed(id);
       case Ending::kBroken: return acceptor_->Broke(id);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door of a coordinator: one listener, and everything that happens to a connection before gRPC, or a small HTTPS
-// handler, sees any of its bytes. TLS ends here. What a peer without our certificate sends reaches neither.
+// The guard in front of a coordinator's port: a listener that handles a connection before gRPC, or
+// a small HTTPS handler, sees any of its bytes. TLS ends here. Bytes of a peer without a valid
+// certificate reach neither.
 //
-// Memory of one connection: before its first admitted call the TLS state and at most 20 KiB; afterwards two chunks of
-// kChunkBytes at most, and the kernel's buffers of the inner socket pair. docs/trust.md, "The door".
+// Memory of a connection: before its first admitted call the TLS state and at most 20 KiB;
+// afterwards at most two chunks of kChunkBytes, and the kernel's buffers of the inner socket pair.
+// docs/trust.md, "The door".
 #ifndef ATOLL_COMMON_GUARD_GUARD_H_
 #define ATOLL_COMMON_GUARD_GUARD_H_
 
@@ -24,8 +26,8 @@
 
 namespace atl::guard {
 
-// Says whether a call may be made, before gRPC hears of it; on the loop's thread, must not wait. An error is the answer
-// to the call.
+// Decides whether a call may be made, before gRPC sees it. Runs on the loop's thread; must not
+// block. An error is the answer to the call.
 using CallCheck = std::function<absl::Status(const std::string& path, const Peer& peer)>;
 
 struct GuardOptions {
@@ -39,24 +41,24 @@ struct GuardOptions {
 // Thread-safe.
 class Guard {
  public:
-  // Errors of Acceptor::Listen. Nothing is accepted before one of the two starts.
+  // Errors: those of Acceptor::Listen. Accepts nothing before Relay or Answer.
   static absl::StatusOr<std::unique_ptr<Guard>> Listen(const GuardOptions& options);
-  // StopAccepting, then ends all connections.
+  // Calls StopAccepting, then ends all connections.
   ~Guard();
   int port() const { return acceptor_->port(); }
-  // Relays gRPC connections. `hand_over` takes the server's end of a connection, which does not block. Once.
+  // Relays gRPC connections. `hand_over` takes the server's end of a connection, which is
+  // non-blocking. Call once.
   absl::Status Relay(HttpLimits http, CallLimits calls, CallCheck check, std::function<void(Descriptor)> hand_over);
-  // Answers HTTPS requests. Once.
+  // Answers HTTPS requests. Call once.
   absl::Status Answer(HttpHandler handler);
-  // Connections that are open stay.
+  // Open connections stay.
   void StopAccepting() { acceptor_->Stop(); }
-  // Ends the open connections of these peers.
+  // Ends the open connections of the selected peers.
   void EndConnections(const std::function<bool(const Peer&)>& which);
   ConnectionCounts Counts() const { return acceptor_->Counts(); }
 
  private:
-  // Calls of a second, of all connections.
-  // Late answers of a handler find out whether there still is a guard.
+  // Lets late answers of a handler find out whether the guard still exists.
   struct Life {
     Mutex mutex;
     Guard* guard ATOLL_GUARDED_BY(mutex) = nullptr;
@@ -74,7 +76,7 @@ class Guard {
   std::unique_ptr<CallCounter> calls_;
   std::atomic<size_t> held_ = 0;
   const std::shared_ptr<Life> life_ = std::make_shared<Life>();
-  std::vector<std::unique_ptr<Loop>> loops_;  // last: they end before what they use
+  std::vector<std::unique_ptr<Loop>> loops_;  // last: they end before the members they use
 };
 
 }  // namespace atl::guard

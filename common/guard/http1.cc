@@ -55,7 +55,7 @@ bool HttpRequestReader::Refuse(int status, std::string_view why) {
 
 bool HttpRequestReader::Read(std::span<const uint8_t> bytes) {
   if (request_ || refusal_) return true;
-  const size_t room = kHttpHeadBytes + kHttpBodyBytes + 1 - bytes_.size();  // one byte too many is enough to refuse
+  const size_t room = kHttpHeadBytes + kHttpBodyBytes + 1 - bytes_.size();  // one byte too many suffices to refuse
   bytes_.append(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), room));
   if (!head_read_) {
     const size_t end = bytes_.substr(0, kHttpHeadBytes).find(kEndOfHead);
@@ -73,7 +73,7 @@ bool HttpRequestReader::Read(std::span<const uint8_t> bytes) {
   return true;
 }
 
-// True: refused.
+// Returns true when refused.
 bool HttpRequestReader::ReadHead(std::string_view head) {
   const std::vector<std::string> lines = absl::StrSplit(absl::string_view(head.data(), head.size()), "\r\n");
   const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
@@ -90,7 +90,7 @@ bool HttpRequestReader::ReadHead(std::string_view head) {
   return false;
 }
 
-// True: refused.
+// Returns true when refused.
 bool HttpRequestReader::ReadField(std::string_view line) {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || !IsToken(line.substr(0, colon))) return Refuse(400, "a header without a name");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One HTTP/1.1 request, read within bounds: all that the enrolment port speaks. Pure.
-// Source: RFC 9112; a request without a length, with a transfer coding, or with a second length is refused.
+// Reads one HTTP/1.1 request with bounds; the enrollment port needs no more. Pure. Source: RFC
+// 9112. Refuses a request without a length, with a transfer coding, or with a second length.
 #ifndef ATOLL_COMMON_GUARD_HTTP1_H_
 #define ATOLL_COMMON_GUARD_HTTP1_H_
 
@@ -14,7 +14,7 @@
 namespace atl::guard {
 
 inline constexpr size_t kHttpHeadBytes = 4 << 10;   // request line and headers
-inline constexpr size_t kHttpBodyBytes = 48 << 10;  // an enrolment that renews holds a PEM chain and a request
+inline constexpr size_t kHttpBodyBytes = 48 << 10;  // a renewal contains a PEM chain and a request
 
 struct HttpRequest {
   std::string method;  // "POST"
@@ -31,9 +31,10 @@ struct HttpResponse {
 
 class HttpRequestReader {
  public:
-  // Reads the next bytes. Whether there is a result: a request, or an answer that refuses it.
+  // Reads the next bytes. Returns true when there is a result: a request, or an answer that refuses
+  // it.
   bool Read(std::span<const uint8_t> bytes);
-  // Of the two exactly one, once Read returned true.
+  // Exactly one is set once Read has returned true.
   const std::optional<HttpRequest>& request() const { return request_; }
   const std::optional<HttpResponse>& refusal() const { return refusal_; }
 
@@ -50,7 +51,7 @@ class HttpRequestReader {
   std::optional<HttpResponse> refusal_;
 };
 
-// With Connection: close.
+// Includes "Connection: close".
 std::string WriteHttpResponse(const HttpResponse& response);
 
 }  // namespace atl::guard

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/2 framing: frame headers and the few numbers that the guard needs.
-// Source: RFC 9113, sections 4.1, 6 and 7.
+// HTTP/2 framing: frame headers and the constants that the guard needs. Source: RFC 9113, sections
+// 4.1, 6 and 7.
 #ifndef ATOLL_COMMON_GUARD_HTTP2_H_
 #define ATOLL_COMMON_GUARD_HTTP2_H_
 
@@ -60,7 +60,7 @@ inline void AppendBigEndian32(uint32_t value, std::string& out) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift & 0xff));
 }
 
-// Appends a whole frame.
+// Appends a complete frame.
 inline void AppendFrame(FrameType type, uint8_t flags, uint32_t stream, std::string_view payload, std::string& out) {
   for (int shift = 16; shift >= 0; shift -= 8) out.push_back(static_cast<char>(payload.size() >> shift & 0xff));
   out.push_back(static_cast<char>(type));
@@ -69,8 +69,8 @@ inline void AppendFrame(FrameType type, uint8_t flags, uint32_t stream, std::str
   out.append(payload);
 }
 
-// Appends a header field as a literal that is never indexed by name or value, so that it leaves the other end's dynamic
-// table unchanged. Source: RFC 7541, section 6.2.2.
+// Appends a header field as a literal that is never indexed, so that the receiver's dynamic table
+// stays unchanged. Source: RFC 7541, section 6.2.2.
 inline void AppendLiteralField(std::string_view name, std::string_view value, std::string& out) {
   const auto append_text = [&out](std::string_view text) {
     size_t left = text.size();

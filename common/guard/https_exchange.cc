@@ -6,7 +6,8 @@
 namespace atl::guard {
 namespace {
 
-// "ipv4:203.0.113.7:40112" and "ipv6:%5B2001:db8::7%5D:40112" without scheme, brackets and port.
+// Removes scheme, brackets and port from "ipv4:203.0.113.7:40112" and
+// "ipv6:%5B2001:db8::7%5D:40112".
 std::string AddressOf(const std::string& endpoint) {
   std::string address = endpoint.substr(5, endpoint.rfind(':') - 5);
   if (address.rfind("%5B", 0) == 0) address = address.substr(3, address.size() - 6);
@@ -19,7 +20,7 @@ Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
   const Moved moved = socket().Read(scratch);
   if (moved.bytes == 0) return moved.end == Moved::End::kOpen ? Next::kWait : Next::kEnd;
   if (!reader_.Read(scratch.first(moved.bytes))) return Next::kAgain;
-  reads_ = false;  // one request
+  reads_ = false;  // one request per connection
   if (!parts_.called(id())) return Next::kEnd;
   if (reader_.refusal()) {
     Answer(*reader_.refusal());
@@ -34,7 +35,7 @@ Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
 
 void HttpsExchange::Answer(const HttpResponse& response) {
   out_ = WriteHttpResponse(response);
-  Close(Ending::kNormal, SystemClock().Now());  // the handler may have taken its time
+  Close(Ending::kNormal, SystemClock().Now());  // current time, because the handler may have been slow
 }
 
 }  // namespace atl::guard

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection to the enrolment port: one HTTP/1.1 request within bounds (http1.h), one answer, the end.
+// A connection to the enrollment port: one HTTP/1.1 request (http1.h), one answer, then the end.
 #ifndef ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_
 #define ATOLL_COMMON_GUARD_HTTPS_EXCHANGE_H_
 
@@ -15,17 +15,18 @@ namespace atl::guard {
 
 inline constexpr Duration kExchangeTime = Seconds(20);  // after the handshake: request, handler and answer
 
-// Answers the request, once, on any thread, now or later; nothing happens where the connection has ended meanwhile.
+// Answers the request. Call once, on any thread, at any time. No effect if the connection has
+// ended.
 using HttpReply = std::function<void(HttpResponse)>;
-// On the loop's thread, must not wait. `address`: of the caller, "203.0.113.7".
+// Runs on the loop's thread; must not block. `address`: the caller's, "203.0.113.7".
 using HttpHandler = std::function<void(HttpRequest request, const std::string& address, HttpReply reply)>;
 
 struct ExchangeParts {
   ConnectionParts connection;
   HttpHandler handler;
-  // Runs `work` for the connection `id` on the loop's thread, unless it has ended.
+  // Runs `work` for connection `id` on the loop's thread, unless the connection has ended.
   std::function<void(uint64_t id, std::function<void(Connection&)> work)> later;
-  // The request is complete: the connection counts as one that has called. False: too many.
+  // The request is complete: the connection counts as having made a call. False: too many.
   std::function<bool(uint64_t id)> called;
 };
 

@@ -10,7 +10,7 @@
 namespace atl::guard {
 namespace {
 
-constexpr uint32_t kLongestOther = 16'384;  // payload of a frame that is not data
+constexpr uint32_t kLongestOther = 16'384;  // payload of a frame other than DATA
 constexpr size_t kSettingBytes = 6, kMostSettings = 32;
 constexpr uint16_t kHeaderTableSize = 1, kMaxConcurrentStreams = 3, kLastKnownSetting = 6;
 constexpr uint32_t kTableBytes = 4096;
@@ -27,7 +27,7 @@ void AppendSetting(uint16_t name, uint32_t value, std::string& out) {
   AppendBigEndian32(value, out);
 }
 
-// For grpc-message: every byte that is not printable ASCII, and %, as %XX.
+// Encodes grpc-message: % and every byte that is not printable ASCII become %XX.
 std::string PercentEncoded(absl::string_view text) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
@@ -44,9 +44,9 @@ std::string PercentEncoded(absl::string_view text) {
   return out;
 }
 
-// A whole answer: "Trailers-Only" of gRPC over HTTP/2.
+// Returns a complete answer: gRPC's "Trailers-Only" over HTTP/2.
 std::string Refusal(uint32_t stream, const absl::Status& why, bool caller_goes_on) {
-  std::string block = "\x88";  // :status 200 of the static table
+  std::string block = "\x88";  // :status 200 from the static table
   AppendLiteralField("content-type", "application/grpc", block);
   AppendLiteralField("grpc-status", absl::StrCat(static_cast<int>(why.code())), block);
   AppendLiteralField("grpc-message", PercentEncoded(why.message()), block);
@@ -213,7 +213,7 @@ absl::Status InboundFilter::BeginConnectionFrame(Instant now) {
       if (!acknowledges) {
         Collect(frame_.length);
       } else if (!std::exchange(own_settings_acknowledged_, true)) {
-        payload_ = Payload::kDrop;  // the guard's own
+        payload_ = Payload::kDrop;  // acknowledges the guard's own settings
       } else if (admitted_) {
         payload_ = Payload::kPass;
       } else {
@@ -263,7 +263,7 @@ absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Pieces&
 absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
   switch (frame_.type) {
     case FrameType::kData:
-      // gRPC counts what it reads against the connection's window, and did not read this.
+      // gRPC returns window credit for the data it reads, but it has not read this frame.
       if (!admitted_ && frame_.length > 0) {
         std::string credit;
         AppendBigEndian32(frame_.length, credit);
@@ -295,7 +295,8 @@ absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
   }
 }
 
-// Settings that HTTP/2 names; gRPC's own switch on reading binary headers in a way that the guard does not.
+// Passes the settings defined by HTTP/2. gRPC's own extension would enable binary headers, which
+// the guard does not read.
 absl::Status InboundFilter::EndSettings(Pieces& to_server) {
   std::string known, frame;
   for (size_t at = 0; at + kSettingBytes <= collected_.size(); at += kSettingBytes) {

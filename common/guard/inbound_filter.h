@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may send on one HTTP/2 connection, before any of it reaches gRPC. The filter reads every frame header,
-// passes the payload of data frames unchanged, and reads everything else itself: header blocks are collected within a
-// bound, decompressed, checked (request_headers.h) and written again as one frame without a dynamic table. It counts
-// calls, and the frames that cost the receiver more than the sender.
+// Checks what a peer sends on an HTTP/2 connection before it reaches gRPC. The filter reads every
+// frame header and passes the payload of DATA frames unchanged. It reads everything else itself:
+// header blocks are collected within a bound, decompressed, checked (request_headers.h) and
+// rewritten as one frame without a dynamic table. It counts calls, and frames that cost the
+// receiver more than the sender.
 //
-// Until the first call is admitted nothing is passed on: the guard answers settings and pings itself, so that gRPC does
-// not know the connection (`prelude`). Pure: bytes and time in, bytes out; one connection, one thread.
+// Nothing is passed on before the first call is admitted: the guard answers settings and pings
+// itself, so that gRPC does not know the connection (`prelude`). Pure: bytes and time in, bytes
+// out; one connection, one thread.
 //
 // Source: RFC 9113; the floods of CVE-2019-9512 to 9518, CVE-2023-44487 and CVE-2023-33953.
 #ifndef ATOLL_COMMON_GUARD_INBOUND_FILTER_H_
@@ -29,42 +31,43 @@
 
 namespace atl::guard {
 
-// For one connection.
+// Limits for one connection.
 struct HttpLimits {
-  uint32_t streams = 64;                     // open at a time
+  uint32_t streams = 64;                     // concurrently open
   uint32_t continuations = 8;                // frames after HEADERS
   uint32_t pings_per_second = 50;            // an idle gRPC client sends one in 30 s, a busy one 10 a second
   uint32_t settings_per_second = 20;         // frames
-  uint32_t empty_frames_per_second = 1'000;  // that carry nothing: empty data, priorities, unknown types
+  uint32_t empty_frames_per_second = 1'000;  // frames without effect: empty data, priorities, unknown types
   uint32_t resets_per_second = 500;
   uint32_t window_updates_per_second = 200'000;
-  size_t prelude_bytes = 2 << 10;  // what is kept for gRPC until the first call
+  size_t prelude_bytes = 2 << 10;  // stored for gRPC until the first call
 };
 
-// Answer to a new call.
+// Decision on a new call.
 struct CallVerdict {
-  absl::Status status = absl::OkStatus();  // an error is sent to the caller in place of an answer
+  absl::Status status = absl::OkStatus();  // an error is sent to the caller as the answer
   bool end_connection = false;             // the calls of this connection come too fast
 };
 
 class InboundFilter {
  public:
-  // Asked for each call, also for those whose headers are refused: then `refusal` is that error and the verdict's
-  // status is ignored.
+  // Called for each call, also for calls with refused headers: `refusal` is then that error, and
+  // the verdict's status is ignored.
   using Judge = std::function<CallVerdict(const std::string& path, const absl::Status& refusal)>;
 
   InboundFilter(HttpLimits limits, Judge judge) : limits_(limits), judge_(std::move(judge)) {}
-  // The settings that the guard sends before the first call, to be sent first of all.
+  // The settings that the guard sends before anything else.
   std::string Greeting() const;
-  // Consumes all of `bytes`. What gRPC should read is appended to `to_server` (spans of `bytes`, or owned), what the
-  // peer should read to `to_peer`. An error ends the connection; its reason is for the peer, too (GoAway).
+  // Consumes all of `bytes`. Appends output for gRPC to `to_server` (spans of `bytes`, or owned)
+  // and output for the peer to `to_peer`. An error ends the connection; its reason is sent to the
+  // peer (GoAway).
   absl::Status Consume(std::span<const uint8_t> bytes, Instant now, Pieces& to_server, std::string& to_peer);
-  // Whether a call has been admitted, so that the connection belongs to gRPC from now on.
+  // True once a call has been admitted; the connection then belongs to gRPC.
   bool admitted() const { return admitted_; }
   // The server has ended this stream.
   void StreamEnded(uint32_t stream) { open_.erase(stream); }
   size_t open_streams() const { return open_.size(); }
-  // Calls that the peer has reset before the server ended them, since the last time.
+  // Returns and resets the number of calls that the peer reset before the server ended them.
   uint32_t TakeResets() { return std::exchange(reset_, 0); }
 
  private:
@@ -73,7 +76,7 @@ class InboundFilter {
   struct Rate {
     Instant began{};
     uint32_t count = 0;
-    // Whether one more is within `limit` a second.
+    // Counts one more; true when it is within `limit` a second.
     bool Take(Instant now, uint32_t limit);
   };
 
@@ -94,25 +97,25 @@ class InboundFilter {
   const Judge judge_;
   HeaderDecoder decoder_;
   State state_ = State::kInPreface;
-  size_t have_ = 0;  // of the preface or the frame header
+  size_t have_ = 0;  // bytes of the preface or the frame header so far
   std::array<uint8_t, kFrameHeaderBytes> header_{};
   FrameHeader frame_;
   Payload payload_ = Payload::kDrop;
-  uint32_t left_ = 0;  // of the payload
+  uint32_t left_ = 0;  // remaining bytes of the payload
   std::string collected_;
   size_t collect_at_most_ = 0;
-  std::string block_;           // of a call's headers
+  std::string block_;           // header block of a call
   uint32_t block_stream_ = 0;   // 0: no block is open
-  uint32_t continuations_ = 0;  // of this block
+  uint32_t continuations_ = 0;  // in this block
   bool block_ends_stream_ = false;
   bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
   uint32_t last_stream_ = 0;
   uint32_t reset_ = 0;
-  std::map<uint32_t, bool> open_;  // streams; whether the peer has ended its side
+  std::map<uint32_t, bool> open_;  // open streams -> whether the peer has ended its side
   Rate pings_, settings_, empty_, resets_, window_updates_;
 };
 
-// An HTTP/2 GOAWAY frame with the reason of an error of Consume.
+// Returns an HTTP/2 GOAWAY frame with the reason of an error from Consume.
 std::string GoAway(uint32_t last_stream, const absl::Status& why);
 
 }  // namespace atl::guard

@@ -15,7 +15,7 @@
 namespace atl::guard {
 namespace {
 
-constexpr uint64_t kWakeId = 0;  // connections have numbers from 1
+constexpr uint64_t kWakeId = 0;  // connections have ids from 1
 constexpr int kLongestWaitMs = 60'000;
 
 }  // namespace
@@ -57,7 +57,7 @@ void Loop::Post(std::function<void()> work) {
 }
 
 void Loop::Add(Accepted accepted) {
-  // A function that can be copied holds the socket.
+  // std::function must be copyable, so it holds the socket by shared pointer.
   const auto held = std::make_shared<Accepted>(std::move(accepted));
   Post([this, held] {
     const uint64_t id = held->id;
@@ -109,7 +109,7 @@ void Loop::Run() {
   for (;;) {
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), WaitMs(clock_.Now()));
     due_.clear();
-    due_.swap(again_);  // both keep their room
+    due_.swap(again_);  // both keep their capacity
     for (int i = 0; i < count; ++i) {
       if (ready[static_cast<size_t>(i)].data.u64 != kWakeId) due_.push_back(ready[static_cast<size_t>(i)].data.u64);
     }
@@ -144,7 +144,7 @@ void Loop::Drive(uint64_t id) {
   if (entry.wake != kNever) wakes_.insert({entry.wake, id});
 }
 
-// A socket that nothing is wanted of leaves epoll, which would report its end again and again.
+// Removes sockets without wanted events from epoll, which would report their end again and again.
 bool Loop::Watch(uint64_t id, Wait& known, const Wait& wanted) const {
   if (wanted.socket < 0 || (known.socket == wanted.socket && known.events == wanted.events)) return true;
   const bool is_watched = known.socket == wanted.socket && known.events != 0;
@@ -161,7 +161,7 @@ void Loop::Drop(uint64_t id) {
   const auto found = entries_.find(id);
   const Ending how = found->second.connection->ending();
   if (found->second.wake != kNever) wakes_.erase({found->second.wake, id});
-  ended_(id, how);  // counted before the peer sees it
+  ended_(id, how);  // counted before the peer notices
   entries_.erase(found);
 }
 

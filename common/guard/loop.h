@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread that drives connections: waits for their sockets, moves their bytes, ends them.
+// A thread that drives connections: waits for their sockets, moves their bytes, ends them.
 #ifndef ATOLL_COMMON_GUARD_LOOP_H_
 #define ATOLL_COMMON_GUARD_LOOP_H_
 
@@ -20,7 +20,7 @@
 
 namespace atl::guard {
 
-// Thread-safe where not said otherwise.
+// Thread-safe unless stated otherwise.
 class Loop {
  public:
   using Make = std::function<std::unique_ptr<Connection>(Accepted accepted, Instant now)>;
@@ -30,12 +30,13 @@ class Loop {
   // Ends the thread and all connections.
   ~Loop();
   void Add(Accepted accepted) ATOLL_EXCLUDES(mutex_);
-  // Runs `work` on the loop's thread for one connection, unless it has ended; or for each.
+  // Runs `work` on the loop's thread for one connection, unless it has ended, or for all
+  // connections.
   void For(uint64_t id, std::function<void(Connection&)> work) ATOLL_EXCLUDES(mutex_);
   void ForEach(std::function<void(Connection&)> work) ATOLL_EXCLUDES(mutex_);
 
  private:
-  // A connection with what epoll knows of it.
+  // A connection with its epoll registration.
   struct Entry {
     std::unique_ptr<Connection> connection;
     Wait outer, inner;
@@ -57,12 +58,12 @@ class Loop {
   Mutex mutex_;
   std::vector<std::function<void()>> posted_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  // On the thread only.
+  // Used on the thread only.
   std::unordered_map<uint64_t, Entry> entries_;
   std::set<std::pair<Instant, uint64_t>> wakes_;
   std::vector<uint64_t> again_, due_;
   std::vector<uint8_t> scratch_;
-  std::jthread thread_;  // last: ends before what it uses
+  std::jthread thread_;  // last: ends before the members it uses
 };
 
 }  // namespace atl::guard

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is at the other end of a connection that the guard has handed to gRPC. Each inner socket has a name that no other
-// has; a handler learns it from its call (ServerContext::peer) and asks here. Nothing that a peer sends takes part.
+// The peer of each connection that the guard has passed to gRPC. Each inner socket has a unique
+// name. A handler gets the name from its call (ServerContext::peer) and looks up the peer here. A
+// peer cannot influence the name.
 #ifndef ATOLL_COMMON_GUARD_PEERS_H_
 #define ATOLL_COMMON_GUARD_PEERS_H_
 
@@ -16,22 +17,24 @@
 namespace atl::guard {
 
 struct Peer {
-  std::string endpoint;                         // "ipv4:203.0.113.7:40112", as gRPC writes addresses
-  std::optional<CertificateFacts> certificate;  // nothing: plaintext
+  std::string endpoint;                         // in gRPC's form: "ipv4:203.0.113.7:40112"
+  std::optional<CertificateFacts> certificate;  // nullopt: plaintext
 };
 
-// The name by which the calls of one peer are counted together: its identity; in plaintext its connection.
+// Name under which the calls of a peer are counted together: its identity; in plaintext its
+// connection.
 std::string CallerOf(const Peer& peer);
 
 // Thread-safe.
 class Peers {
  public:
-  static constexpr size_t kEnded = 1024;  // that are remembered: a call may reach its handler just after the end
+  static constexpr size_t kEnded =
+      1024;  // ended peers remembered, because a call may reach its handler just after the end
 
   void Add(const std::string& name, Peer peer) ATOLL_EXCLUDES(mutex_);
   // The connection has ended.
   void End(const std::string& name) ATOLL_EXCLUDES(mutex_);
-  // Nothing for a name that was never added or is forgotten.
+  // nullopt for a name that was never added or was dropped.
   std::optional<Peer> Find(const std::string& name) const ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -40,7 +43,7 @@ class Peers {
   std::deque<std::string> ended_ ATOLL_GUARDED_BY(mutex_);  // oldest first
 };
 
-// Those of this process: names are unique in it.
+// The peers of this process, in which names are unique.
 Peers& ThePeers();
 
 }  // namespace atl::guard

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes on their way from one socket to another, as a list of spans: most of them borrowed from the buffer that they
-// were read into, some of them made here. Not thread-safe.
+// Bytes between two sockets, as a list of spans: most are borrowed from a read buffer, some are
+// owned. Not thread-safe.
 #ifndef ATOLL_COMMON_GUARD_PIECES_H_
 #define ATOLL_COMMON_GUARD_PIECES_H_
 
@@ -17,7 +17,7 @@ namespace atl::guard {
 
 class Pieces {
  public:
-  // Appends bytes that stay where they are until Clear. Adjacent spans become one.
+  // Appends bytes that stay valid until Clear, without a copy. Merges adjacent spans.
   void Borrow(std::span<const uint8_t> bytes) {
     if (bytes.empty()) return;
     size_ += bytes.size();
@@ -27,7 +27,7 @@ class Pieces {
     }
     spans_.push_back(bytes);
   }
-  // Appends bytes and keeps them.
+  // Appends bytes and owns them.
   void Own(std::string bytes) {
     owned_.push_back(std::move(bytes));
     const std::string& kept = owned_.back();

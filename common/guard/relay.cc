@@ -23,19 +23,19 @@
 namespace atl::guard {
 namespace {
 
-constexpr int kTurns = 4;  // chunks in each direction before other connections have theirs
+constexpr int kTurns = 4;  // chunks in each direction before other connections get their turn
 constexpr size_t kInjectedBytes = 16 << 10;
 constexpr int kInnerBufferBytes = 256 << 10;
 constexpr size_t kMostSpans = 16;
 
-// No other socket of this machine has it.
+// Returns a name that no other socket of this machine has.
 std::string NewInnerName() {
   static const uint64_t process = SystemRandomBits();
   static std::atomic<uint64_t> next = 0;
   return absl::StrCat("atoll-", absl::Hex(process), "-", ++next);
 }
 
-// In the abstract namespace: no file.
+// Binds in the abstract namespace, which needs no file.
 bool BindAbstract(int socket, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -140,7 +140,7 @@ bool Relay::MoveOut(std::span<uint8_t> scratch) {
     inner_is_dry_ = true;
     return before > 0;
   }
-  if (count <= 0) {  // gRPC has ended the connection, and all that it wrote is sent
+  if (count <= 0) {  // gRPC has ended the connection, and everything it wrote is sent
     socket().SayGoodbye();
     lost_ = true;
     return false;
@@ -157,7 +157,7 @@ bool Relay::MoveOut(std::span<uint8_t> scratch) {
   return true;
 }
 
-// Several records at once, as far as they have arrived.
+// Reads several records at once, as far as they have arrived.
 size_t Relay::ReadChunk(std::span<uint8_t> scratch) {
   size_t have = 0;
   while (have < scratch.size()) {
@@ -189,7 +189,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     if (peer_ended_) lost_ = true;
     return false;
   }
-  const bool was_lost = std::exchange(lost_, false);  // what came before the loss still counts
+  const bool was_lost = std::exchange(lost_, false);  // bytes received before the loss still count
   pieces_.Clear();
   const absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
   if (const uint32_t resets = filter_.TakeResets(); resets > 0)
@@ -263,7 +263,7 @@ void Relay::FlushIn() {
   }
 }
 
-// The peer is told why, where that is possible, and gRPC sees the connection end.
+// Reports the reason to the peer if possible; gRPC sees the connection end.
 void Relay::Refuse(const absl::Status& why, Instant now) {
   if (tracker_.at_boundary()) out_ += injected_ + GoAway(0, why);
   Close(judged_too_fast_ ? Ending::kTooFast : Ending::kBroken, now);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection between a gRPC client and this process's gRPC server: TLS ends here, the filter reads what the peer
-// sends, and an inner socket pair carries the checked bytes to gRPC. The inner pair is made with the first call that is
-// admitted; until then the peer costs this process its TLS state and a few kilobytes.
+// A connection between a gRPC client and this process's gRPC server. TLS ends here, the filter
+// checks what the peer sends, and an inner socket pair carries the checked bytes to gRPC. The inner
+// pair is created for the first admitted call; until then the peer costs this process its TLS state
+// and a few kilobytes.
 //
-// Memory: at most a chunk waits in each direction while the other side does not read; the relay stops reading then. A
-// chunk is kChunkBytes, or kSmallChunkBytes while all relays of a listener hold more than kHeldBytes.
+// Memory: while the other side does not read, at most a chunk waits in each direction, and the
+// relay stops reading. A chunk is kChunkBytes, or kSmallChunkBytes while all relays of a listener
+// hold more than kHeldBytes.
 #ifndef ATOLL_COMMON_GUARD_RELAY_H_
 #define ATOLL_COMMON_GUARD_RELAY_H_
 
@@ -21,18 +23,19 @@
 
 namespace atl::guard {
 
-// A chunk with what TLS adds to it fits the largest packet that Linux gives to a device, 64 KiB: what is left over
-// would be a packet of its own.
+// A chunk with the overhead of TLS fits into the largest packet that Linux passes to a device, 64
+// KiB. A larger chunk would need a second, small packet.
 inline constexpr size_t kChunkBytes = 60 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
 
 struct RelayParts {
   ConnectionParts connection;
   HttpLimits http;
-  // A call begins; `refusal` where its headers are refused already. On the loop's thread, must not wait.
+  // Decides on a new call; `refusal` is set if its headers are already refused. Runs on the loop's
+  // thread; must not block.
   std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal)> judge;
-  CallCounter* calls = nullptr;  // of the listener
-  // Bytes that the relays of the listener hold.
+  CallCounter* calls = nullptr;  // the listener's counter
+  // Total bytes that the relays of the listener hold.
   std::atomic<size_t>* held = nullptr;
   // Takes the server's end of the inner pair.
   std::function<void(Descriptor)> hand_over;
@@ -48,13 +51,13 @@ class Relay final : public Connection {
   void Opened(Instant now) override;
   Next MoveBytes(Instant now, std::span<uint8_t> scratch) override;
   Next MoveChunks(Instant now, std::span<uint8_t> scratch);
-  // Each returns whether bytes moved. They set `lost_` where the connection cannot go on.
+  // Each returns whether bytes moved, and sets `lost_` when the connection cannot continue.
   bool MoveOut(std::span<uint8_t> scratch);
   bool MoveIn(Instant now, std::span<uint8_t> scratch);
   void Send(std::span<const uint8_t> bytes);
   size_t ReadChunk(std::span<uint8_t> scratch);
   void CountHeld();
-  // Bytes for gRPC; makes the inner pair where this is the first.
+  // Sends bytes to gRPC. The first call creates the inner pair.
   void Forward(const Pieces& pieces);
   bool OpenInner();
   void FlushIn();
@@ -67,15 +70,15 @@ class Relay final : public Connection {
   Pieces pieces_;
   Descriptor inner_;
   std::string name_;      // of the inner socket
-  std::string caller_;    // CallerOf its peer, once the handshake is done
-  std::string prelude_;   // for gRPC, before there is an inner pair
-  std::string in_;        // for gRPC, that the inner socket did not take yet
-  std::string injected_;  // for the peer, between two frames of gRPC's
-  size_t counted_ = 0;    // of what is held, in the listener's count
+  std::string caller_;    // CallerOf its peer, after the handshake
+  std::string prelude_;   // for gRPC, before the inner pair exists
+  std::string in_;        // for gRPC, not yet accepted by the inner socket
+  std::string injected_;  // for the peer, to insert between two of gRPC's frames
+  size_t counted_ = 0;    // part of the listener's count
   Instant now_{}, paused_until_{};
   bool judged_too_fast_ = false;
   bool peer_ended_ = false, lost_ = false;
-  bool outer_is_dry_ = false, inner_is_dry_ = false;  // nothing is left to read, as far as this turn of the loop goes
+  bool outer_is_dry_ = false, inner_is_dry_ = false;  // nothing more to read in this turn of the loop
 };
 
 }  // namespace atl::guard

@@ -45,7 +45,7 @@ struct PassingName {
   bool required;
 };
 
-// Each may stand once. gRPC over HTTP/2: Request-Headers.
+// Each may occur once. gRPC over HTTP/2: Request-Headers.
 constexpr std::array kPassing = {
     PassingName{":method", [](std::string_view v) { return v == "POST"; }, true},
     PassingName{":scheme", [](std::string_view v) { return v == "http" || v == "https"; }, true},
@@ -63,9 +63,9 @@ constexpr std::array kPassing = {
     PassingName{"grpc-accept-encoding", IsEncodingList, false},
 };
 
-// What gRPC 1.51 treats specially as well (every trait of src/core/lib/transport/metadata_batch.h), and the
-// connection-specific names that RFC 9113, section 8.2.2 forbids. Names that begin with "grpc" or ":" count in any
-// case.
+// Further names that gRPC 1.51 treats specially (every trait of
+// src/core/lib/transport/metadata_batch.h), and the connection-specific names forbidden by RFC
+// 9113, section 8.2.2. Names that begin with "grpc" or ":" are always special.
 constexpr std::array<std::string_view, 10> kSpecial = {
     "host",       "lb-token",         "lb-cost-bin", "endpoint-load-metrics-bin", "x-envoy-peer-metadata",
     "connection", "proxy-connection", "keep-alive",  "transfer-encoding",         "upgrade"};
@@ -81,7 +81,7 @@ bool IsName(std::string_view name) {
   });
 }
 
-// Short and printable, for a message to the caller.
+// Shortened and printable, for a message to the caller.
 std::string Quoted(std::string_view text) {
   return absl::StrCat("'", absl::CEscape(std::string(text.substr(0, 64))), "'");
 }
@@ -110,7 +110,7 @@ absl::Status RequestHeaders::CheckField(std::string_view name, std::string_view 
   if (passing == kPassing.end()) {
     if (IsSpecial(name)) return absl::InvalidArgumentError(absl::StrCat("header ", Quoted(name), " is not allowed"));
     if (!IsName(name)) return absl::InvalidArgumentError(absl::StrCat(Quoted(name), " is no name of a header"));
-    return absl::OkStatus();  // left out: no handler reads it
+    return absl::OkStatus();  // dropped: no handler reads it
   }
   const uint32_t bit = uint32_t{1} << (passing - kPassing.begin());
   if ((seen_ & bit) != 0) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request headers of a gRPC call: which names may pass, which values, and how they are written again.
+// The request headers of a gRPC call: allowed names, allowed values, and how they are rewritten.
 //
-// gRPC 1.51 treats some thirty header names specially, and some of them end the process when a peer sends them. Ten
-// names are enough for a call (gRPC over HTTP/2, "Requests"): those pass, with checked values. Names that gRPC treats
-// specially and that no client needs are refused. All other names are left out, since no handler reads them.
+// gRPC 1.51 treats about thirty header names specially, and some of them crash the process when a
+// peer sends them. A call needs only ten names (gRPC over HTTP/2, "Requests"): these pass, with
+// checked values. Other names that gRPC treats specially are refused. All remaining names are
+// dropped, because no handler reads them.
 #ifndef ATOLL_COMMON_GUARD_REQUEST_HEADERS_H_
 #define ATOLL_COMMON_GUARD_REQUEST_HEADERS_H_
 
@@ -22,21 +23,22 @@ namespace atl::guard {
 
 inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values and 32 bytes for each field
 inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // compressed
-inline constexpr size_t kBombBytes = 64 << 10;         // of a list: no client has so many by mistake
+inline constexpr size_t kBombBytes = 64 << 10;         // headers of a list: no client sends that much by mistake
 inline constexpr size_t kPathBytes = 256;
 
-// The headers of one call, while they arrive field by field.
+// The headers of one call, added field by field as they are decoded.
 class RequestHeaders {
  public:
-  // Adds a field. The first error stays.
+  // Adds a field. Keeps the first error.
   void Add(std::string_view name, std::string_view value);
-  // InvalidArgument or ResourceExhausted with a reason for the caller where the headers are no call's.
+  // InvalidArgument or ResourceExhausted, with a reason for the caller, when these are not the
+  // headers of a call.
   absl::Status Check() const;
-  // The path, "/package.Service/Method"; only after Check.
+  // The path, "/package.Service/Method"; valid only after Check.
   const std::string& path() const { return path_; }
-  // The fields that pass, as literals without a dynamic table.
+  // The passing fields as literals, without a dynamic table.
   const std::string& encoded() const { return encoded_; }
-  // Of all fields so far.
+  // Size of all fields so far.
   size_t list_bytes() const { return list_bytes_; }
 
  private:
@@ -46,7 +48,7 @@ class RequestHeaders {
   std::string path_;
   std::string encoded_;
   size_t list_bytes_ = 0;
-  uint32_t seen_ = 0;  // a bit for each name that may stand once
+  uint32_t seen_ = 0;  // a bit for each name that may occur once
   bool regular_ = false;
 };
 
@@ -57,8 +59,8 @@ class HeaderDecoder {
   ~HeaderDecoder();
   HeaderDecoder(const HeaderDecoder&) = delete;
   HeaderDecoder& operator=(const HeaderDecoder&) = delete;
-  // A whole block. InvalidArgument where it is no valid block, ResourceExhausted where it says kBombBytes and more: the
-  // connection cannot go on then.
+  // Decodes a complete block. InvalidArgument when it is invalid, ResourceExhausted when it expands
+  // to kBombBytes or more: the connection must then end.
   absl::StatusOr<RequestHeaders> Decode(std::span<const uint8_t> block);
 
  private:

@@ -24,7 +24,8 @@ constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 16 << 10;
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 
-// gRPC clients offer "h2"; a client that offers nothing (the probes of common/trust/handshake.h do) is taken as well.
+// gRPC clients offer "h2". A client that offers nothing (the probes of common/trust/handshake.h) is
+// accepted, too.
 int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, const unsigned char* in,
                    unsigned in_length, void*) {
   static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
@@ -35,7 +36,8 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// What OpenSSL's own sockets do, but for the write: no SIGPIPE, and MSG_MORE where more records follow.
+// Like OpenSSL's socket BIO, except for the write: without SIGPIPE, and with MSG_MORE when more
+// records follow.
 int WriteToSocket(BIO* bio, const char* bytes, int count) {
   const auto* const more = static_cast<const bool*>(BIO_get_app_data(bio));
   BIO_clear_retry_flags(bio);
@@ -45,7 +47,7 @@ int WriteToSocket(BIO* bio, const char* bytes, int count) {
   return static_cast<int>(sent);
 }
 
-// Null where there is no memory. `more` outlives it.
+// Null when memory is exhausted. `more` outlives the BIO.
 BIO* NewSocketBio(int socket, bool* more) {
   static BIO_METHOD* const method = [] {
     const BIO_METHOD* const sockets = BIO_s_socket();
@@ -98,8 +100,8 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const std::string& file, Cl
            SSL_CTX_add1_chain_cert(context.get(), authority.get()) == 1 &&
            SSL_CTX_add_client_CA(context.get(), authority.get()) == 1;
   }
-  // After a rotation the list holds a certificate of the new key that the old one has signed: it is an anchor, too,
-  // since the old authority's own may be retired.
+  // After a rotation the list contains a cross-certificate of the new key signed by the old one. It
+  // is a trust anchor, too, because the old authority's own certificate may be retired.
   good = good && X509_STORE_set_flags(SSL_CTX_get_cert_store(context.get()), X509_V_FLAG_PARTIAL_CHAIN) == 1;
   if (!good) return openssl::Failed(file);
   return context;
@@ -151,7 +153,7 @@ SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) 
 
 SecureSocket::~SecureSocket() { SSL_free(ssl_); }
 
-// Of an SSL call that returned no bytes. Empties the error queue.
+// Result of an SSL call that returned no bytes. Clears the error queue.
 Moved SecureSocket::Result(int code) const {
   const int error = SSL_get_error(ssl_, code);
   ERR_clear_error();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's side of TLS for the guard: one OpenSSL context that follows its identity file, and connections that
-// never block. TLS 1.2 and 1.3 with forward-secret AEAD suites; no resumption, renegotiation or compression.
+// Server side of TLS for the guard: an OpenSSL context that follows its identity file, and
+// non-blocking connections. TLS 1.2 and 1.3 with forward-secret AEAD suites; no resumption,
+// renegotiation or compression.
 #ifndef ATOLL_COMMON_GUARD_TLS_SERVER_H_
 #define ATOLL_COMMON_GUARD_TLS_SERVER_H_
 
@@ -23,12 +24,13 @@ namespace atl::guard {
 
 enum class ClientCertificates { kDemanded, kNotAsked };
 
-// Thread-safe. Reads the identity file again when it changed, at most once a second, for connections that come after.
+// Thread-safe. Reloads a changed identity file for later connections, at most once a second.
 class TlsServer {
  public:
-  // Errors of ReadIdentityFile; InvalidArgument where OpenSSL refuses what it holds.
+  // Errors: those of ReadIdentityFile; InvalidArgument when OpenSSL refuses the content.
   static absl::StatusOr<std::unique_ptr<TlsServer>> Open(const std::string& identity_file, ClientCertificates clients);
-  // The context for a connection that begins. A file that cannot be used leaves the newest good one in place.
+  // Returns the context for a new connection. If the file is unusable, the last good one stays in
+  // use.
   std::shared_ptr<ssl_ctx_st> Current(Instant now) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -52,11 +54,11 @@ class TlsServer {
 struct Moved {
   enum class End { kOpen, kClosed, kFailed };
   size_t bytes = 0;          // 0 and kOpen: nothing can move now
-  End end = End::kOpen;      // of the direction (kClosed: the peer ended it) or of the whole connection (kFailed)
-  bool wants_write = false;  // nothing moved, since the socket takes no bytes
+  End end = End::kOpen;      // kClosed: the peer ended the direction; kFailed: the whole connection failed
+  bool wants_write = false;  // nothing moved, because the socket is full
 };
 
-// One connection's bytes, encrypted or plain, over a socket that does not block. Borrows the socket.
+// Encrypted or plain bytes of one connection over a non-blocking socket. Borrows the socket.
 class SecureSocket {
  public:
   // `context` null: plaintext.
@@ -67,19 +69,20 @@ class SecureSocket {
   // One step of the handshake. kClosed: it is complete.
   Moved Handshake();
   Moved Read(std::span<uint8_t> into);
-  // Takes one record of TLS at most. Where `bytes` are more, the kernel sends them on with those of the next call,
-  // which must follow at once: a packet and a waking of the peer for each record cost more than its encryption.
+  // Takes at most one TLS record. If `bytes` is longer, the kernel holds the record for the next
+  // call, which must follow at once: a packet and a wakeup of the peer for each record cost more
+  // than its encryption.
   Moved Write(std::span<const uint8_t> bytes);
-  // Tells the peer that no more comes, as far as the socket takes it.
+  // Sends TLS close_notify as far as the socket accepts it.
   void SayGoodbye();
-  // Of the peer's verified certificate; nothing where there is none or it names no identity.
+  // The peer's verified certificate; nullopt when there is none or it contains no identity.
   std::optional<CertificateFacts> PeerCertificate() const;
 
  private:
   Moved Result(int code) const;
   const int socket_;
   ssl_st* ssl_ = nullptr;
-  bool more_follows_ = false;  // what is written is no end
+  bool more_follows_ = false;  // more data follows
 };
 
 }  // namespace atl::guard

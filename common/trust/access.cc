@@ -40,13 +40,15 @@ std::vector<AccessRule> MakeTable() {
       {"/atoll.v1.JobService/SubmitJob", steer, true},
       {"/atoll.v1.JobService/UpdateJob", steer, true},
       {"/atoll.v1.JobService/WatchJob", look},
-      // Parameters and data: not for those who only look.
+      // Parameters and data: not for viewers.
       {"/atoll.v1.TransferService/Download", bulk},
       {"/atoll.v1.TransferService/MissingBlobs", steer},
-      // Contributions come too often for a line each; the round log and the blob store are their record.
+      // Uploads are too frequent for an audit line each; the round log and the blob store record
+      // them.
       {"/atoll.v1.TransferService/Upload", bulk},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
-      // On a listener of its own, which asks for a token instead of a certificate.
+      // Health checks are for every role. Enrollment is not listed: it has a listener of its own,
+      // which asks for a token instead of a certificate.
       {"/grpc.health.v1.Health/Check", any},
       {"/grpc.health.v1.Health/Watch", any},
   };

@@ -62,7 +62,7 @@ bool AddExtensions(X509* certificate, X509* issuer, std::initializer_list<Extens
 
 bool Signed(X509* certificate, const PrivateKey& key) { return X509_sign(certificate, key.get(), EVP_sha256()) != 0; }
 
-// Whether `key` signed the certificate.
+// True when `key` signed the certificate.
 bool IsSignedBy(X509* certificate, EVP_PKEY* key) {
   const bool is = X509_verify(certificate, key) == 1;
   ERR_clear_error();
@@ -73,8 +73,8 @@ bool IsKeyOf(X509* certificate, EVP_PKEY* key) {
   return openssl::PublicKeyHash(X509_get0_pubkey(certificate)) == openssl::PublicKeyHash(key);
 }
 
-// Of an authority that is called `name`, for `key`, signed by `signer`; `issuer` is the signer's certificate, or none
-// where the key signs for itself.
+// Makes an authority's certificate for `name` and `key`, signed by `signer`. `issuer` is the
+// signer's certificate; null for a self-signed one.
 absl::StatusOr<openssl::Certificate> AuthorityCertificate(const X509_NAME* name, const PrivateKey& key, X509* issuer,
                                                           const PrivateKey& signer, int64_t now_s) {
   openssl::Certificate made(X509_new());
@@ -95,7 +95,7 @@ absl::StatusOr<openssl::Certificate> AuthorityCertificate(const X509_NAME* name,
   return made;
 }
 
-// When an authority was made.
+// Returns the time at which an authority was created.
 absl::StatusOr<int64_t> CreateSecondsOf(const X509* root) {
   ATOLL_ASSIGN_OR_RETURN(const int64_t begin_s, openssl::SecondsOf(X509_get0_notBefore(root)));
   return begin_s + kClockMargin_s;
@@ -116,7 +116,7 @@ int64_t LifetimeOf(Role role) {
 
 absl::StatusOr<Authority> Authority::Create(int64_t now_s) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
-  // The name tells one authority from another in messages of other tools; nothing of ours reads it.
+  // The name distinguishes authorities in messages of other tools; Atoll does not read it.
   const Name name(X509_NAME_new());
   if (!SetName(name.get(), absl::StrCat("atoll authority ", openssl::PublicKeyHash(key.get()).Hex().substr(0, 16)))) {
     return Failed("cannot make the authority's name");
@@ -168,7 +168,8 @@ absl::StatusOr<Authority> Authority::Rotated(int64_t now_s) const {
                                                       " and this machine's clock says ", DateText(now_s)));
   }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
-  // The same name: a root of path length 0 lets another key sign only under its own name (RFC 5280, section 6.1.4 (l)).
+  // Keeps the name: a root of path length 0 lets another key sign only under its own name (RFC
+  // 5280, section 6.1.4 (l)).
   const X509_NAME* name = X509_get_subject_name(own.get());
   ATOLL_ASSIGN_OR_RETURN(const auto successor, AuthorityCertificate(name, key, nullptr, key, now_s));
   ATOLL_ASSIGN_OR_RETURN(const auto cross, AuthorityCertificate(name, key, own.get(), key_, now_s));
@@ -192,7 +193,8 @@ Authority Authority::Alone() const {
 
 absl::StatusOr<std::string> Authority::Sign(const std::string& request_pem, const Identity& identity, int64_t now_s,
                                             int64_t lifetime_s) const {
-  // What would not be read back is not signed; this also keeps separators of the name list out.
+  // Refuses identities that ParseIdentityUri would not accept. This also excludes separators of the
+  // name list.
   ATOLL_RETURN_IF_ERROR(ParseIdentityUri(IdentityUri(identity)).status());
   ATOLL_ASSIGN_OR_RETURN(const openssl::Request request, openssl::ParseRequest(request_pem));
   ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate issuer, openssl::ParseCertificate(certificate_pem_));
@@ -245,7 +247,7 @@ absl::StatusOr<std::vector<AuthorityFacts>> ReadAuthorities(const std::string& c
 absl::StatusOr<std::string> SucceedingAuthorities(const std::string& held, const std::string& offered) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> old, openssl::ParseCertificates(held));
   ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> all, openssl::ParseCertificates(offered));
-  // An authority that is held: the same certificate, or what its key signed.
+  // True for a trusted authority's certificate, and for a certificate signed by its key.
   const auto is_held = [&old](X509* certificate) {
     return std::any_of(old.begin(), old.end(), [certificate](const openssl::Certificate& root) {
       return openssl::IsRoot(root.get()) && IsSignedBy(certificate, X509_get0_pubkey(root.get()));

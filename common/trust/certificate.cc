@@ -129,10 +129,10 @@ namespace {
 using openssl::Failed;
 using openssl::SecondsOf;
 
-// Of PBKDF2 with HMAC-SHA-256: a fifth of a second for each guess.
+// Iterations of PBKDF2 with HMAC-SHA-256: a fifth of a second for each guess.
 constexpr int kPassphraseIterations = 600'000;
 
-// A pem_password_cb, which is asked for an encrypted key alone. `given`: the std::string.
+// A pem_password_cb; OpenSSL calls it only for an encrypted key. `given`: the std::string.
 int GivePassphrase(char* buffer, int size, int, void* given) {
   const auto& passphrase = *static_cast<const std::string*>(given);
   if (passphrase.empty() || passphrase.size() > static_cast<size_t>(size)) return -1;
@@ -140,7 +140,7 @@ int GivePassphrase(char* buffer, int size, int, void* given) {
   return static_cast<int>(passphrase.size());
 }
 
-// The one URI among the alternative names.
+// Reads the only URI among the alternative names.
 absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
   auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   std::string uri;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. OpenSSL stays inside this room.
-// Times are seconds since 1970 by the wall clock, handed in by the caller. Thread-safe: values, no shared state.
+// Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. OpenSSL stays
+// inside this room. Times are seconds since 1970 by the wall clock, passed in by the caller.
+// Thread-safe: values, no shared state.
 #ifndef ATOLL_COMMON_TRUST_CERTIFICATE_H_
 #define ATOLL_COMMON_TRUST_CERTIFICATE_H_
 
@@ -16,23 +17,25 @@ struct evp_pkey_st;
 
 namespace atl {
 
-// The DNS name in every coordinator's certificate. Callers ask for this name whatever address they dial, so that a
-// coordinator may move behind another address or a forwarded port; what they trust is the authority.
+// The DNS name in every coordinator's certificate. Clients check this name whatever address they
+// connect to, so that a coordinator may move to another address or a forwarded port. Trust is based
+// on the authority.
 inline constexpr char kCoordinatorDnsName[] = "server.atoll";
 
 // Larger PEM texts are refused before they are parsed.
 inline constexpr size_t kPemLimitBytes = 16384;
-// Of one PEM text: own, and those of an authority and its predecessor.
+// Limit for one PEM text: own certificate, authority, previous authority and cross-certificate.
 inline constexpr size_t kMostCertificates = 8;
 
 class PrivateKey {
  public:
-  // Fresh, from the system's random source. Internal when there is none.
+  // Generates a key from the system's random source. Internal when that fails.
   static absl::StatusOr<PrivateKey> Generate();
-  // The first private key of a PEM text; InvalidArgument when there is none or it is not ECDSA over P-256. Of one that
-  // is protected (IsProtected): FailedPrecondition without a passphrase, PermissionDenied where it is the wrong one.
+  // Reads the first private key of a PEM text. InvalidArgument when there is none or it is not
+  // ECDSA over P-256. For an encrypted key (IsProtected): FailedPrecondition without a passphrase,
+  // PermissionDenied with a wrong one.
   static absl::StatusOr<PrivateKey> FromPem(const std::string& pem, const std::string& passphrase = "");
-  // PKCS #8; protected by AES-256 where there is a passphrase, which `openssl pkey` asks for as well.
+  // PKCS #8. With a passphrase encrypted by AES-256 in a form that `openssl pkey` can read.
   absl::StatusOr<std::string> ToPem(const std::string& passphrase = "") const;
   evp_pkey_st* get() const { return key_.get(); }
 
@@ -41,10 +44,10 @@ class PrivateKey {
   std::shared_ptr<evp_pkey_st> key_;
 };
 
-// Whether the key in a PEM text is encrypted under a passphrase.
+// True when the key in a PEM text is encrypted with a passphrase.
 bool IsProtected(const std::string& pem);
 
-// What is read from a certificate.
+// Facts from a certificate.
 struct CertificateFacts {
   Identity identity;
   int64_t not_before_s = 0, not_after_s = 0;
@@ -52,13 +55,14 @@ struct CertificateFacts {
   Sha256 public_key;   // of the SubjectPublicKeyInfo
 };
 
-// Facts of the first certificate in a PEM text; InvalidArgument when there is none or it names no identity.
+// Reads the first certificate in a PEM text; InvalidArgument when there is none or it contains no
+// identity.
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
-// What a person does whose certificate has ended: nobody renews it.
+// Advice to a person with an expired certificate, which is not renewed automatically.
 inline constexpr char kNewForPerson[] = "ask an admin for a new one ('atoll ca issue', or a join token)";
-// FailedPrecondition with both dates and the way out, unless now lies inside.
+// FailedPrecondition with both dates and advice, unless now is within the validity.
 absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s);
-// When to renew: half of the life is over.
+// Time to renew: half of the lifetime is over.
 int64_t RenewAt(const CertificateFacts& facts);
 
 // A signing request: holds the public key and proves possession of the private one.

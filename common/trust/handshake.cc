@@ -33,7 +33,7 @@ using Store = std::unique_ptr<X509_STORE, openssl::Freer<X509_STORE, X509_STORE_
 using StoreContext = std::unique_ptr<X509_STORE_CTX, openssl::Freer<X509_STORE_CTX, X509_STORE_CTX_free>>;
 using SslSession = std::unique_ptr<SSL, openssl::Freer<SSL, SSL_free>>;
 
-// A connected socket that is closed with its owner.
+// A connected socket that is closed by its owner's destructor.
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
@@ -52,7 +52,7 @@ absl::Status Unreachable(const std::string& address, const std::string& why) {
   return absl::UnavailableError(absl::StrCat("no TLS handshake with ", address, ": ", why));
 }
 
-// Every later read and write of the socket has the same limit as the connect.
+// Sets the connect timeout for every later read and write of the socket, too.
 bool Connect(int fd, const addrinfo& to) {
   const timeval limit{.tv_sec = kHandshakeLimit_s, .tv_usec = 0};
   return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
@@ -60,7 +60,7 @@ bool Connect(int fd, const addrinfo& to) {
          ::connect(fd, to.ai_addr, to.ai_addrlen) == 0;
 }
 
-// `what` begins the sentence of a failure: "no connection to ".
+// `what` begins the error message: "no connection to ".
 absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address, const char* what = "no TLS handshake with ") {
   ATOLL_ASSIGN_OR_RETURN(const HostPort there, ParseHostPort(address));
   const addrinfo hints{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address, const c
   return absl::UnavailableError(absl::StrCat(what, address, ": ", std::strerror(error)));
 }
 
-// Numeric, "203.0.113.7:7070" or "[2001:db8::7]:7070".
+// Numeric address, "203.0.113.7:7070" or "[2001:db8::7]:7070".
 std::string PeerAddress(const Socket& socket) {
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
@@ -92,7 +92,7 @@ std::string PeerAddress(const Socket& socket) {
   return absl::StrCat(host.data(), ":", port.data());
 }
 
-// As a gRPC channel to a coordinator begins.
+// Starts like a gRPC channel to a coordinator.
 bool Prepare(SSL_CTX* context, SSL* session, const Socket& socket) {
   static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
   return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
@@ -100,7 +100,7 @@ bool Prepare(SSL_CTX* context, SSL* session, const Socket& socket) {
          SSL_set_tlsext_host_name(session, kCoordinatorDnsName) == 1 && SSL_set_fd(session, socket.fd()) == 1;
 }
 
-// OpenSSL's newest reason. Empties the error queue.
+// Returns OpenSSL's newest error and clears the error queue.
 std::string NewestReason() {
   const unsigned long reason = ERR_peek_last_error();
   const char* text = reason != 0 ? ERR_reason_error_string(reason) : nullptr;
@@ -109,7 +109,7 @@ std::string NewestReason() {
   return why;
 }
 
-// Demands a certificate of one of these authorities.
+// Requires a certificate of one of these authorities.
 absl::Status Trust(SSL_CTX* context, const std::string& authorities_pem) {
   ATOLL_ASSIGN_OR_RETURN(const auto authorities, openssl::ParseCertificates(authorities_pem));
   for (const openssl::Certificate& authority : authorities) {
@@ -128,14 +128,14 @@ absl::Status UseIdentity(SSL_CTX* context, const IdentityFile& identity) {
   return Trust(context, identity.authority_pem);
 }
 
-// Why a handshake failed on our side of it. Empties the error queue.
+// Returns why a handshake failed on this side. Clears the error queue.
 absl::Status WhyFailed(SSL* session, const std::string& address, const std::string& authorities_pem) {
   const long verdict = SSL_get_verify_result(session);
   if (verdict != X509_V_OK) {
     ERR_clear_error();
     if (verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED)
       ATOLL_RETURN_IF_ERROR(
-          CheckShownTimes(address, authorities_pem));  // once more: a handshake that failed has no certificate left
+          CheckShownTimes(address, authorities_pem));  // a second handshake: after a failed one the certificate is gone
     return absl::PermissionDeniedError(
         absl::StrCat("the certificate shown by ", address, " is not a coordinator's of our authority: ",
                      X509_verify_cert_error_string(verdict), "; check the address, or get an identity there"));
@@ -143,8 +143,9 @@ absl::Status WhyFailed(SSL* session, const std::string& address, const std::stri
   return Unreachable(address, NewestReason());
 }
 
-// Whether the first certificate of the chain is a coordinator's that `authority` has issued, itself or by what it
-// signed for its successor. Dates are the caller's business, whose clock may be wrong.
+// True when the first certificate of the chain is a coordinator's, issued by `authority`, directly
+// or through its cross-certificate. Ignores dates: the caller checks them, because its clock may be
+// wrong.
 bool IsIssued(STACK_OF(X509) * chain, X509* leaf, X509* authority) {
   const Store store(X509_STORE_new());
   const StoreContext context(X509_STORE_CTX_new());
@@ -159,7 +160,7 @@ bool IsIssued(STACK_OF(X509) * chain, X509* leaf, X509* authority) {
   return is;
 }
 
-// The pinned certificate of the chain, when the first one is issued by it.
+// Returns the pinned certificate of the chain, if it issued the first one.
 absl::StatusOr<std::string> Pinned(SSL* session, const std::string& address, const Sha256& fingerprint) {
   STACK_OF(X509)* chain = SSL_get_peer_cert_chain(session);
   X509* leaf = SSL_get0_peer_certificate(session);
@@ -178,7 +179,8 @@ absl::StatusOr<std::string> Pinned(SSL* session, const std::string& address, con
 constexpr size_t kLongestAnswerBytes = 256 << 10;
 constexpr Duration kLongestAnswerTime = Seconds(20);
 
-// Until the other end closes, or an error. Nothing where it is too long or takes too long.
+// Reads until the other end closes, or an error. nullopt when the answer is too long or takes too
+// long.
 std::optional<std::string> ReadAll(SSL* session) {
   const SystemClock clock;
   const Instant until = clock.Now() + kLongestAnswerTime;
@@ -192,7 +194,7 @@ std::optional<std::string> ReadAll(SSL* session) {
   return std::nullopt;
 }
 
-// The value of a header, in lower-case letters; empty where there is none.
+// Returns the value of a header, whose name is in lower case; empty when it is missing.
 std::string HeaderOf(const std::string& head, const std::string& name) {
   const size_t at = head.find(absl::StrCat("\r\n", name, ":"));
   if (at == std::string::npos) return "";
@@ -247,7 +249,7 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha
   (void)::send(socket->fd(), preamble.data(), preamble.size(), MSG_NOSIGNAL);
   const SslContext context(SSL_CTX_new(TLS_client_method()));
   const SslSession session(context ? SSL_new(context.get()) : nullptr);
-  // The pin is checked on what was shown, after the handshake.
+  // The pin is checked after the handshake, on the certificates shown.
   if (!session || !Prepare(context.get(), session.get(), *socket)) {
     return openssl::Failed("cannot prepare a TLS handshake");
   }
@@ -262,7 +264,7 @@ absl::Status CheckShownTimes(const std::string& address, const std::string& auth
   const SslSession session(context ? SSL_new(context.get()) : nullptr);
   if (!socket.ok() || !authorities.ok() || !session || !Prepare(context.get(), session.get(), **socket))
     return absl::OkStatus();
-  (void)SSL_connect(session.get());  // the certificate may be there also where what comes behind it fails
+  (void)SSL_connect(session.get());  // the certificate may be available even if the handshake fails later
   ERR_clear_error();
   X509* const leaf = SSL_get0_peer_certificate(session.get());
   const bool ours = leaf != nullptr && std::ranges::any_of(*authorities, [&](const openssl::Certificate& authority) {
@@ -307,8 +309,8 @@ absl::StatusOr<std::string> TryHandshake(const std::string& address, const Ident
     return openssl::Failed("cannot prepare a TLS handshake");
   }
   if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address, identity.authority_pem);
-  // A coordinator that takes our certificate speaks first (HTTP/2 SETTINGS); one that does not hangs up, without a word
-  // where it is gRPC's.
+  // A coordinator that accepts our certificate sends first (HTTP/2 SETTINGS). One that refuses it
+  // closes the connection, with gRPC without a TLS alert.
   char first = 0;
   errno = 0;
   if (SSL_read(session.get(), &first, 1) == 1) return std::string(SSL_get_version(session.get()));

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kAuthorityBytes = 32, kIdBytes = 8, kSecretBytes = 16, kCheckBytes = 4;
 constexpr size_t kBodyBytes = kAuthorityBytes + kIdBytes + kSecretBytes;
 
-// The first bytes of a SHA-256: against typing errors, not against people.
+// The first bytes of a SHA-256. Protects against typing errors, not against attackers.
 std::string CheckOf(const std::string& body) {
   const Sha256 hash = Sha256Of(AsBytes(body));
   return {reinterpret_cast<const char*>(hash.bytes.data()), kCheckBytes};
@@ -43,7 +43,8 @@ absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text) {
                                                    ": give it as 'atoll token create' printed it"));
   }
   std::string body;
-  // One spelling only: the length is fixed, so that padding or dropped bits cannot make a second one.
+  // Allows one spelling only: the length is fixed, so that padding or dropped bits cannot produce a
+  // second one.
   if (text.size() != sizeof(kJoinTokenPrefix) - 1 + (kBodyBytes + kCheckBytes) / 3 * 4 ||
       !absl::WebSafeBase64Unescape(text.substr(sizeof(kJoinTokenPrefix) - 1), &body) ||
       body.size() != kBodyBytes + kCheckBytes || CheckOf(body.substr(0, kBodyBytes)) != body.substr(kBodyBytes)) {

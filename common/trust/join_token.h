@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Join tokens: what an operator hands to a machine so that it can enrol. The printed form holds the authority's hash,
-// an id and a secret; the coordinator keeps only a hash of the secret. Format: docs/formats/join-token.md. Plain
-// values.
+// Join tokens, with which an operator lets a machine enroll. The printed form contains the
+// authority's hash, an id and a secret; the coordinator stores only a hash of the secret. Format:
+// docs/formats/join-token.md. Plain values.
 #ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 #define ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 
@@ -28,21 +28,23 @@ struct JoinToken {
 
 // "atoll1-" and 80 letters: the only form in which the secret leaves the program.
 std::string PrintJoinToken(const JoinToken& token);
-// InvalidArgument that never repeats the text: not a token, another revision, or mistyped (checksum).
+// InvalidArgument for a text that is not a token, has another revision, or is mistyped (checksum).
+// The error never contains the text.
 absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text);
 
-// What the coordinator keeps of a token.
+// A token as stored by the coordinator.
 struct TokenRecord {
   std::string id;
   Secret<32> secret_hash;  // of id and secret
   Role role = Role::kWorker;
-  std::string name;   // the only name it may enrol; empty: any
-  uint32_t uses = 1;  // it was made for so many enrolments
+  std::string name;   // the only name that may enroll; empty: any
+  uint32_t uses = 1;  // number of enrollments allowed
   uint32_t used = 0;
   int64_t create_s = 0, end_s = 0;  // wall clock
   bool revoked = false;
-  int64_t issue_s = 0;  // the last certificate by it was issued at most 6 hours after; 0: none was
-  // Of its last uses, the newest last, at most kHoldersKept: HolderHash. Who has lost the answer is answered again.
+  int64_t issue_s = 0;  // the last certificate for it was issued at most 6 hours after this; 0: none was
+  // HolderHash of its last uses, at most kHoldersKept, newest last. A client that lost the answer
+  // is answered again.
   std::vector<Sha256> holders;
   friend bool operator==(const TokenRecord&, const TokenRecord&) = default;
 };
@@ -51,17 +53,18 @@ struct NewToken {
   JoinToken token;
   TokenRecord record;
 };
-// Fresh id and secret from the system's random source; Internal when there is none. The other fields of `wanted` are
-// kept.
+// Sets id and secret from the system's random source, and keeps the other fields of `wanted`.
+// Internal when that fails.
 absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
 
 Secret<32> SecretHash(const JoinToken& token);
-// Who a use of a token let in: of the hash of its public key and its name.
+// Identifies the client of a use of a token: a hash of the hash of its public key and its name.
 Sha256 HolderHash(const Sha256& public_key, const std::string& name);
-// Unauthenticated when the secret is wrong, compared in constant time.
+// Unauthenticated when the secret is wrong (compared in constant time).
 absl::Status CheckKnown(const TokenRecord& record, const Secret<32>& secret_hash);
-// Unauthenticated with one sentence when the secret is wrong (compared in constant time), the token is revoked, used
-// up, past its end or made for another role or name. The secret is looked at first: a stranger learns nothing else.
+// Unauthenticated with one sentence when the secret is wrong (compared in constant time), or when
+// the token is revoked, used up, expired or for another role or name. The secret is checked first,
+// so that a stranger learns nothing else.
 absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,
                         int64_t now_s);
 

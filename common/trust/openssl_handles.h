@@ -29,24 +29,24 @@ using SealedKey = std::unique_ptr<X509_SIG, Freer<X509_SIG, X509_SIG_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509, X509_free>>;
 using Request = std::unique_ptr<X509_REQ, Freer<X509_REQ, X509_REQ_free>>;
 
-// Internal, with OpenSSL's newest reason: "what: reason". Empties the error queue.
+// Internal with OpenSSL's newest error: "what: reason". Clears the error queue.
 absl::Status Failed(const std::string& what);
 // A BIO that reads `text`, which must outlive it.
 Bio Reader(const std::string& text);
-// What was written into a memory BIO.
+// Returns the content of a memory BIO.
 std::string Written(BIO* bio);
-// The first certificate of a PEM text; InvalidArgument.
+// Parses the first certificate of a PEM text; InvalidArgument.
 absl::StatusOr<Certificate> ParseCertificate(const std::string& pem);
-// All of them in order, one at least and kMostCertificates at most; InvalidArgument.
+// Parses all certificates in order, at least one and at most kMostCertificates; InvalidArgument.
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem);
 // PEM.
 absl::StatusOr<std::string> WriteCertificate(const X509* certificate);
-// Whether it is an authority's own certificate: for signing others, and signed by its own key.
+// True for an authority's own certificate: may sign others, and is self-signed.
 bool IsRoot(X509* certificate);
-// A request that its own P-256 key has signed; InvalidArgument.
+// Parses a request that is signed by its own P-256 key; InvalidArgument.
 absl::StatusOr<Request> ParseRequest(const std::string& pem);
 absl::Status CheckP256(const EVP_PKEY* key);
-// Since 1970; InvalidArgument.
+// Seconds since 1970; InvalidArgument.
 absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time);
 Sha256 Fingerprint(const X509* certificate);
 Sha256 PublicKeyHash(EVP_PKEY* key);

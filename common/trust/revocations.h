@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which certificates are refused though their dates are good: those that came by a join token that was revoked, and
-// those of a name that were issued before it was. Decides only; coordinator/service keeps the list in the ledger and
-// asks at every call, renewal and enrolment. Not thread-safe.
+// Revoked certificates: those obtained with a revoked join token, and those issued to a name before
+// its revocation. Only decides; coordinator/service stores the list in the ledger and asks at every
+// call, renewal and enrollment. Not thread-safe.
 #ifndef ATOLL_COMMON_TRUST_REVOCATIONS_H_
 #define ATOLL_COMMON_TRUST_REVOCATIONS_H_
 
@@ -15,25 +15,25 @@
 
 namespace atl {
 
-// One revoked name. A name is not lost by it: a certificate that was issued later counts.
+// A revoked name. The name stays usable: certificates issued later are valid.
 struct RevocationRecord {
-  std::string name;      // of people and workers of every role
-  int64_t revoke_s = 0;  // certificates issued in this second or before are refused; by the issuer's clock
-  std::string by;        // who revoked it, "admin/ops"
+  std::string name;      // name of a person or worker, whatever its role
+  int64_t revoke_s = 0;  // certificates issued in this second or earlier are refused; by the issuer's clock
+  std::string by;        // identity that revoked it, "admin/ops"
   friend bool operator==(const RevocationRecord&, const RevocationRecord&) = default;
 };
 
-// When a certificate was issued. It begins kClockMargin_s (authority.h) earlier.
+// Time at which a certificate was issued. Its validity begins kClockMargin_s (authority.h) earlier.
 int64_t IssueTime(const CertificateFacts& facts);
 
 class Revocations {
  public:
   void RevokeToken(const std::string& id) { tokens_.insert(id); }
-  // Of two times the later one counts.
+  // Keeps the later of two times.
   void RevokeName(const std::string& name, int64_t revoke_s);
-  // The time of the name's revocation; nothing where it never was.
+  // Time of the name's revocation; nullopt if it was never revoked.
   std::optional<int64_t> RevokedAt(const std::string& name) const;
-  // PermissionDenied with the reason and the way back.
+  // PermissionDenied with the reason and how to get access again.
   absl::Status Check(const CertificateFacts& facts) const;
 
  private:

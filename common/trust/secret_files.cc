@@ -20,7 +20,8 @@ namespace atl {
 namespace {
 
 constexpr uint64_t kSecretLimitBytes = 65536;
-// A coordinator takes a rotation up some seconds later, and signs with the key before meanwhile.
+// A coordinator reloads a rotated authority after some seconds, and signs with the previous key
+// until then.
 constexpr int64_t kRotationMargin_s = 86'400;
 constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
 
@@ -59,14 +60,14 @@ absl::Status NoIdentity(const std::string& path) {
                    "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
 }
 
-// A file of another kind, given by mistake: nothing in it has to be kept from others.
+// True for a file of another kind, given by mistake: it contains no key to protect.
 bool HoldsNoKey(const std::string& path) {
   const auto text = ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
-  if (absl::IsResourceExhausted(text.status())) return true;  // too large for one
+  if (absl::IsResourceExhausted(text.status())) return true;  // too large for an identity
   return text.ok() && text->find("PRIVATE KEY") == std::string::npos;
 }
 
-// An authority is there when its key is. What may not be looked at is not absent.
+// An authority exists when its key does. A file that cannot be accessed is not treated as missing.
 absl::StatusOr<bool> HasAuthority(const std::string& directory) {
   struct stat facts {};
   if (::stat(AuthorityKeyPath(directory).c_str(), &facts) == 0) return true;
@@ -75,13 +76,13 @@ absl::StatusOr<bool> HasAuthority(const std::string& directory) {
   return Error("read", AuthorityKeyPath(directory), number);
 }
 
-// Who changes the files of an authority: its owner, one at a time.
+// A lock for changes to the files of an authority: only by its owner, one process at a time.
 class Turn {
  public:
   static absl::StatusOr<Turn> Take(const std::string& directory) {
     ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
     struct stat facts {};
-    // What another user makes anew is that user's: the coordinator would no longer read its own.
+    // New files would belong to this user, and the coordinator could no longer read its own.
     if (there && ::stat(AuthorityKeyPath(directory).c_str(), &facts) == 0 && facts.st_uid != ::geteuid()) {
       return absl::PermissionDeniedError(absl::StrCat(AuthorityKeyPath(directory), " belongs to user ", facts.st_uid,
                                                       " and this is user ", ::geteuid(),
@@ -107,15 +108,15 @@ absl::Status WriteCertificates(const std::string& directory, const Authority& au
                              AsBytes(authority.certificates_pem()));
 }
 
-// The key last: certificates alone, as a full disk leaves them, are replaced by the next try, and beside the key of an
-// authority before they still hold its own.
+// Writes the key last. If the disk is full, certificates without a key are replaced by the next
+// attempt. Next to the key of the previous authority they still include its certificate.
 absl::Status WriteAuthority(const std::string& directory, const Authority& authority) {
   ATOLL_ASSIGN_OR_RETURN(const std::string key, authority.key_pem());
   ATOLL_RETURN_IF_ERROR(WriteCertificates(directory, authority));
   return WriteSecretFile(AuthorityKeyPath(directory), key);
 }
 
-// The one before is trusted no longer.
+// Removes the trust in the previous authority.
 absl::StatusOr<Authority> WriteAlone(const std::string& directory, const Authority& authority) {
   Authority alone = authority.Alone();
   ATOLL_RETURN_IF_ERROR(WriteCertificates(directory, alone));
@@ -126,7 +127,7 @@ absl::StatusOr<Authority> WriteAlone(const std::string& directory, const Authori
 
 absl::Status WriteSecretFile(const std::string& path, const std::string& text) {
   std::string temporary = path + ".XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600, whatever the umask
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600, independent of the umask
   if (fd < 0) return Error("create", temporary, errno);
   absl::Status written = WriteAll(fd, temporary, text);
   ::close(fd);
