@@ -140,7 +140,7 @@ uint64_t BetweenBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace pl
   return most;
 }
 
-// ---- the table of docs/capacity.md --------------------------------------------------------------------------------
+// ---- the table of docs/worker-memory.md ---------------------------------------------------------------------------
 
 namespace {
 

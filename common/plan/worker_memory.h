@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's memory for a job: bytes by item, with place and phase. Used for the worker's decision
-// on a job (worker/train/memory.h), `atoll plan` and the table of docs/capacity.md. Tests compare
+// on a job (worker/train/memory.h), `atoll plan` and the table of docs/worker-memory.md. Tests compare
 // it with the worker's allocations. Activations are not included: worker/train estimates them. Pure
 // arithmetic.
 #ifndef ATOLL_COMMON_PLAN_WORKER_MEMORY_H_

@@ -226,7 +226,7 @@ constexpr char kBegin[] = "<!-- begin worker memory: ATOLL_WRITE_DOCS=1 replicas
 constexpr char kEnd[] = "\n<!-- end worker memory -->";
 
 TEST(WorkerMemoryPage, MatchesTheFunction) {
-  const std::string path = absl::StrCat(ATOLL_SOURCE_DIR, "/docs/capacity.md");
+  const std::string path = absl::StrCat(ATOLL_SOURCE_DIR, "/docs/worker-memory.md");
   std::stringstream read;
   read << std::ifstream(path, std::ios::binary).rdbuf();
   std::string page = read.str();
