@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an ordinary user meets, tried also where the tests run as root.
+// Runs code as an ordinary user, also if the tests run as root.
 #ifndef ATOLL_TESTS_UNIT_ANOTHER_USER_H_
 #define ATOLL_TESTS_UNIT_ANOTHER_USER_H_
 
@@ -11,8 +11,8 @@
 
 namespace atl {
 
-// From root to the user nobody, for good; for a child process. False when that is not allowed. Others stay who they
-// are.
+// Permanently switches a child process from root to the user "nobody". Returns false if that is not
+// allowed. If the process is not root it keeps its user.
 inline bool BecomeAnotherUser() {
   constexpr uid_t kNobody = 65534;
   if (::geteuid() != 0) return true;
@@ -20,7 +20,8 @@ inline bool BecomeAnotherUser() {
          ::setresuid(kNobody, kNobody, kNobody) == 0;
 }
 
-// What `work` returns, 0 to 250, in a child that is no root; -1 where there can be none that reaches `directory`.
+// Returns the result of `work`, 0 to 250, from a child without root; -1 if no such child can reach
+// `directory`.
 template <typename Work>
 int AsAnotherUser(const std::string& directory, Work work) {
   constexpr int kCannot = 251;

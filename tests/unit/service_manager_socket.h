@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket of a service manager, which keeps what it is told.
+// A service manager's socket that keeps its messages.
 #ifndef ATOLL_TESTS_UNIT_SERVICE_MANAGER_SOCKET_H_
 #define ATOLL_TESTS_UNIT_SERVICE_MANAGER_SOCKET_H_
 
@@ -16,7 +16,7 @@ namespace atl {
 
 class ServiceManagerSocket {
  public:
-  // At a path or, with @, in the abstract space.
+  // At a path or, with @, in the abstract namespace.
   explicit ServiceManagerSocket(const std::string& name) : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -26,7 +26,7 @@ class ServiceManagerSocket {
     open_ = ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
   }
   bool open() const { return open_; }
-  // All that was said since the last call, oldest first.
+  // All messages since the last call, oldest first.
   std::vector<std::string> Heard() const {
     std::vector<std::string> heard;
     char words[256];

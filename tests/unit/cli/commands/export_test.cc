@@ -231,7 +231,7 @@ TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
   refused("is missing;");
   EXPECT_TRUE(harness_.fake.submitted.empty());
 
-  // A user with only the manifest may submit, and is told which files the workers need.
+  // A user with only the manifest may submit; the output names the files that the workers need.
   std::filesystem::remove(Path("corpus/held_out-00000.bin"));
   const RunResult result = harness_.Run({"submit", Path("job.yaml")});
   EXPECT_EQ(result.code, 0);

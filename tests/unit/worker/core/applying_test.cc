@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An update that comes before its apply step moves the outer copy beside the steps that are left; local parameters are
-// merged at the apply step all the same, and what cannot wait for it, waits (docs/adr/0026).
+// An update that arrives before its apply step is applied to the outer copy while the remaining
+// steps run. Local parameters are still merged at the apply step. Work that depends on the
+// application waits for it (docs/adr/0026).
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -18,7 +19,7 @@ JobSpec Overlapped() {
   return spec;
 }
 
-// Behind step 4, the update of what was sent at step 3 being applied.
+// Trains past step 4, while the update of the send at step 3 is being applied.
 void TrainToTheUpdate(World& w, bool accepted = true) {
   w.Start();
   w.Steps(3);
@@ -88,7 +89,7 @@ TEST(WorkerApplying, ASendStepBeforeTheMergeIsTakenUpBehindIt) {
   w.Publish(0, 1, {"w1"}, 1);
   w.Boundary();
   ASSERT_TRUE(w.Did("apply 0 v1 contributor beside"));
-  w.Hear(PaceAssigned{JobId{"tiny"}, 3});  // each step carries the clock two on: to step 7
+  w.Hear(PaceAssigned{JobId{"tiny"}, 3});  // each step advances the clock by two: to step 7
   w.Steps(5 - w.steps_taken);
   ASSERT_GE(w.core().clock_step(), 7u);
   w.Boundary();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Syncs that the job loses on purpose.
+// Syncs that the job drops on purpose.
 #include <gtest/gtest.h>
 
 #include "common/plan/experiment.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMe[] = "w1";  // World::Options
 
-// A job that drops w1's syncs to the versions of `wanted` of fragment 0, true at each dropped one, and draws them so.
+// A job with a seed that drops w1's sync to a version of fragment 0 exactly where `wanted` is true.
 JobSpec Drawing(const std::vector<bool>& wanted, JobSpec spec = SmallSpec()) {
   spec.experiment.drop_sync_probability = 0.5;
   for (spec.data.seed = 0;; ++spec.data.seed) {
@@ -22,7 +22,7 @@ JobSpec Drawing(const std::vector<bool>& wanted, JobSpec spec = SmallSpec()) {
   }
 }
 
-// A dropped sync, its round committed by others.
+// A dropped sync; the other workers commit its round.
 void Miss(World& w, uint64_t version) {
   w.Steps(4);
   w.Boundary();

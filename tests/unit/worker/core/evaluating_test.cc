@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluations that score the job's tasks: pieces in order, and everything else between them.
+// Evaluations that score the job's tasks: pieces in order, interleaved with all other work.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -62,7 +62,7 @@ TEST(WorkerEvaluating, ReadsHeldOutSamplesPieceByPiece) {
   EXPECT_EQ(w.steps_taken, 0u);
 }
 
-// A negative sum would be refused by the coordinator, each time that it is said again.
+// The coordinator would refuse a negative sum at each retry.
 TEST(WorkerEvaluating, TheLossOfAModelThatHasDivergedIsLargeAndNotNegative) {
   for (const uint64_t pieces : {uint64_t{12}, uint64_t{20}}) {
     World w(SmallSpec());
@@ -225,7 +225,7 @@ TEST(WorkerEvaluating, AnEvaluatorWaitsForVersionsAsLongAsTheirBytesMayTake) {
             "bytes take at 10 Mbit/s"));
 }
 
-// Of 16, 16 and 8 samples.
+// Three pieces of 16, 16 and 8 samples.
 EvaluationAssigned ThreePieces(uint64_t version) { return {JobId{"tiny"}, 1, {Version{version}}, 40, false}; }
 
 size_t PlaceOf(const World& w, const std::string& line) {
@@ -238,7 +238,7 @@ size_t PlaceOf(const World& w, const std::string& line) {
 
 TEST(WorkerEvaluating, NoVersionIsLeaptToWhileOneIsEvaluated) {
   World w;
-  w.update_bytes = 64;  // two updates that are fetched already, and two more: the whole fragment is fewer bytes
+  w.update_bytes = 64;  // two updates are fetched already, two more are needed: the whole fragment is fewer bytes
   w.Start();
   w.Steps(3);
   w.Hear(ThreePieces(0));
@@ -270,7 +270,8 @@ TEST(WorkerEvaluating, NoVersionIsLeaptToAfterABreakWhileOneIsEvaluated) {
   EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v6"));
 }
 
-// An update that is not kept any more brings the fragment whole, with or without its drift; but not into an evaluation.
+// If an update is no longer kept the worker fetches the whole fragment, with or without its drift; but not during an
+// evaluation.
 TEST(WorkerEvaluating, TheFragmentIsFetchedWholeWhenTheEvaluationIsOver) {
   enum class End { kDone, kFailed, kGivenAnew, kSaidAgain };
   for (const bool held : {false, true}) {
@@ -364,8 +365,8 @@ TEST(WorkerEvaluating, AFragmentThatDoesNotComeIsNamed) {
   EXPECT_TRUE(w.Did("evaluation done: waited 30 s"));
 }
 
-// Neither the update nor a newer snapshot is there. Before the drift is given up the evaluation is made, and then a
-// newer one may be.
+// Neither the update nor a newer snapshot exists. The worker finishes the evaluation before it discards the drift,
+// and then a newer snapshot may exist.
 TEST(WorkerEvaluating, AFragmentThatDidNotComeWholeIsAskedForAgainAfterIt) {
   World w;
   w.Start();
@@ -386,7 +387,7 @@ TEST(WorkerEvaluating, AFragmentThatDidNotComeWholeIsAskedForAgainAfterIt) {
   EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v3"));
 }
 
-// A coordinator that is away for some seconds does not cost the pieces made so far.
+// An unavailable coordinator does not cost the pieces scored so far.
 TEST(WorkerEvaluating, APieceWhoseDataIsNotReachedIsAskedForAgain) {
   World w(WithTasks());
   w.Start();

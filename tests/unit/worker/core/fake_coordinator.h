@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's core with the rest of the world played by the test: effects are recorded as short lines, answers are given
-// at once where a test does not want to give them itself.
+// A worker's core in a world played by the test. Effects are recorded as short lines and answered
+// immediately, unless the test wants to answer itself.
 #ifndef ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 
@@ -37,7 +37,7 @@ class World {
     return {.worker = WorkerId{"w1"}, .program_version = "test", .start_nonce = 7, .device = "cpu"};
   }
 
-  // One event; what it leads to is answered until nothing is left.
+  // Processes one event, and answers its effects until none is left.
   void Give(const Event& event) {
     std::vector<Event> queue{event};
     for (size_t i = 0; i < queue.size(); ++i) {
@@ -49,7 +49,7 @@ class World {
   void Hear(CoordinatorMessage message) { Give(Received{std::move(message)}); }
   void Boundary() { Give(worker::Boundary{}); }
   void Wait(Duration d) { now_ = now_ + d; }
-  // Boundaries until `more` further steps are taken or `limit` boundaries have passed.
+  // Passes boundaries until `more` further steps are taken, at most 200.
   void Steps(uint64_t more) {
     const uint64_t goal = steps_taken + more;
     for (int i = 0; i < 200 && steps_taken < goal; ++i) Boundary();
@@ -64,7 +64,7 @@ class World {
     assigned_ = versions;
     Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions), pace, epoch});
   }
-  // Connected, assigned at version 0, fragments there.
+  // Connects; the job is assigned at version 0 and its fragments are fetched.
   void Start() {
     Connect();
     Assign(VersionVector(fragments_, Version{0}));
@@ -93,26 +93,26 @@ class World {
   }
   Core& core() { return core_; }
   Instant now() const { return now_; }
-  // How the world answers.
+  // The world's answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
   bool samples_there = true, prepare = true, evaluate = true, form_and_apply = true;
   uint64_t held_out_samples = 1000, lease_samples = 1000;
   uint64_t whole_bytes = 64, update_bytes = 20;  // of a fragment
   int64_t piece_micro_nats = 5'000'000;          // of held-out samples
-  std::optional<Version> snapshot;               // the newest; empty: of the version assigned
+  std::optional<Version> snapshot;               // the newest; empty: of the assigned version
 
   std::vector<std::string> lines;  // effects, one each
   std::vector<WorkerMessage> said;
   std::map<uint32_t, Upload> uploads;  // newest of each fragment
   std::vector<TakeStep> steps;
   uint64_t steps_taken = 0, boot_nonce = 0, epoch = 0;  // of the next Welcome, of the next assignment
-  JobCourse begun;                                      // of the optimizer that began last
+  JobCourse begun;                                      // of the newest optimizer
 
  private:
   static std::string As(bool mine, bool ahead) { return ahead ? "ahead" : mine ? "contributor" : "missed"; }
   void Log(const std::string& line) { lines.push_back(line); }
 
-  // Writes an effect down and answers it.
+  // Records an effect and answers it.
   struct Visitor {
     World& w;
     std::vector<Event>& q;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which coordinator a worker follows, and what it gives up where the history is another.
+// Which coordinator a worker follows, and what it discards when the history differs.
 #include <gtest/gtest.h>
 
 #include "common/plan/boot_lines.h"
@@ -8,7 +8,7 @@
 namespace atl::worker {
 namespace {
 
-// A byte of the round log that went bad takes with it what was acknowledged, where nothing was written behind it.
+// A damaged byte of the round log loses acknowledged contributions if nothing was written after it.
 TEST(WorkerLife, WhatTheCoordinatorHasLostIsSentAgain) {
   World w;
   w.Start();
@@ -39,7 +39,7 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
 }
 
-// A directory was copied, and both copies were started equally often.
+// A state directory was copied, and both copies were started equally often.
 TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
   World w;
   w.boot_nonce = 0x1111;
@@ -67,7 +67,8 @@ TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
   EXPECT_TRUE(w.Did("make job")) << "a later start of whichever is left";
 }
 
-// The word may overtake the Welcome that is not followed: the fetches of the job are stopped by then, for good.
+// The drain notice may arrive before the Welcome of a coordinator that is not followed; by then the
+// job's fetches have stopped for good.
 TEST(WorkerLife, ADrainCountsWhoeverAsksForIt) {
   World w;
   w.Connect(false, 5);
@@ -95,7 +96,7 @@ TEST(WorkerLife, AheadOfACoordinatorThatWentBackItFetchesAfresh) {
   EXPECT_EQ(w.Count("fetch fragment 0"), 2);
 }
 
-// Even a job of the same name and revision may be another one there.
+// A job of the same name and revision may be another job there.
 TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
   World w;
   w.Start();
@@ -119,7 +120,7 @@ TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
   EXPECT_EQ(w.core().fragments()[0].steps_behind, 1u);
 }
 
-// Its moments are of the course that was given up.
+// Its moments belong to the discarded history.
 TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
   for (const bool fenced : {true, false}) {
     World w;
@@ -135,7 +136,7 @@ TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
   }
 }
 
-// However far the job has come on its new course.
+// However far the job is on its new course.
 TEST(WorkerLife, AnotherCourseBeginsTheOptimizerAnew) {
   World w;
   w.Connect(false, kBootsPerLine + 1);

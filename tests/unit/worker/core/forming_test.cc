@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contribution is formed while training goes on: it stays what it was at its send, and every way out of the job or of
-// the drift takes it back.
+// A contribution is formed while training continues. It holds the parameters of its send, and every
+// exit from the job or reset of the drift cancels it.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -17,7 +17,8 @@ JobSpec Overlapped() {
   return spec;
 }
 
-// At the boundary behind step 2, its contribution being formed, and step 3 taken in the same boundary.
+// The boundary after step 2: its contribution is being formed, and step 3 is taken in the same
+// boundary.
 void TrainToTheSend(World& w) {
   w.Start();
   w.form_and_apply = false;
@@ -73,7 +74,7 @@ TEST(WorkerForming, NoOtherContributionIsFormedMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(TrainToTheSend(w));
   w.Steps(1);
   w.Boundary();
-  w.Wait(Seconds(2));  // the apply step's patience
+  w.Wait(Seconds(2));  // the patience of an apply step
   w.Steps(3);
   w.Boundary();
   EXPECT_GE(w.steps_taken, 6u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker hears while a step is under way: parameters change between steps only.
+// Messages that arrive during a step: parameters change only between steps.
 #include <gtest/gtest.h>
 
 #include <cstddef>

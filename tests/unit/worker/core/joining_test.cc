@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a joiner starts that has fetched for a while, and what one that came back makes of what it sent before.
+// The start step of a joiner after a long fetch, and earlier contributions of a returning worker.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -7,7 +7,8 @@
 namespace atl::worker {
 namespace {
 
-// The others have gone on meanwhile: who starts where they were sends everything later than they do.
+// The others have trained on meanwhile: a joiner that started at their old step would send
+// everything later than they do.
 TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
   struct Case {
     Duration pace, fetch;
@@ -16,11 +17,11 @@ TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
   const Case cases[] = {
       {Seconds(1), Milliseconds(1500), 0, 15},  // of a period of 4
       {Seconds(1), Seconds(2), 15, 15},
-      {Seconds(1), Seconds(60), 0, 16},   // no news of the job: less than a period beyond what is known
-      {Seconds(1), Seconds(60), 70, 73},  // likewise, beyond the newest commit
-      {Seconds(1), Seconds(1), 70, 70},   // not behind it either
+      {Seconds(1), Seconds(60), 0, 16},   // no news of the job: less than a period beyond the known step
+      {Seconds(1), Seconds(60), 70, 73},  // the same, beyond the newest commit
+      {Seconds(1), Seconds(1), 70, 70},   // not before it either
       {Duration{}, Seconds(60), 0, 13},   // the job waits for a joiner
-      {Duration{}, Seconds(60), 70, 70},  // and goes on with another one
+      {Duration{}, Seconds(60), 70, 70},  // the job continues with another joiner
   };
   for (const Case& c : cases) {
     World w;
@@ -36,7 +37,7 @@ TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
   }
 }
 
-// Of so many tokens nobody knows the last step before it is there: the planned one is no bound.
+// A job with a stop rule of tokens has no known last step: the planned step is no bound.
 TEST(WorkerJoining, AJobOfTokensMayBeBeyondItsPlannedSteps) {
   JobSpec spec = SmallSpec();
   spec.stop = {};
@@ -51,7 +52,8 @@ TEST(WorkerJoining, AJobOfTokensMayBeBeyondItsPlannedSteps) {
   EXPECT_TRUE(w.Did("ready 15")) << w.core().clock_step();
 }
 
-// What was published while its stream was down is in its next assignment alone, and one fragment is there already.
+// A version published while the stream was down is only in the next assignment; one fragment is
+// installed already.
 TEST(WorkerJoining, AnAssignmentBringsForwardWhatIsInstalledAlready) {
   World w(SmallSpec(), 2);
   w.finish_fetches = false;
@@ -69,7 +71,8 @@ TEST(WorkerJoining, AnAssignmentBringsForwardWhatIsInstalledAlready) {
   EXPECT_EQ(w.steps_taken, 0u) << "the first step is on the newest versions";
 }
 
-// A worker that came back with a new incarnation may have another contribution on its way to the same round.
+// A worker that returned with a new incarnation may be uploading another contribution to the same
+// round.
 TEST(WorkerJoining, WhatItSentBeforeUnderItsNameIsNotWhatItHolds) {
   World w;
   w.Start();
@@ -94,7 +97,7 @@ TEST(WorkerJoining, ItsOwnDigestSaysThatItContributed) {
   EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
 }
 
-// Whatever is said of a job while what it needs is not there yet counts when it is.
+// Notices about a job that is still being prepared take effect once it is ready.
 TEST(WorkerJoining, HearsOfRevisionsAndVersionsWhileItsPreparationIsTriedAgain) {
   JobSpec spec = SmallSpec();
   spec.stop.inner_steps = 2;

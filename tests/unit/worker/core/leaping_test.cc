@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that missed versions: by updates or by the whole fragment, never at the cost of its drift.
+// A worker that missed versions catches up by updates or by the whole fragment, never at the cost
+// of its drift.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -66,7 +67,7 @@ TEST(WorkerLeaping, ALeapGoesOnWithTheUpdatesSinceTheSnapshot) {
   EXPECT_EQ(w.core().fragments()[0].applied.value, 7u);
 }
 
-// What was contributed may be in a version that would be leapt over: then it would count twice.
+// The held contribution may be in a version that the leap skips: then it would count twice.
 TEST(WorkerLeaping, NothingIsLeaptOverWhileAContributionIsHeld) {
   World w;
   w.Start();
@@ -112,12 +113,13 @@ TEST(WorkerLeaping, WhereNeitherTheUpdateNorANewerSnapshotIsKeptTheOuterCopyIsTa
   EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
 }
 
-// The coordinator has a fault, or its disk: a fragment is not fetched over and over as fast as the link allows.
+// The coordinator or its disk is faulty: the worker must not fetch a fragment over and over at the
+// full rate of the link.
 TEST(WorkerLeaping, AFragmentThatWasFetchedWholeInVainIsFetchedAgainAfterAPause) {
   World w;
   w.Start();
   w.fetch_updates = false;
-  w.snapshot = Version{0};  // what comes is not newer
+  w.snapshot = Version{0};  // the fetched version is not newer
   w.Assign({Version{1}}, 4);
   const UpdateFetchFailed failed{{FragmentIndex{0}, Version{1}}, "not kept"};
   w.Give(failed);
@@ -134,11 +136,12 @@ TEST(WorkerLeaping, AFragmentThatWasFetchedWholeInVainIsFetchedAgainAfterAPause)
   w.fetch_updates = false;
   w.Publish(0, 2, {"w2"}, 8);
   w.lines.clear();
-  w.Give(UpdateFetchFailed{{FragmentIndex{0}, Version{2}}, "not kept"});  // an update came through meanwhile
+  w.Give(UpdateFetchFailed{{FragmentIndex{0}, Version{2}}, "not kept"});  // meanwhile an update arrived
   EXPECT_TRUE(w.Did("install 0 v0"));
 }
 
-// What it trains while the fragment comes is overwritten by it: no contribution counts it.
+// The fetched fragment overwrites the training done meanwhile, so no contribution may count that
+// training.
 TEST(WorkerSync, StepsOfADeviantWhileItFetchesAreInNoDrift) {
   World w;
   w.Start();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining, waiting, reconnecting and leaving, with no time passing but what a test says.
+// Joining, waiting, reconnecting and leaving, under a manual clock.
 #include <gtest/gtest.h>
 
 #include "common/plan/boot_lines.h"
@@ -134,7 +134,7 @@ TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
   EXPECT_EQ(w.steps.back().rate_step, 8u);
 }
 
-// It ended, or was paused, while the worker was away: nobody tells it to leave a job that it was fenced out of.
+// The job ended or was paused while the worker was away: a fenced-out worker gets no message to leave it.
 TEST(WorkerLife, AJobThatIsNotAssignedAgainIsLetGo) {
   for (const bool assigned : {false, true}) {
     World w;
@@ -265,7 +265,7 @@ TEST(WorkerLife, SigtermInMidPeriodSendsWhatIsThere) {
   EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
 }
 
-// An update on its way is taken in first: a contribution against the version before it would be refused.
+// An update in flight is applied first: a contribution to its previous version would be refused.
 TEST(WorkerLife, SigtermTakesInAnUpdateThatIsOnItsWay) {
   World w;
   w.Start();
@@ -286,7 +286,7 @@ TEST(WorkerLife, SigtermTakesInAnUpdateThatIsOnItsWay) {
   EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
 }
 
-// The rest behind a contribution whose round is open goes back: that round may wait for others for long.
+// Work after a contribution with an open round is returned: that round may wait for other workers for a long time.
 TEST(WorkerLife, SigtermDoesNotWaitForARound) {
   JobSpec spec = SmallSpec();
   spec.sync.overlap_steps = 2;
@@ -314,7 +314,7 @@ TEST(WorkerLife, ARefusedLastContributionIsNotTriedAgain) {
   EXPECT_TRUE(w.Did("exit 0"));
 }
 
-// A coordinator is started again in seconds: what was trained since the last contributions waits for it.
+// A restarting coordinator is back in seconds: work done since the last contributions waits for it.
 TEST(WorkerLife, SigtermWaitsForACoordinatorThatIsAway) {
   World w;
   w.Start();

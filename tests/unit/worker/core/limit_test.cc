@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// At the limit of steps without an update.
+// A worker at the limit of steps without an update.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace atl::worker {
 namespace {
 
-// Without a coordinator, to the limit of steps without an update.
+// Trains without a coordinator, to the limit of steps without an update.
 void TrainToTheLimit(World& w) {
   w.Start();
   w.Steps(1);
@@ -21,8 +21,8 @@ void TrainToTheLimit(World& w) {
   ASSERT_EQ(w.steps_taken, 8u) << "two periods of four";
 }
 
-// Nobody else is at work: its own next contribution must make the update.
-// What is left of a lease makes no batch, and is more than half of what the last step takes.
+// A single worker: only its own next contribution can give an update. The rest of a lease is less
+// than a batch, but more than half of the last step's samples.
 TEST(WorkerAtTheLimit, AsksForTheSamplesOfItsLastStep) {
   JobSpec spec = SmallSpec();
   spec.batch.sequences_per_step = 4;
@@ -60,7 +60,8 @@ TEST(WorkerAtTheLimit, GoesOnWithNewLeasesAfterARevocationAtTheLimit) {
   EXPECT_EQ(w.steps_taken, 12u);
 }
 
-// Away from a send step and without samples, nothing else can come: others may wait for what it has.
+// Away from a send step and without samples no update can arrive: other workers may wait for this
+// one's contribution.
 TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
   World w;
   w.grant_leases = false;
@@ -76,8 +77,9 @@ TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 2"));
 }
 
-// Its part is in a round of one fragment, whose last part another worker holds back until this one's comes at the other
-// fragment: neither can take a step until then (seed 1020 of the simulation).
+// The worker has contributed to a round of one fragment. Another worker delays that round until
+// this worker's contribution to the other fragment arrives: neither can take a step until then
+// (seed 1020 of the simulation).
 TEST(WorkerAtTheLimit, SendsAnotherFragmentThanTheOneItWaitsFor) {
   World w(SmallSpec(), 2);
   w.grant_leases = false;
@@ -100,8 +102,8 @@ TEST(WorkerAtTheLimit, SendsAnotherFragmentThanTheOneItWaitsFor) {
   EXPECT_EQ(w.uploads.count(1 - sent), 1u);
 }
 
-// A request that was repeated may be denied, and granted when its repetition arrives: the lease is this worker's, and
-// would be held for it to the end of the job if it were not taken.
+// A repeated request may be denied, and granted when its repetition arrives. The lease belongs to
+// this worker, and would stay unused to the end of the job if the worker ignored it.
 TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
   World w;
   w.grant_leases = false;
@@ -118,7 +120,8 @@ TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
   EXPECT_EQ(w.core().samples_held(), before + 8) << "a lease that is said again";
 }
 
-// The outer copy is taken behind what the replica is at: nothing of that is merged or contributed any more.
+// The fragment adopts the outer copy once the update in progress is applied. The old drift is neither merged nor
+// contributed.
 TEST(WorkerGivesUp, WhileAnUpdateIsBeingApplied) {
   World w;
   w.Start();
@@ -138,7 +141,7 @@ TEST(WorkerGivesUp, WhileAnUpdateIsBeingApplied) {
   EXPECT_TRUE(w.Did("resolve 0 missed")) << "the next one is merged as ever";
 }
 
-// A replica that deviates has no outer copy to take: the fragment is fetched whole, and the worker stays in its job.
+// A deviating replica has no valid outer copy to adopt: the worker fetches the whole fragment and stays in its job.
 TEST(WorkerGivesUp, WhileAnUpdateIsBeingAppliedThatMakesAnotherHash) {
   World w(SmallSpec(), 2);
   w.Start();
@@ -154,7 +157,7 @@ TEST(WorkerGivesUp, WhileAnUpdateIsBeingAppliedThatMakesAnotherHash) {
   EXPECT_EQ(w.Count("fetch fragment 1"), 2);
 }
 
-// Nothing more of a contribution is said while its update is on its way into the outer copy.
+// A contribution that the update being applied includes is not reported again.
 TEST(WorkerGivesUp, NothingOfWhatAnUpdateCountsThatIsBeingApplied) {
   World w;
   w.Start();
@@ -188,7 +191,8 @@ TEST(WorkerGivesUp, WhileAContributionIsBeingFormed) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 4")) << "what is trained from the outer copy on";
 }
 
-// Every worker goes on at its own speed while the coordinator is away; what makes them meet again is the job's clock.
+// While the coordinator is away workers train at their own speeds; the job's clock brings them
+// together again.
 TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   World w(SmallSpec(), 2);
   ASSERT_NO_FATAL_FAILURE(TrainToTheLimit(w));
@@ -199,7 +203,7 @@ TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   w.Assign({Version{0}, Version{0}}, 1);
   EXPECT_TRUE(w.Did("clock set back"));
   EXPECT_EQ(w.core().clock_step(), 1u);
-  // What it sent meanwhile counts for the steps it was sent at, and is merged without overwriting anything.
+  // The sends made meanwhile count for their steps, and merges overwrite nothing.
   for (uint32_t p = 0; p < 2; ++p) {
     w.Accept(p);
     w.Publish(p, 1, {"w1", "w2"}, 1);
@@ -218,8 +222,9 @@ TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   EXPECT_EQ(w.Count("form"), formed + 2) << "then fragment 1";
 }
 
-// Fragment 1 is sent at step 2 and to be merged at 8, fragment 0 at 6 and 12; an evaluation brings the outer copy of
-// fragment 0 to version 1 at step 7, and the next send step of fragment 1, 10, passes while the coordinator is away.
+// Fragment 1 is sent at step 2 and merged at 8, fragment 0 at 6 and 12. An evaluation brings the
+// outer copy of fragment 0 to version 1 at step 7. The next send step of fragment 1, 10, passes
+// while the coordinator is away.
 TEST(WorkerAfterAnOutage, WhatAnEvaluationBroughtIntoTheOuterCopyIsMergedAsItWasApplied) {
   JobSpec spec = SmallSpec();
   spec.sync.inner_steps = 8;

@@ -32,7 +32,7 @@ TEST(WorkerOverlap, AWorkersOwnCountsFromTheJobsSendStep) {
   options.overlap_steps = 2;
   World w(spec, 1, options);
   w.Start();
-  w.Steps(3);  // offset of the only fragment: 4 - 1, as the others have it
+  w.Steps(3);  // offset of the only fragment: 4 - 1, as for the others
   w.Boundary();
   ASSERT_TRUE(w.Did("upload 0 v0 steps 3"));
   w.Accept(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sync.pace balanced at the worker: fewer own steps a period, on the same job clock.
+// sync.pace balanced at the worker: fewer own steps per period, on the same job clock.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"

@@ -86,8 +86,8 @@ TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
-// Two versions within one period (a round of one worker, a pause) leave the job's clock ahead of the steps taken: what
-// was trained is not overwritten by a merge that waits for others who send now as well.
+// Two versions within one period (a round of one worker, a pause) set the job's clock ahead of the steps. A merge
+// that waits for other workers, which also send now, must not overwrite training.
 TEST(WorkerSync, WhereTheVersionStandsAtTheSendStepAlreadyTheNextSendCarriesBoth) {
   World w;
   w.Start();
@@ -128,8 +128,8 @@ TEST(WorkerSync, ASendStepIsNotSkippedTwiceRunning) {
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
-// The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step,
-// or sooner where they all do so.
+// The others have sent for version 1 at this step. Their next contributions, and so the update, come with their next
+// send step, or sooner if all do this.
 void SendAhead(World& w) {
   w.Start();
   w.Steps(4);
@@ -141,7 +141,7 @@ void SendAhead(World& w) {
   w.Accept(0);
 }
 
-// The merge keeps what is trained until then.
+// The merge keeps the training done until then.
 TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
   World w;
   ASSERT_NO_FATAL_FAILURE(SendAhead(w));
@@ -174,7 +174,7 @@ TEST(WorkerSync, WhatIsSentAfterAnOutageIsAheadOfTheOthersToo) {
                  Seconds(2),
                  Seconds(20),
                  {{hello.held[0].target, ContributionFate::kRefused}}});
-  w.Assign({Version{1}}, 4);  // the others have made version 1 at step 4 meanwhile
+  w.Assign({Version{1}}, 4);  // meanwhile the others committed version 1 at step 4
   w.Boundary();
   w.Boundary();
   ASSERT_TRUE(w.Did("upload 0 v1 steps"));
@@ -199,7 +199,7 @@ TEST(WorkerSync, WhatIsSentAheadAndComesAfterTheNextSendStepIsNotSentAgainThere)
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
-// No step can come before the samples behind the contribution are accounted for.
+// No step can follow before the samples of the contribution are accounted for.
 TEST(WorkerSync, WithoutSamplesAnUpdateDoesNotWaitForItsStep) {
   JobSpec spec = SmallSpec();
   spec.sync.overlap_steps = 3;
@@ -221,7 +221,7 @@ TEST(WorkerSync, WithoutSamplesAnUpdateDoesNotWaitForItsStep) {
   EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
 }
 
-// What is committed makes room for leases: nobody waits for the repetition.
+// The commit makes room for leases: the worker asks again without waiting for its retry.
 TEST(WorkerSync, ADeniedLeaseIsAskedForAgainOnceAnUpdateIsApplied) {
   World w;
   w.lease_samples = 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a wait is told to last.
+// The reported duration of a wait.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"

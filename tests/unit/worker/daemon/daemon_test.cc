@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's own parts: the gate, the admin endpoint, exit codes against a coordinator in the same process.
+// The daemon's own parts: the gate, the admin endpoint, and exit codes with a coordinator in the
+// same process.
 #include "worker/daemon/daemon.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +92,8 @@ double SampleOf(const Metrics& metrics, Metric metric) {
   return -1;
 }
 
-// Ten steps of a second and one wait of ten: half of the time is computing, though nine steps of ten waited for
-// nothing.
+// Ten steps of a second and one wait of ten: half of the time is computing, although nine of ten
+// steps had no wait.
 TEST(StepMetrics, UtilizationIsAShareOfTimeNotOfSteps) {
   Metrics metrics;
   StepMetrics steps(metrics);
@@ -169,7 +170,7 @@ class RunWorkerTest : public testing::Test {
     options_.name = "w1";
     options_.cache_dir = folder_ + "/cache";
     options_.device = DeviceChoice::kCpu;
-    options_.coordinator = "127.0.0.1:1";  // nobody
+    options_.coordinator = "127.0.0.1:1";  // no coordinator listens there
     options_.drain_timeout = Seconds(1);
   }
   ~RunWorkerTest() override { std::filesystem::remove_all(folder_); }
@@ -221,7 +222,7 @@ TEST_F(RunWorkerTest, SigtermLeavesInOrder) {
       (void)end.Send(Welcome{BootNumber{1}, Incarnation{1}, false, Seconds(2), Seconds(20), {}});
     }
     if (std::holds_alternative<Heartbeat>(m)) {
-      kill(getpid(), SIGUSR1);  // as a scheduler's notice: nothing comes of it
+      kill(getpid(), SIGUSR1);  // a scheduler's notice: it has no effect
       kill(getpid(), SIGTERM);
     }
     if (std::holds_alternative<Leaving>(m)) left = true;
@@ -233,12 +234,12 @@ TEST_F(RunWorkerTest, SigtermLeavesInOrder) {
   EXPECT_TRUE(std::filesystem::exists(options_.ports_file));
 }
 
-// As after a day in which the whole site was without power: the machine is up before the coordinator is.
+// As after a power outage of a day at the whole site: the machine is up before the coordinator.
 TEST_F(RunWorkerTest, AnEndedCertificateWaitsForTheCoordinator) {
   const int64_t long_ago_s = WallSeconds(clock_) - 2 * 86'400;
   const Authority authority = *Authority::Create(long_ago_s);
   options_.identity = folder_ + "/w1.pem";
-  options_.coordinator_enroll = "127.0.0.1:1";  // nobody
+  options_.coordinator_enroll = "127.0.0.1:1";  // no coordinator listens there
   const Identity own{Role::kWorker, "w1", "0123456789abcdef"};
   ASSERT_EQ(WriteIdentityFile(options_.identity, *IssueIdentity(authority, own, long_ago_s)), absl::OkStatus());
   std::jthread signal([&](const std::stop_token& stop) {
@@ -249,7 +250,8 @@ TEST_F(RunWorkerTest, AnEndedCertificateWaitsForTheCoordinator) {
   EXPECT_EQ(Run(), kWorkerLeft) << said_;
 }
 
-// Its disk is full, or something between breaks the call off: neither is for this worker's operator to mend.
+// The coordinator's disk is full, or a proxy breaks the call: this worker's operator can fix
+// neither.
 TEST_F(RunWorkerTest, ACoordinatorThatCannotSignIsAskedAgain) {
   std::atomic<int> calls{0};
   const Enroller failing = [&calls](const v1::EnrollRequest&, const std::string&, const EnrollAnswer& answer) {

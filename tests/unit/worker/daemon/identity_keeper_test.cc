@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker's certificate over its life: enrolled, left alone, renewed at half, renewed after its end, enrolled anew.
+// A worker's certificate over its life: enrolled, kept, renewed at half of its validity, renewed
+// after its end, enrolled again.
 #include "worker/daemon/identity_keeper.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr char kTokenId[] = "0123456789abcdef";
 
-// Signs what it is asked to, by the clock of the test; refuses renewals or everything when told so.
+// Signs requests by the test's clock; refuses renewals or everything on demand.
 class Signer {
  public:
   Signer(const Authority& authority, const Clock& clock) : authority_(authority), clock_(clock) {}
@@ -135,7 +136,8 @@ TEST_F(IdentityKeeperTest, ComesBackAfterTheEnd) {
   EXPECT_NE(std::string(lost.message()).find("too long ago"), std::string::npos) << lost;
 }
 
-// As of a machine whose clock is set a moment after its start: what it gets is good, only not by this clock.
+// As on a machine that sets its clock shortly after its start: the new certificate is valid, but
+// not by this clock.
 TEST_F(IdentityKeeperTest, AWrongClockIsWaitedFor) {
   ManualClock behind;
   clock_.Advance(Seconds(8 * 3600));

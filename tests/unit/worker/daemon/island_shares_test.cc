@@ -44,7 +44,7 @@ TEST(IslandShares, ReplicasThatDifferInOneBitAreFoundByAllRanks) {
   });
 }
 
-// The rank is lost between the step and the comparison behind it.
+// The rank is lost between the step and the comparison that follows.
 TEST(IslandShares, AStepThatIsTakenIsToldWhateverIsFoundBehindIt) {
   constexpr uint32_t kLength = 33;
   JobSpec job = TinyJob();
@@ -62,7 +62,7 @@ TEST(IslandShares, AStepThatIsTakenIsToldWhateverIsFoundBehindIt) {
           for (;;) {
             const auto order = DecodeOrder(*mine.AwaitOrder());
             const auto* step = std::get_if<StepOrder>(&*order);
-            if (step == nullptr) {  // the moments come
+            if (step == nullptr) {  // receives the moments
               for (Arena* moments : {(*trainer)->first_moments(), (*trainer)->second_moments()})
                 EXPECT_TRUE(mine.Broadcast(moments->memory(), nullptr).ok());
               continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Corpora of a job from local files and from the coordinator give the same samples.
+// Local files and the coordinator give the same samples of a job's corpora.
 #include "worker/daemon/job_data.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Shop final : public BulkHandler {
   std::string manifest;
   CorpusManifest parsed;
   int blocks = 0;
-  int damaged_blobs = 0;  // of the next ones
+  int damaged_blobs = 0;  // of the next downloads
   bool damage = false, empty = false;
   std::function<void()> instead_of_answer, after_refusal;
   std::deque<absl::Status> refusals;  // of the next calls
@@ -129,7 +129,7 @@ class JobDataTest : public testing::Test {
   DataSpec spec_;
 };
 
-// On a link that breaks again and again what has come is kept.
+// On a link that breaks repeatedly the received bytes are kept.
 TEST_F(JobDataTest, AManifestGoesOnWhereItsLinkBroke) {
   int frames = 0, breaks = 0;
   const auto cut = [&] { return ++frames % 4 == 0 && ++breaks > 0; };
@@ -199,7 +199,7 @@ TEST_F(JobDataTest, ADamagedBlockIsNeverTrainedOn) {
   EXPECT_TRUE((*data)->blocks().FetchBlock(kBlock).ok());
 }
 
-// Whatever comes of a connection that dies, or of a disk that fails once, is no reason to leave the job.
+// A broken connection, or a single disk failure, is no reason to leave the job.
 TEST_F(JobDataTest, ABlockIsAskedForAgain) {
   auto data = Make("", "cache");
   ASSERT_TRUE(data.ok()) << data.status();
@@ -249,7 +249,7 @@ TEST_F(JobDataTest, AManifestThatCannotBeReadIsTriedSoManyTimes) {
   EXPECT_TRUE(absl::IsUnavailable(Make("", "cache").status())) << "nobody has asked to leave: it is prepared again";
 }
 
-// One wrong read of a disk is no reason to leave the job.
+// A single wrong read of a disk is no reason to leave the job.
 TEST_F(JobDataTest, AManifestThatCameDamagedIsTriedAsOften) {
   shop_->damaged_blobs = kDownloadAttempts - 1;
   EXPECT_TRUE(Make("", "cache").ok());

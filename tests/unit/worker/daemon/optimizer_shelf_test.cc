@@ -81,7 +81,7 @@ TEST_F(OptimizerShelfTest, MomentsGoWithTheVersionsThatARollbackGivesUp) {
   EXPECT_EQ(again->optimizer_steps(), 1u);
 }
 
-// A worker that was away while the job was set back, and has come farther since.
+// The job was rolled back while the worker was away, and is further than before by now.
 TEST_F(OptimizerShelfTest, MomentsOfAnotherCourseAreNotTakenUp) {
   Shelf("job").Keep({30, {{3}, {3}}, {0, 1}}, true, *Trained());
   const auto again = Trained();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the owner of a machine is told by pause and resume.
+// The output of pause and resume to the machine's owner.
 #include "worker/daemon/owner_pause.h"
 
 #include <gmock/gmock.h>

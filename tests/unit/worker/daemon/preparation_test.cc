@@ -22,7 +22,7 @@ WorkerOptions Rank(uint32_t rank, uint32_t here, bool launched) {
   return options;
 }
 
-// Of a machine with so many of the fake's two GPUs.
+// Of a machine with `gpus` of the fake's two GPUs.
 absl::StatusOr<DeviceInfo> Chosen(int gpus, const WorkerOptions& options) {
   static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
   GpuPlugin plugin = opened;
@@ -59,7 +59,7 @@ TEST(ChosenDevice, IsRefusedWhereRanksHaveToShareOne) {
   }
 }
 
-// As its ranks will find when they join.
+// The same result as when the ranks join.
 TEST(Check, AnIslandShareIsHeldAgainstAShareOfTheMachine) {
   JobOffer offer{JobId{"tiny"}, TinyJob(), {}};
   offer.spec.batch.sequences_per_step = 4;
@@ -110,13 +110,13 @@ TEST(Cache, IsTriedAndLeftAsItWas) {
   EXPECT_TRUE(TryCache(options, *files).ok()) << TryCache(options, *files);
   EXPECT_TRUE(files->List(options.cache_dir)->empty());
   std::filesystem::remove_all(options.cache_dir);
-  options.cache_dir = "/proc/self";  // where nobody makes files, root neither
+  options.cache_dir = "/proc/self";  // where even root cannot create files
   const absl::Status refused = TryCache(options, *files);
   EXPECT_THAT(std::string(refused.message()),
               testing::StartsWith("--cache-dir /proc/self cannot be written, so neither streamed data nor"));
 }
 
-// An error is its job's, unless the GPU has nothing more to say.
+// An error belongs to the job, unless the GPU no longer responds.
 TEST(WhyDeviceLost, ALostGpuIsNoFaultOfTheJob) {
   static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
   const absl::Status failed =

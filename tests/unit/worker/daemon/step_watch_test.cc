@@ -18,7 +18,7 @@ class StepWatchTest : public testing::Test {
     for (const LogLine& line : log_.Recent(1000)) told += line.event == event ? 1 : 0;
     return told;
   }
-  // As the thread that looks sees it, every second. What the last look said.
+  // Looks every second, as the watching thread does. Returns the last result.
   absl::Status Pass(Duration time) {
     absl::Status said;
     for (const Instant end = clock_.Now() + time; clock_.Now() < end; said = watch_.Look()) clock_.Advance(Seconds(1));
@@ -70,7 +70,7 @@ TEST_F(StepWatchTest, SlowStepsHaveTheirTime) {
   EXPECT_FALSE(Pass(Seconds(1)).ok());
 }
 
-// Kernels are chosen and graphs recorded in it: nothing but the size of the job says how long that may take.
+// The first step selects kernels and records graphs: only the job's size limits its duration.
 TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
   Steps(5, Seconds(1));
   watch_.Begins(JobId{"other"}, TrainWork::kStep, kSlow);
@@ -86,7 +86,7 @@ TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
             "the device or its driver hangs; see what the system's log says of it, then start the worker again");
 }
 
-// An evaluation's piece or a merge may take what it takes; steps are not judged by it.
+// The durations of evaluation pieces and merges do not affect the limit for steps.
 TEST_F(StepWatchTest, WhatHangsBetweenStepsIsGivenUpToo) {
   Steps(5, Seconds(1));
   watch_.Begins(kJob, TrainWork::kBetweenSteps, kSlow);
@@ -106,7 +106,7 @@ TEST_F(StepWatchTest, WhatHangsBetweenStepsIsGivenUpToo) {
   EXPECT_FALSE(Pass(Seconds(1)).ok()) << "where a step takes a second";
 }
 
-// SIGSTOP, a machine that slept: nobody looked meanwhile.
+// SIGSTOP, or a suspended machine: the watching thread did not run either.
 TEST_F(StepWatchTest, AProcessThatWasStoppedIsNotHung) {
   Steps(5, Seconds(1));
   watch_.Begins(kJob, TrainWork::kStep, kSlow);

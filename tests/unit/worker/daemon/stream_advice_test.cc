@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker adds to "no control stream": what to do about it.
+// The advice that a worker adds to "no control stream".
 #include "worker/daemon/stream_advice.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST_F(StreamAdviceTest, IsSilentWhereNobodyListens) {
   EXPECT_EQ(StreamAdvice(options_, clock_)(closed_), "");
 }
 
-// A coordinator that is started again is not there for a moment.
+// A restarting coordinator is briefly unreachable.
 TEST_F(StreamAdviceTest, LooksAgainSoonWhereNobodyListened) {
   StartTls();
   StreamAdvice advice(options_, clock_);

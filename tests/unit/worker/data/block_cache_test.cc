@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks kept on disk for the next time.
+// Blocks cached on disk.
 #include "worker/data/block_cache.h"
 
 #include <filesystem>
@@ -42,7 +42,7 @@ TEST_F(BlockCache, CacheFetchesOnceAndSurvivesARestart) {
   EXPECT_EQ(source.fetched(), 2);
 }
 
-// As a power cut leaves what was renamed and not flushed.
+// As after a power cut between a rename and its flush.
 TEST_F(BlockCache, AnEmptyFileIsNotCountedOn) {
   const auto local = Local();
   Fetcher source(*local);
@@ -59,7 +59,7 @@ TEST_F(BlockCache, AnEmptyFileIsNotCountedOn) {
   EXPECT_EQ(source.fetched(), 1);
 }
 
-// As one of another user's, or of another worker's that shares the directory.
+// As when the file belongs to another user, or to another worker with the same cache directory.
 TEST_F(BlockCache, ACachedFileThatCannotBeOpenedIsFetchedAgain) {
   class Guarded final : public ForwardedFiles {
    public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two small corpora on disk, and readers over them.
+// Two small corpora on disk, and readers for them.
 #ifndef ATOLL_TESTS_UNIT_WORKER_DATA_DATA_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_DATA_DATA_FIXTURE_H_
 
@@ -24,7 +24,7 @@ namespace atl {
 inline constexpr uint32_t kLength = 64;
 inline constexpr Duration kLong = Seconds(60);
 
-// A corpus of random bytes as tokens: 1.3 million in one shard (three blocks) and held-out ones.
+// A corpus of random bytes as tokens: 1.3 million in one shard (three blocks), and held-out tokens.
 class DataTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -70,7 +70,7 @@ class DataTest : public testing::Test {
     EXPECT_TRUE(reader.ok()) << reader.status();
     return *std::move(reader);
   }
-  // What the reader must hand out, read without blocks.
+  // The expected result of the reader, computed without blocks.
   std::vector<int32_t> Expected(const SampleReader& reader, uint64_t position) {
     const SampleLocation at = reader.order().At(position);
     const CorpusFile* file = (*manifests_)[at.corpus].FilesOf(CorpusSplit::kTrain)[at.shard];
@@ -98,7 +98,7 @@ class DataTest : public testing::Test {
   DataSpec data_;
 };
 
-// Counts, and fails on demand.
+// Counts fetches, and fails on demand.
 class Fetcher final : public BlockSource {
  public:
   explicit Fetcher(BlockSource& inner) : inner_(inner) {}
@@ -121,7 +121,7 @@ class Fetcher final : public BlockSource {
     const MutexLock lock(mutex_);
     return fetched_;
   }
-  // Until so many were asked for.
+  // Waits until `fetches` blocks were requested.
   void WaitFor(int fetches) {
     const MutexLock lock(mutex_);
     while (fetched_ < fetches) changed_.Wait(mutex_);

@@ -50,7 +50,7 @@ TEST_F(Data, CursorCountsWhatWasHandedOutOnly) {
   ASSERT_TRUE(reader->Next(3, kLong).ok());
   EXPECT_EQ(reader->Cursors(), (std::vector<LeaseCursor>{{LeaseId{1}, 3}}));
   EXPECT_EQ(reader->Remaining(), 97u);
-  // Another reader goes on at the cursor with the very next sample.
+  // Another reader continues at the cursor with the very next sample.
   const auto next = Reader(*source);
   ASSERT_TRUE(next->AddLease(LeaseId{1}, {0, 100}, 3).ok());
   EXPECT_EQ(next->Next(1, kLong)->tokens, reader->Next(1, kLong)->tokens);
@@ -232,7 +232,7 @@ TEST_F(Data, BlocksOfLeasesComeInTheOrderOfReading) {
   EXPECT_TRUE(BlocksOf(ranges, 0, order, *manifests_).empty());
 }
 
-// I28: a worker that streams its corpus goes on for as long as its leases last.
+// I28: a worker that streams its corpus continues for as long as its leases last.
 TEST_F(Data, LeasesCarryAReaderOverAnOutage) {
   data_.window_blocks = 1;
   const auto local = Local();
@@ -245,7 +245,7 @@ TEST_F(Data, LeasesCarryAReaderOverAnOutage) {
   ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, all / 2}, 0).ok());
   ASSERT_TRUE(reader->AddLease(LeaseId{2}, {all / 2, all}, all / 2).ok());
   ASSERT_TRUE(reader->Next(8, kLong).ok());
-  source.WaitFor(blocks);  // each once, whichever of the two threads wanted it first
+  source.WaitFor(blocks);  // each once, whichever of the two threads requests it first
   source.FailNext(1'000'000, absl::UnavailableError("coordinator away"));
   for (uint64_t read = 8; read + 64 <= all; read += 64) ASSERT_TRUE(reader->Next(64, kLong).ok()) << read;
   EXPECT_EQ(source.fetched(), blocks);

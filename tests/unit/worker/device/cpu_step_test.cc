@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer's kernels of a CPU, by every instruction set of this machine: to the bit what the scalar arithmetic
-// makes (which adamw_math_test.cc compares with AdamW in double), and AdamW in double itself.
+// The optimizer's CPU kernels, on every instruction set of this machine: equal to the bit with the
+// scalar arithmetic (which adamw_math_test.cc compares with AdamW in double), and close to AdamW in
+// double.
 #include "worker/device/cpu_step.h"
 
 #include <bit>
@@ -17,7 +18,7 @@ namespace {
 
 using adamw_cases::State;
 
-constexpr float kBeyond = 123.5f;  // stands before and behind a span
+constexpr float kBeyond = 123.5f;  // guard value before and after a span
 constexpr uint16_t kBeyondRounded = 0x1234;
 constexpr size_t kAround = 3;
 constexpr size_t kBefore[] = {0, 1, 7};  // elements before a span, so that it is not aligned
@@ -41,7 +42,7 @@ void ForAllTargets(const Body& body) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// `values` at an odd place, with what must stay as it is on both sides.
+// `values` at an unaligned address, between guard values that must not change.
 template <typename T>
 struct Framed {
   Framed(const std::vector<T>& values, size_t before, T around) : all(values.size() + before + kAround, around) {
@@ -71,7 +72,7 @@ void ExpectIsTheScalars(size_t size, size_t before, bool rounds, bool clear) {
   State wanted = given;
   const atoll_gpu_adamw factors = FactorsOf(kUpdate);
   adamw_cases::Update(factors, wanted);
-  // Each array at a place of its own.
+  // Each array at its own misalignment.
   Framed<float> parameters(given.parameters, before, kBeyond), gradients(given.gradients, before / 2, kBeyond),
       first(given.first, before * 2, kBeyond), second(given.second, 0, kBeyond);
   Framed<uint16_t> rounded(std::vector<uint16_t>(size), before, kBeyondRounded);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU form, the loader's reasons, and the CUDA form over a plugin that needs no GPU.
+// The CPU device, the loader's errors, and the CUDA device over a plugin that needs no GPU.
 #include "worker/device/device.h"
 
 #include <cstring>
@@ -120,7 +120,7 @@ TEST_F(GpuForm, ANewCopyWaitsForTheOneBefore) {
   auto window = (*device)->OpenWindow(arena);
   ASSERT_TRUE(window.ok());
   ASSERT_TRUE((*window)->Snapshot(nullptr).ok());
-  ASSERT_TRUE((*window)->WriteBack(nullptr).ok());  // the snapshot has come by now
+  ASSERT_TRUE((*window)->WriteBack(nullptr).ok());  // the snapshot has arrived by now
   EXPECT_EQ((*window)->host()[0], 5);
   ASSERT_TRUE((*window)->Wait().ok());
 }
@@ -151,7 +151,7 @@ TEST(CpuDevice, AFeedCopiesAtOnce) {
   EXPECT_EQ((*feed)->Put(std::as_bytes(std::span(to)), to.data(), nullptr).code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Puts `value` on its way to `to`, from memory that is another's at once.
+// Starts a copy of `value` to `to`, from memory that is reused at once.
 absl::Status PutOne(HostFeed& feed, int32_t value, int32_t& to) {
   absl::Status status = feed.Put(std::as_bytes(std::span(&value, 1)), &to, nullptr);
   value = -1;
@@ -201,7 +201,7 @@ TEST_F(GpuForm, AFeedGoesByTheComputeStreamWhereThePluginCan) {
   table.feed_to_device = [](atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
                             void* compute_stream, atoll_gpu_event** done) {
     fed_on = compute_stream;
-    // As the fake copies: by the event.
+    // Asynchronous like the fake's copies: done at the event.
     return fake->copy_to_device(context, device, host, bytes, nullptr, done);
   };
   const auto device = OpenGpuDevice(&table, 0);
@@ -227,7 +227,7 @@ TEST_F(GpuForm, AFewNumbersComeThroughPinnedMemory) {
     fetched_on = compute_stream;
     return fake->copy_to_host(context, host, device, bytes, nullptr, done);
   };
-  for (const bool newest : {false, true}) {  // a plugin with kernels, and one that fetches as well
+  for (const bool newest : {false, true}) {  // a plugin with kernels, and one that also fetches
     table.table_bytes = newest ? sizeof table : offsetof(atoll_gpu_table, feed_to_device);
     const auto device = OpenGpuDevice(&table, 0);
     ASSERT_TRUE(device.ok()) << device.status();
@@ -247,13 +247,13 @@ TEST_F(GpuForm, AFewNumbersComeThroughPinnedMemory) {
   }
 }
 
-// What the plugin was asked for, as text.
+// The plugin calls, as text.
 std::string& Asked() {
   static std::string text;
   return text;
 }
 
-// The fake's table with recordings that note what they are asked for.
+// The fake's table with recordings; logs the calls.
 atoll_gpu_table WithRecordings(const atoll_gpu_table& fake) {
   atoll_gpu_table table{};
   std::memcpy(&table, &fake, fake.table_bytes);
@@ -292,7 +292,7 @@ TEST_F(GpuForm, ARecordingIsAlwaysClosed) {
   ASSERT_TRUE(device.ok()) << device.status();
   PassRecorder* const recorder = (*device)->pass_recorder();
   ASSERT_NE(recorder, nullptr);
-  // A pass that says `said`, and fails when it is called the `failing`th time.
+  // A pass with a fixed result; its call number `failing` fails.
   int calls = 0;
   const auto record = [&](const char* said, int failing) {
     calls = 0;
@@ -323,7 +323,7 @@ TEST_F(GpuForm, KernelsOfAPassAreThePluginsOrNone) {
   atoll_gpu_table table{};
   std::memcpy(&table, plugin_.table, plugin_.table->table_bytes);
   table.table_bytes = sizeof table;
-  // Each is refused where it is given nothing to do.
+  // Each is refused if there is nothing to do.
   table.judge = [](atoll_gpu_context*, const atoll_gpu_judging* j) {
     return Asked() += " judge", j->rows > 0 ? 0 : -1;
   };
@@ -362,7 +362,7 @@ TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   EXPECT_EQ(OpenCpuDevice()->NewGroupKey().status().code(), absl::StatusCode::kUnimplemented);
 }
 
-// The fake's table with groups that note what they are asked for.
+// The fake's table with groups; logs the calls.
 atoll_gpu_table WithGroups(const atoll_gpu_table& fake) {
   atoll_gpu_table table{};
   std::memcpy(&table, &fake, fake.table_bytes);

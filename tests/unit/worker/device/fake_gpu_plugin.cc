@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin's table over plain host memory. "Device" memory is any memory of the test; copies happen when their event
-// is waited for, so that a caller that does not wait is found out. The table ends before the codecs, as that of an
-// older plugin does.
+// The plugin's table over plain host memory. "Device" memory is any memory of the test. Copies
+// happen when their event is waited for, which exposes a caller that does not wait. The table ends
+// before the codecs, like an older plugin's.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole plugin's table over plain host memory that forms contributions, with mistakes that a test asks for. "Device"
-// memory is any memory of the test. What is begun reads device memory at once, as after a copy within the device, and
-// happens when its event is waited for, so that a caller that does not wait, or writes meanwhile, is found out.
+// A complete plugin table over plain host memory that forms contributions, with mistakes on demand.
+// "Device" memory is any memory of the test. An operation reads device memory when it begins, as
+// after a copy within the device, and writes when its event is waited for. That exposes a caller
+// that does not wait, or that writes meanwhile.
 #ifndef ATOLL_TESTS_UNIT_WORKER_DEVICE_FORMING_GPU_H_
 #define ATOLL_TESTS_UNIT_WORKER_DEVICE_FORMING_GPU_H_
 
@@ -28,14 +29,14 @@ namespace atl::forming_gpu {
 
 enum class Mistake { kNone, kBegin, kWait, kEncoding, kLoss, kSentNorm, kLostNorm, kFinite, kMerge, kMergeBegin };
 
-// What the one fake device of a test program was told and has done. Reset at the beginning of a test.
+// Calls and state of a test program's one fake device. Reset at the beginning of a test.
 struct State {
   Mistake mistake = Mistake::kNone;
-  uint64_t most_bytes = UINT64_MAX;   // of one piece of the device's memory
-  uint64_t most_pinned = UINT64_MAX;  // likewise of the host's
+  uint64_t most_bytes = UINT64_MAX;   // limit for one allocation of device memory
+  uint64_t most_pinned = UINT64_MAX;  // limit for one allocation of pinned host memory
   uint32_t merged = 0, formed = 0, copied_to_host = 0;
-  std::map<const void*, uint64_t> memory;  // not yet given back
-  uint32_t events = 0;                     // not yet given back
+  std::map<const void*, uint64_t> memory;  // not yet freed
+  uint32_t events = 0;                     // not yet freed
   std::string error;
 };
 inline State& Gpu() {
@@ -79,7 +80,8 @@ inline int32_t CopyToHost(atoll_gpu_context* context, void* to, const void* from
   return Copy(context, to, from, bytes, stream, done);
 }
 
-// A number of its own for each size; the fake needs no scratch, but looks whether it was given as much.
+// Returns a distinct number for each size. The fake needs no scratch, but checks that it got this
+// size.
 inline int32_t FormScratch(atoll_gpu_codec codec, uint64_t elements, int32_t with_residual, uint64_t* bytes) {
   *bytes = elements * (with_residual != 0 ? 16 : 12) + static_cast<uint64_t>(codec);
   return 0;
@@ -111,7 +113,7 @@ inline int32_t Form(atoll_gpu_context*, const atoll_gpu_forming* forming, void*,
   return 0;
 }
 
-// Work of the compute stream: seen by whatever the test does next.
+// Work of the compute stream: finished before the test continues.
 inline int32_t Merge(atoll_gpu_context*, float own, float others, const float* outer, float* local, uint64_t elements,
                      void*, atoll_gpu_event** done) {
   if (Gpu().mistake == Mistake::kMergeBegin) return Fail("the fake launches nothing");
@@ -135,7 +137,7 @@ inline void CopyText(const std::string& text, char* out, uint64_t out_bytes) {
   out[out_bytes - 1] = '\0';
 }
 
-// The newest entries only where they are wanted: a plugin without them is older.
+// Without `forms` the newest entries are missing, as in an older plugin.
 inline atoll_gpu_table MakeTable(bool forms = true) {
   atoll_gpu_table table{};
   table.revision = ATOLL_GPU_ABI_REVISION;

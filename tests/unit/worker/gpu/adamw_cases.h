@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the optimizer's arithmetic share: the whole update and the whole sums, played on the host lane by
-// lane with the kernels' own arithmetic (worker/gpu/adamw_math.h).
+// Shared by the tests of the optimizer's arithmetic: complete updates and sums, computed on the
+// host lane by lane with the kernels' arithmetic (worker/gpu/adamw_math.h).
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_ADAMW_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_ADAMW_CASES_H_
 
@@ -18,7 +18,7 @@ struct State {
   std::vector<float> parameters, gradients, first, second;
 };
 
-// Values as training has them: gradients over many magnitudes, second moments not negative.
+// Values as in training: gradients over many magnitudes, second moments not negative.
 inline State RandomState(uint64_t seed, size_t elements) {
   Rng random(seed);
   const auto uniform = [&random] { return static_cast<float>(random.Uniform() * 2 - 1); };

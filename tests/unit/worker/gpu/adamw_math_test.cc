@@ -33,7 +33,7 @@ void ExpectFollowsDouble(double decay, double gradient_factor, double gradient_s
     parameter = wanted.Update(parameter, static_cast<double>(got.gradient) * gradient_factor, rate, decay, spec);
     got =
         adamw_math::Updated(got, FactorsOf({rate, decay, spec.beta1, spec.beta2, spec.epsilon, step, gradient_factor}));
-    // A rounding of the parameter a step, and those of the step itself.
+    // One rounding of the parameter per step, and the roundings of the step itself.
     ASSERT_NEAR(static_cast<double>(got.parameter), parameter, 1.2e-7 * static_cast<double>(step)) << "step " << step;
     ASSERT_NEAR(static_cast<double>(got.first), wanted.m, 1e-6 * gradient_scale * gradient_factor) << "step " << step;
     ASSERT_NEAR(static_cast<double>(got.second), wanted.v, 1e-5 * wanted.v) << "step " << step;
@@ -51,7 +51,8 @@ TEST(AdamwMath, FollowsDoublePrecision) {
 TEST(AdamwMath, LeavesTheScaledGradient) {
   const Element got = adamw_math::Updated({1, 3, 0, 0}, FactorsOf({0.1, 0, 0.9, 0.95, 1e-8, 1, 0.25}));
   EXPECT_EQ(got.gradient, 0.75f);
-  EXPECT_NEAR(static_cast<double>(got.parameter), 0.9, 1e-6);  // a first step is the learning rate against the sign
+  EXPECT_NEAR(static_cast<double>(got.parameter), 0.9,
+              1e-6);  // a first step moves by the learning rate against the sign
 }
 
 TEST(AdamwMath, AnElementWithoutGradientOnlyDecays) {
@@ -71,7 +72,7 @@ TEST(AdamwMath, RoundsToTheNearestBfloat16) {
         ASSERT_EQ(got, 0x7fc0u);
         continue;
       }
-      // The codec's rounding, but that beyond the largest is infinity.
+      // The codec's rounding, except that larger values become infinity.
       const bool overflows = codec_math::Magnitude(bits) >= 0x7f7f8000u;
       const uint32_t wanted = overflows ? (bits >> 16 & 0x8000u) | 0x7f80u : codec_math::Bfloat16FromBits(bits);
       ASSERT_EQ(got, wanted) << std::hex << bits;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values and encodings for comparing a form of the codecs with the reference: edges, ties, all exponents, odd sizes.
+// Values and encodings for comparing a codec implementation with the reference: edges, ties, all
+// exponents, odd sizes.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_CODEC_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_CODEC_CASES_H_
 
@@ -19,8 +20,8 @@ namespace atl::codec_cases {
 inline constexpr std::array<CodecKind, 6> kAllCodecs = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
                                                         CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 
-// Every sign and exponent with mantissas around the places where a format rounds, NaNs of either kind among them; in an
-// order that puts like magnitudes into one block.
+// Every sign and exponent with mantissas around a format's rounding points, including NaNs of both
+// kinds, ordered so that similar magnitudes share a block.
 inline std::vector<float> Sweep() {
   std::vector<uint32_t> mantissas = {0, 1, 2, 3, 0x7fffff, 0x7ffffe, 0x555555, 0x2aaaaa};
   for (uint32_t bit = 2; bit < 23; ++bit) {
@@ -39,7 +40,8 @@ inline std::vector<float> Sweep() {
   return values;
 }
 
-// Blocks of 128, each under a power of two: its largest element, then ties and near ties of every code under it.
+// Blocks of 128, each scaled by a power of two: its largest element, then ties and near ties of
+// every code below it.
 inline std::vector<float> Ties() {
   constexpr std::array<float, 16> kTies = {0,    0.25f, 0.75f,   1.25f,     1.75f,     2.5f,      3.5f,      5,
                                            6.0f, 7,     0x1p-7f, 0x1.8p-6f, 0x1.8p-4f, 0x1.8p-2f, 0x1.8p-1f, 1.5f};
@@ -56,7 +58,7 @@ inline std::vector<float> Ties() {
   return values;
 }
 
-// Any bits, with exponents that lie near each other within 64 elements; now and then something not finite.
+// Random bits with similar exponents within 64 elements, and occasional non-finite values.
 inline std::vector<float> Random(uint64_t key, size_t size) {
   Rng rng(StreamKey(key, "codec cases"));
   std::vector<float> values(size);
@@ -71,7 +73,7 @@ inline std::vector<float> Random(uint64_t key, size_t size) {
   return values;
 }
 
-// The encoding of `size` elements with any bytes at all.
+// An encoding of `size` elements with random bytes.
 inline std::vector<std::byte> RandomBytes(CodecKind kind, uint64_t key, size_t size) {
   Rng rng(StreamKey(key, "codec bytes"));
   std::vector<std::byte> bytes(EncodedSize(kind, size));
@@ -89,8 +91,8 @@ inline std::vector<std::byte> AllWords() {
   return bytes;
 }
 
-// Blocks of a block format: every scale there is, each with every code (half of them for int8, 0 under even scales).
-// `elements` is set.
+// Blocks of a block format: every scale, each with every code (half of them for int8, 0 under even
+// scales). Sets `elements`.
 inline std::vector<std::byte> AllScales(CodecKind kind, size_t* elements) {
   const bool words = kind == CodecKind::kInt8;
   const uint32_t scales = words ? 65536 : 256, codes = words ? 128 : 16;
@@ -112,7 +114,7 @@ inline std::vector<std::byte> ReferenceBytes(CodecKind kind, std::span<const flo
   return bytes;
 }
 
-// As bits: NaN is compared, too.
+// As bits, so that NaN can be compared.
 inline std::vector<uint32_t> BitsOfAll(std::span<const float> values) {
   std::vector<uint32_t> bits(values.size());
   for (size_t i = 0; i < values.size(); ++i) bits[i] = std::bit_cast<uint32_t>(values[i]);
@@ -125,7 +127,7 @@ inline std::vector<uint32_t> ReferenceBits(CodecKind kind, const std::vector<std
   return BitsOfAll(values);
 }
 
-// Where two ranges first differ; the size of the shorter one if they don't.
+// The first difference of two ranges; the size of the shorter one if they do not differ.
 template <typename T>
 size_t FirstDifference(const std::vector<T>& a, const std::vector<T>& b) {
   size_t i = 0;

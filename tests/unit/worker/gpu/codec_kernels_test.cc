@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codecs of the plugin on a real GPU: the bytes and bits of common/codec, at aligned and odd addresses.
+// The plugin's codecs on a real GPU: the bytes and bits of common/codec, at aligned and odd
+// addresses.
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -33,7 +34,7 @@ std::string LastError() {
   return text;
 }
 
-// Two ranges of device memory: values, and encoded bytes with room for any codec and shift.
+// Two ranges of device memory: values, and encoded bytes with space for any codec and shift.
 class CodecKernels : public testing::Test {
  protected:
   void SetUp() override {
@@ -52,7 +53,7 @@ class CodecKernels : public testing::Test {
   float* DeviceValues(size_t shift) { return values_->memory().data() + shift; }
   std::byte* DeviceBytes(size_t shift) { return reinterpret_cast<std::byte*>(encoded_->memory().data()) + shift; }
 
-  // Through memory of whole floats, with the shift of the encoding in bytes.
+  // Copies through memory of whole floats, with the encoding's shift in bytes.
   void PutBytes(const std::vector<std::byte>& bytes, size_t shift) {
     std::vector<float> floats((bytes.size() + shift + 3) / 4);
     std::memcpy(reinterpret_cast<std::byte*>(floats.data()) + shift, bytes.data(), bytes.size());

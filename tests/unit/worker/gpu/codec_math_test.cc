@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of the CUDA form, played lane by lane on the host: the bytes and bits of common/codec.
+// The arithmetic of the CUDA codecs, run lane by lane on the host: the bytes and bits of
+// common/codec.
 #include "worker/gpu/codec_math.h"
 
 #include <algorithm>
@@ -129,7 +130,7 @@ TEST(CodecMath, ASweepOfAllExponentsEncodesAlike) {
   for (const CodecKind kind : kAllCodecs) ExpectSame(kind, values);
 }
 
-// Alone in its block, each value is the one that the scale is chosen from.
+// Alone in its block, each value determines the scale.
 TEST(CodecMath, EachValueAloneEncodesAlike) {
   for (const float x : codec_cases::Sweep()) {
     for (const CodecKind kind : kAllCodecs) {
@@ -159,7 +160,7 @@ TEST(CodecMath, RandomBlocksAndBytesAreAlike) {
   }
 }
 
-// A comparison that could not fail would say nothing: one changed bit of a value is seen.
+// Proves that the comparison can fail: one changed bit of a value is noticed.
 TEST(CodecMath, TheComparisonSeesAChange) {
   const std::vector<float> values = codec_cases::Random(7, 4096);
   std::vector<float> changed = values;

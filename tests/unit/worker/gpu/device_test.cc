@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training and copies of the worker on a real GPU: the CPU form is what they are compared with.
+// Training and the worker's copies on a real GPU, compared with the CPU.
 #include <algorithm>
 #include <numeric>
 
@@ -51,13 +51,13 @@ TEST(GpuDevice, TrainsByRecordedPasses) {
   EXPECT_NEAR(*launched, *played, 1e-3);
 }
 
-// As between two jobs of one worker: LibTorch keeps for itself what an arena had.
+// As between two jobs of one worker: LibTorch caches the memory of a freed arena.
 TEST(GpuDevice, MemoryOfAJobBeforeIsFreeAgain) {
   if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
   const auto device = OpenGpuDevice(Plugin().table, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   constexpr uint64_t kBytes = uint64_t{512} << 20;
-  ASSERT_TRUE(Arena::Create(1024, {.gpu = true}).ok());  // what LibTorch takes at its first use stays taken
+  ASSERT_TRUE(Arena::Create(1024, {.gpu = true}).ok());  // memory that LibTorch takes at its first use stays allocated
   const uint64_t before = *(*device)->FreeMemoryBytes();
   {
     const auto arena = Arena::Create(kBytes / sizeof(float), {.gpu = true});
@@ -93,7 +93,8 @@ TEST(GpuDevice, AFeedBringsEveryPiece) {
   }
 }
 
-// Everything of it to the bit, at odd sizes and places; and the parameters may change once it is begun.
+// Compares all results to the bit, at odd sizes and offsets; the parameters may change after the
+// begin.
 void ExpectFormedAsOnTheHost(Device& device, CodecKind codec, size_t elements, bool with_residual) {
   const form_cases::Case c = form_cases::Random(elements, elements);
   const form_cases::Formed wanted = form_cases::ByTheHost(codec, c, with_residual);

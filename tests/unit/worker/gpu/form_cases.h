@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragments to form contributions of, and the host's own way of doing it, for comparing a form of the one pass with it.
+// Fragments for forming contributions, and the host's implementation as the reference for the
+// single pass.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_FORM_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_FORM_CASES_H_
 
@@ -33,7 +34,7 @@ inline atoll_gpu_codec OfPlugin(CodecKind kind) {
   return kOf[static_cast<size_t>(kind)];
 }
 
-// Zeros in the place of what is not finite, and a hundredth of the largest: no difference overflows.
+// Replaces non-finite values by zeros and divides by a hundred: no difference overflows.
 inline std::vector<float> FiniteOf(std::vector<float> values) {
   for (float& x : values) x = !std::isfinite(x) ? 0.0f : std::fabs(x) > 1e36f ? x * 0.01f : x;
   return values;
@@ -48,7 +49,7 @@ inline Case Random(uint64_t key, size_t size) {
   return c;
 }
 
-// What is sent is `sent` without a residual; with one it moves by half of it.
+// A case that sends `sent` without a residual; with a residual it moves by half of it.
 inline Case OfSent(std::vector<float> sent) {
   Case c{std::move(sent), {}, {}};
   c.local.assign(c.outer.size(), 0.0f);
@@ -70,7 +71,7 @@ inline Formed ByThePass(CodecKind kind, const Case& c, bool with_residual) {
   return out;
 }
 
-// Requires that what is sent is finite.
+// All sent values must be finite.
 inline Formed ByTheHost(CodecKind kind, const Case& c, bool with_residual) {
   Formed out = RoomFor(kind, c.outer.size());
   std::array<float, kCodecBlock> memory;

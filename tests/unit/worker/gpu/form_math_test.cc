@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forming in one pass, played on the host: the bytes, losses and sums of worker/sync's own way, to the bit.
+// The single forming pass on the host: the bytes, losses and sums of worker/sync, to the bit.
 #include "worker/gpu/form_math.h"
 
 #include <bit>
@@ -19,7 +19,8 @@ using codec_cases::FirstDifference;
 using codec_cases::kAllCodecs;
 using form_cases::Case;
 
-// By the pass, then block by block by PseudoGradient, Encode and DecodeLost, as fragment_replica.cc does it.
+// Compares the pass with PseudoGradient, Encode and DecodeLost block by block, as in
+// fragment_replica.cc.
 void ExpectSame(CodecKind kind, const Case& c, bool with_residual) {
   const std::string what = std::string(CodecName(kind)) + ", " + std::to_string(c.outer.size()) + " elements" +
                            (with_residual ? ", with a residual" : "");
@@ -69,7 +70,7 @@ TEST(FormMath, ZeroBlocksAreTheHosts) {
   }
 }
 
-// Wherever it stands, and whether an operand was not finite or the difference overflows.
+// At any position, for a non-finite operand and for an overflowing difference.
 TEST(FormMath, WhatIsNotFiniteIsTold) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   constexpr float kMost = std::numeric_limits<float>::max();

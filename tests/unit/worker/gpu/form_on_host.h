@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one pass of form_math.h played on the host, group by group and lane by lane as form_kernels.cu does it: for the
-// test of the arithmetic, and for plugins that need no GPU.
+// The single pass of form_math.h on the host, group by group and lane by lane as in
+// form_kernels.cu, for the test of the arithmetic and for plugins without a GPU.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_FORM_ON_HOST_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_FORM_ON_HOST_H_
 
@@ -35,7 +35,7 @@ void StoreCodes(const std::vector<uint32_t>& codes, uint8_t* to) {
   }
 }
 
-// The elements of one group: their bytes, and what is lost of them.
+// The elements of one group: their bytes, and their losses.
 template <typename Codec>
 void FormGroup(const float* h, uint32_t count, float* lost, uint8_t* to) {
   uint32_t largest = 0;
@@ -85,7 +85,7 @@ void Form(const Ranges& r, uint64_t elements) {
   }
 }
 
-// False for a codec that is not known.
+// Returns false for an unknown codec.
 inline bool Form(atoll_gpu_codec codec, const Ranges& ranges, uint64_t elements) {
   switch (codec) {
     case ATOLL_GPU_CODEC_FP32: Form<form_math::Fp32>(ranges, elements); return true;

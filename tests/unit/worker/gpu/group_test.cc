@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges between real devices: one alone, and two as ranks where the machine has them.
+// Exchanges between real devices: a single device, and two as ranks if the machine has them.
 #include <array>
 #include <thread>
 
@@ -20,7 +20,7 @@ absl::Status AwaitState(DeviceGroup& group, GroupState wanted) {
   }
 }
 
-// Of a group of `world` devices: the mean of rank + 1 and then rank 0's own, each at every place.
+// In a group of `world` devices: the mean of rank + 1, then rank 0's own value, at each element.
 absl::Status Exchange(const GroupKey& key, uint32_t rank, uint32_t world) {
   ATOLL_ASSIGN_OR_RETURN(const auto device, OpenGpuDevice(Plugin().table, static_cast<int>(rank)));
   ATOLL_ASSIGN_OR_RETURN(const auto group, device->JoinGroup(key, rank, world));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of values for tests of kernels, wherever those run: on a card or on the host.
+// Ranges of values for tests of kernels, on a card or on the host.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_HELD_VALUES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_HELD_VALUES_H_
 
@@ -18,20 +18,21 @@
 
 namespace atl::pass_cases {
 
-// Where kernels run, with memory of theirs, aligned to 16 bytes, that stays until the place goes.
+// Memory and kernels, on a card or on the host. The memory is aligned to 16 bytes and lives as long
+// as the place.
 class Place {
  public:
   virtual ~Place() = default;
   virtual void* Put(std::span<const std::byte> bytes) = 0;
-  // Behind the work of the kernels.
+  // Copies back after the kernels' work.
   virtual void Take(const void* from, std::span<std::byte> bytes) = 0;
   virtual PassKernels& kernels() = 0;
 };
 
 constexpr std::array<int32_t, 2> kTypes = {ATOLL_GPU_TYPE_FP32, ATOLL_GPU_TYPE_BF16};
-constexpr float kBeyond = 12.5f;  // what lies behind a range
+constexpr float kBeyond = 12.5f;  // guard value after a range
 
-// Values as a type holds them, at `shift` of them behind an aligned address.
+// Values of a given type, `shift` elements after an aligned address.
 class Held {
  public:
   Held(Place& place, int32_t type, std::vector<double> values, size_t shift = 0)
@@ -43,9 +44,9 @@ class Held {
     memory_ = place_.Put(bytes);
   }
   void* data() const { return static_cast<std::byte*>(memory_) + shift_ * width(); }
-  // As they were put, rounded to the type.
+  // The initial values, rounded to the type.
   double operator[](size_t i) const { return values_[i]; }
-  // As they are now; what lies behind is as it was.
+  // The current values; expects an unchanged guard value.
   std::vector<double> Now() const {
     std::vector<std::byte> bytes((values_.size() + 1) * width());
     place_.Take(data(), bytes);
@@ -86,7 +87,7 @@ class Held {
   void* memory_ = nullptr;
 };
 
-// What a result may differ by, of itself: the exponentials of fp32, or one rounding of bf16 beside them.
+// Inherent difference of a result: the exponentials of fp32, plus one rounding for bf16.
 inline double SlackOf(int32_t type) { return type == ATOLL_GPU_TYPE_FP32 ? 1e-5 : 1e-5 + 1.02 * 0x1p-8; }
 
 inline void ExpectNear(const std::vector<double>& got, const std::vector<double>& wanted, double slack, double least,

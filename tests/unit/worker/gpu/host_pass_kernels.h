@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin's kernels of a pass as a device would have them, run on the host (cuda_on_host).
+// The plugin's pass kernels with a device's interface, run on the host (cuda_on_host).
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_HOST_PASS_KERNELS_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_HOST_PASS_KERNELS_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin's kernels themselves, threads, warps and barriers and all, run on the host (cuda_on_host): the bytes, bits
-// and sums of the host's own code, at aligned and odd addresses, and nothing beyond the end of a range.
+// The plugin's kernels with threads, warps and barriers, run on the host (cuda_on_host): the bytes,
+// bits and sums of the host's own code, at aligned and odd addresses, and no write beyond the end
+// of a range.
 #include <array>
 #include <cstring>
 #include <span>
@@ -28,11 +29,11 @@ using codec_cases::FirstDifference;
 using codec_cases::kAllCodecs;
 using form_cases::OfPlugin;
 
-// Around the blocks of the formats and of the sums, and of more blocks than one.
+// Around the block sizes of the formats and of the sums, and more than one block.
 constexpr std::array<size_t, 15> kSizes = {1, 2, 3, 5, 31, 32, 33, 63, 127, 128, 129, 300, 1000, 4097, 9001};
-constexpr float kBeyond = 12.5f;  // what lies behind a range
+constexpr float kBeyond = 12.5f;  // guard value after a range
 
-// Values at `shift` elements behind an address that is aligned to 16 bytes, and one that is not to be touched behind.
+// Values `shift` elements after an address aligned to 16 bytes, followed by a guard value.
 class Range {
  public:
   Range(size_t shift, std::vector<float> values) : shift_(shift), elements_(values.size()) {
@@ -161,7 +162,7 @@ TEST(KernelsOnHost, MergesAreThoseOfTheHost) {
   }
 }
 
-// What the cases of a pass lie in.
+// Memory for the pass cases on the host.
 class HostPlace final : public pass_cases::Place {
  public:
   void* Put(std::span<const std::byte> bytes) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss after some steps of a small job on a device: what the plugin's tests compare with the CPU's.
+// The loss after some steps of a small job on a device, for comparing the plugin with the CPU.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
 
@@ -26,7 +26,7 @@ inline std::vector<int32_t> Tokens() {
   return tokens;
 }
 
-// What of a device is used beside LibTorch, and the type.
+// Device features used in addition to LibTorch, and the type.
 struct Own {
   StepKernels* kernels = nullptr;
   PassKernels* pass_kernels = nullptr;

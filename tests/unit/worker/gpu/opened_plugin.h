@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin under test, opened once and before anything of LibTorch is called.
+// The plugin under test, opened once, before any LibTorch call.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_OPENED_PLUGIN_H_
 
@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// Beside the program, wherever both were carried.
+// In the program's directory, wherever that is.
 inline std::string PluginPath() {
   std::error_code none;
   return std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "libatoll_gpu.so";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of a pass have to do, for those of a card and for the same run on the host: against the formulas in
-// double precision, at aligned and odd addresses, rows and strides, one at a time, and nothing beyond the end of a
-// range.
+// Test cases for the kernels of a pass, on a card and on the host: compared with the formulas in
+// double precision, at aligned and odd addresses, rows and strides, one at a time, with no write
+// beyond the end of a range.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_PASS_CASES_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_PASS_CASES_H_
 
@@ -56,7 +56,7 @@ inline void ExpectJudgedOnce(Place& place, const Scores& c) {
   ExpectNear(scores.Now(), wanted, c.gradients ? SlackOf(c.type) : 0, c.gradients ? 1e-6 : 0, what);
 }
 
-// `most_rows`: more than a launch has blocks of threads, where the place has the time for them.
+// `most_rows`: more than a launch has blocks of threads, if the place is fast enough.
 inline void ExpectJudged(Place& place, size_t most_rows = 3) {
   for (const int32_t type : kTypes) {
     for (const size_t vocab : std::initializer_list<size_t>{1, 7, 8, 64, 1003, 2048, 4104, 20008, 20011}) {
@@ -68,7 +68,7 @@ inline void ExpectJudged(Place& place, size_t most_rows = 3) {
   }
 }
 
-// In whichever lane it stands; what is impossible takes no part.
+// A non-finite score in any lane; impossible scores are ignored.
 inline void ExpectNotFinite(Place& place) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr size_t kVocab = 2048;
@@ -103,7 +103,7 @@ inline void ExpectNotFinite(Place& place) {
   }
 }
 
-// Shifts of gates and ups, of the gradient above, and of what is made.
+// Shifts of gates and ups, of the incoming gradient, and of the output.
 inline void ExpectGatedOnce(Place& place, int32_t type, size_t rows, size_t width, std::array<size_t, 3> shifts = {}) {
   const std::string what =
       absl::StrCat("type ", type, ", ", rows, " x ", width, ", shifts ", shifts[0], shifts[1], shifts[2]);
@@ -136,7 +136,7 @@ inline void ExpectGated(Place& place) {
   }
 }
 
-// `apart`: elements between one head and the next, beside the head itself.
+// `apart`: elements between two heads, in addition to the head.
 struct Turned {
   int32_t type = ATOLL_GPU_TYPE_FP32;
   uint32_t head_dim = 32;
@@ -144,7 +144,7 @@ struct Turned {
   size_t in_shift = 0, out_shift = 0, cosine_shift = 0, sine_shift = 0, in_apart = 0, out_apart = 0;
 };
 
-// Heads that lie among others, turned into a place of their own, and back into theirs.
+// Heads at a stride, rotated into separate memory, and back in place.
 inline void ExpectTurnedOnce(Place& place, const Turned& c) {
   constexpr uint32_t kSequences = 2, kLength = 3, kHeads = 2, kAll = 5;
   const size_t head_dim = c.head_dim, half = head_dim / 2;
@@ -172,7 +172,7 @@ inline void ExpectTurnedOnce(Place& place, const Turned& c) {
   t.in = out.data(), t.out = again.data();
   std::swap(t.in_strides, t.out_strides);
   ASSERT_TRUE(place.kernels().Turn(t).ok()) << what;
-  const Held made_of(place, c.type, made);  // what was turned back, rounded as it was
+  const Held made_of(place, c.type, made);  // the rotation back, rounded like the kernel's
   std::vector<double> wanted(made.size(), 4), wanted_again(kSequences * kLength * kAll * in_head, 5);
   for (size_t row = 0; row < kSequences * kLength; ++row) {
     for (size_t head = 0; head < kHeads; ++head) {

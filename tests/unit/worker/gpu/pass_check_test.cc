@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is found out about the kernels of a pass before anything is trained by them, and training by them.
+// The check of pass kernels before training uses them, and training with them.
 #include "worker/model/pass_check.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ TEST(PassCheck, TheKernelsAgreeWithLibTorch) {
   EXPECT_GT(kernels.calls(), 40u);
 }
 
-// Kernels of which one does something else.
+// Kernels of which one is wrong.
 class Spoiled final : public PassKernels {
  public:
   absl::Status Judge(const atoll_gpu_judging& judging) override { return judge(judging); }
@@ -72,7 +72,7 @@ TEST(PassCheck, WhatDiffersIsRefused) {
   ExpectRefused(nan, "the loss");
 }
 
-// What is wrong at the sizes of the job's model alone.
+// A fault only at the sizes of the job's model.
 TEST(PassCheck, TheJobsOwnSizesAreAmongThoseCompared) {
   const ModelSpec model = TinyJob().model;
   Spoiled scores, gates, heads;
@@ -92,7 +92,7 @@ TEST(PassCheck, TheJobsOwnSizesAreAmongThoseCompared) {
   ExpectRefused(heads, "the rotary embedding");
 }
 
-// What is wrong in one type alone, by less than that rounds.
+// A fault in one type only, smaller than its rounding.
 TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
   Spoiled scaled, cut;
   scaled.judge = [&](atoll_gpu_judging j) {
@@ -100,7 +100,7 @@ TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
     return scaled.host.Judge(j);
   };
   ExpectRefused(scaled, "the gradient of scores");
-  cut.gate = [&](const atoll_gpu_gating& g) {  // as if it were cut instead of rounded
+  cut.gate = [&](const atoll_gpu_gating& g) {  // truncates instead of rounding
     const absl::Status status = cut.host.Gate(g);
     auto* const words = static_cast<uint16_t*>(g.out);
     for (size_t i = 0; g.type == ATOLL_GPU_TYPE_BF16 && i < g.rows * g.width; i += 2) {

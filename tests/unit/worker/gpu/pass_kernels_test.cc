@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of a pass on a real GPU: what the same kernels do on the host.
+// The kernels of a pass on a real GPU: same cases as on the host.
 #include "worker/device/pass_kernels.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin on a machine with or without a GPU: each says what it is, and the CPU goes on either way. What needs a GPU
-// is in the other files of this folder.
+// The plugin on a machine with or without a GPU: it reports which, and the CPU works in both cases.
+// Tests that need a GPU are in the other files of this folder.
 #include <array>
 
 #include "gmock/gmock.h"
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The wheels of CUDA's libraries may be left out of a set-up.
+// A set-up may omit the wheels of CUDA's libraries.
 bool LibrariesAreMissing() {
   return Plugin().table == nullptr && Plugin().reason.find("cannot open shared object file") != std::string::npos;
 }
@@ -41,7 +41,7 @@ TEST(GpuPlugin, RefusesWhatIsNotThere) {
   EXPECT_EQ(context, nullptr);
   char text[8];
   Plugin().table->last_error(text, sizeof text);
-  EXPECT_STREQ(text, "cudaSet");  // cut to fit
+  EXPECT_STREQ(text, "cudaSet");  // truncated to fit
 }
 
 TEST(GpuPlugin, TheCpuGoesOnBesideIt) {
@@ -56,7 +56,7 @@ TEST(GpuPlugin, TheCpuGoesOnBesideIt) {
 TEST(GpuPlugin, MakesKeysOfGroupsWithoutADevice) {
   if (Plugin().table == nullptr) GTEST_SKIP() << Plugin().reason;
   atoll_gpu_group_key first{}, second{};
-  if (Plugin().table->group_key(&first) != 0) {  // NCCL listens on a network interface for it
+  if (Plugin().table->group_key(&first) != 0) {  // needs a network interface for NCCL to listen on
     std::array<char, 512> why{};
     Plugin().table->last_error(why.data(), why.size());
     ASSERT_NE(why[0], '\0') << "a failure has its sentence";

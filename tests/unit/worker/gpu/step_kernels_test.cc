@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer of the plugin on a real GPU: the bits of its arithmetic on the host, at aligned and odd addresses.
+// The plugin's optimizer on a real GPU: the bits of its arithmetic on the host, at aligned and odd
+// addresses.
 #include "worker/device/step_kernels.h"
 
 #include <cstring>
@@ -17,7 +18,7 @@ using adamw_cases::State;
 using codec_cases::FirstDifference;
 
 constexpr size_t kMostElements = 1'000'003;
-constexpr float kBeyond = 12.5f;  // what lies behind a range
+constexpr float kBeyond = 12.5f;  // guard value after a range
 
 class StepKernels : public testing::Test {
  protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ranks of a broken island were told.
+// The errors reported to the ranks of a broken island.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_CAUSES_H_
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_CAUSES_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPUs of an island whose ranks are threads: device memory is the test's own, and exchanges are made when the last rank
-// has begun them. As with NCCL an exchange is not there at once, and waits for a lost rank for ever.
+// GPUs of an island with threads as ranks. Device memory is the test's own, and an exchange happens
+// when the last rank has begun it. As with NCCL, an exchange completes later and waits forever for
+// a lost rank.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_DEVICE_OF_THREADS_H_
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_DEVICE_OF_THREADS_H_
 
@@ -16,18 +17,18 @@
 
 namespace atl {
 
-// What the devices of one island share. Thread-safe.
+// Shared by the devices of one island. Thread-safe.
 class Interconnect {
  public:
   explicit Interconnect(uint32_t world)
       : begun_(world, 0), errors_(world), joined_(world, false), left_(world, false) {}
 
-  // From now on a device tells of this failure.
+  // From now on the device reports this failure.
   void FailAt(uint32_t rank, const std::string& error) {
     const std::scoped_lock lock(mutex_);
     errors_[rank] = error;
   }
-  // Groups do not come to an end until they are let go.
+  // Groups do not end until LetGo.
   void Hold() { held_ = true; }
   void LetGo() { held_ = false; }
   bool left(uint32_t rank) const {
@@ -120,7 +121,7 @@ class GroupOfThreads final : public DeviceGroup {
  private:
   absl::Status Begin(bool mean, std::span<float> values) {
     if (busy_ > 0 || !interconnect_.Met()) return absl::InternalError("begun while the group is busy");
-    busy_ = 3;  // looks that it takes until the exchange has begun
+    busy_ = 3;  // polls until the exchange has begun
     return interconnect_.Begin(rank_, mean, values);
   }
 
@@ -142,7 +143,7 @@ class DeviceOfThreads final : public Device {
   }
   absl::StatusOr<GroupKey> NewGroupKey() override {
     GroupKey key;
-    key.fill(std::byte{0xff});  // no number as fp32: it travels as bytes all the same
+    key.fill(std::byte{0xff});  // not a number as fp32: it must be sent as bytes
     key.back() = std::byte{1};
     return key;
   }

@@ -101,7 +101,7 @@ TEST(GpuIsland, IsRefusedWhereSomeRanksHaveNone) {
   });
 }
 
-// A rank is lost before, or after, it has begun the exchange in which the others are.
+// A rank is lost before, or after, it has begun the exchange in which the other ranks are.
 TEST(BrokenGpuIsland, ARankThatEndsIsNamedAndWhatIsUnderWayEnds) {
   for (const uint32_t dead : {0U, 1U, 2U}) {
     IslandOfThreads island(3);
@@ -220,7 +220,7 @@ TEST(BrokenGpuIsland, ARankWithoutAShareDoesNotWaitForARankZeroThatSaysNothing) 
   causes.ExpectAll(1, "for exchanges of 400 bytes between devices; rank 0, which leads the island, has not said for ");
 }
 
-// As a library that waits for a device that waits for the lost rank.
+// As when the library waits for a device that waits for the lost rank.
 TEST(BrokenGpuIsland, AGroupThatDoesNotEndIsLeftBehind) {
   IslandOfThreads island(2);
   Interconnect interconnect(2);

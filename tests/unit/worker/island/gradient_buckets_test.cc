@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// Notes what it is asked to reduce; each value becomes its negative.
+// Records its exchanges; each value becomes its negative.
 class NotingIsland final : public Island {
  public:
   uint32_t rank() const override { return 0; }
@@ -85,7 +85,7 @@ TEST(GradientBuckets, HaltSaysWhetherAnythingWasSent) {
   EXPECT_EQ(island.sizes, std::vector<size_t>{10});
 }
 
-// A step that fails before its last backward pass: what the one before it sent is no matter.
+// A step fails before its last backward pass: the previous pass has already sent its gradients.
 TEST(GradientBuckets, HaltSaysNothingOfAPassThatIsFinished) {
   NotingIsland island;
   std::vector<float> arena(100, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An island whose ranks are threads of this process, over real sockets at a port that the system chooses.
+// An island with threads of this process as ranks, over real sockets at a port chosen by the
+// system.
 #ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_
 
@@ -17,10 +18,11 @@
 
 namespace atl {
 
-// Looks of a rank at the clock, as it waits in an exchange: it does for certain; it has seen the time.
+// Reads of the clock by a waiting rank. After kEntering it is certainly in the exchange; after
+// kLooking it has seen the current time.
 constexpr int kEntering = 8, kLooking = 3;
 
-// Stands still until it is told, and counts who looks at it; thread-safe.
+// A manual clock that counts its reads. Thread-safe.
 class SharedClock final : public Clock {
  public:
   Instant Now() const override {
@@ -30,7 +32,7 @@ class SharedClock final : public Clock {
   int64_t WallNanos() const override { return now_.load(); }
   void Advance(Duration d) { now_ += d.ns; }
   int looks() const { return looks_; }
-  // Returns when others have looked so often since there were `before`.
+  // Returns once other threads have read the clock `looks` times since it had `before` reads.
   void AwaitLooks(int before, int looks) const {
     while (looks_ < before + looks) std::this_thread::yield();
   }
@@ -40,13 +42,14 @@ class SharedClock final : public Clock {
   mutable std::atomic<int> looks_{0};
 };
 
-// Rank 0 does nothing for so long but to say, from another thread of its process, that it is there; rank 1 waits.
+// Rank 0 does nothing for this duration except report, from another thread of its process, that it
+// is alive. Rank 1 waits.
 inline void StayAway(TcpIsland& leader, SharedClock& clock, Duration away) {
   const Duration step = leader.Silence() / 2;
   for (const Instant end = clock.Now() + away; clock.Now() < end;) {
     clock.Advance(step);
     leader.SayHere();
-    clock.AwaitLooks(clock.looks(), kLooking);  // it was heard
+    clock.AwaitLooks(clock.looks(), kLooking);  // the report was received
   }
 }
 
@@ -68,8 +71,9 @@ class IslandOfThreads {
     if (place.rank == 0) return MeetAsLeader(listener_, place, limits, clock, yes);
     return MeetAsFollower(place, limits, clock, yes);
   }
-  // Runs `body` on every rank, each in a thread of its own, once all have met. With `dying` a rank's sockets close as
-  // soon as its body returns, as when a process is killed; otherwise once all have returned.
+  // Runs `body` on every rank, each in its own thread, once all have met. With `dying` a rank's
+  // sockets close as soon as its body returns, as when a process is killed; otherwise once all have
+  // returned.
   void Run(const std::function<void(TcpIsland&)>& body, bool dying = false) {
     std::atomic<uint32_t> met{0}, done{0};
     std::vector<std::jthread> ranks;

@@ -36,7 +36,7 @@ TEST(IslandSecret, IsAnotherEachTime) {
   EXPECT_FALSE(HmacSha256(*one, "") == HmacSha256(*two, ""));
 }
 
-// Dials the island and says `bytes`; what it then gets, until the connection is closed.
+// Connects to the island and sends `bytes`. Returns the reply, until the connection is closed.
 std::string SayAtTheDoor(const IslandOfThreads& island, const std::string& bytes) {
   const SystemClock clock;
   const Deadline deadline{clock, clock.Now() + Seconds(60)};
@@ -53,7 +53,7 @@ TEST(Mesh, StrangersAreShownOutAndDisturbNobody) {
   auto leader = std::async(std::launch::async, [&island] { return island.Meet(island.Place(0)); });
   const std::string http = SayAtTheDoor(island, "GET / HTTP/1.1\r\nHost: island\r\n\r\n");
   EXPECT_EQ(http.size(), 40u) << "the challenge and nothing more";
-  // The right first word, then no proof: an answer that is made without the secret.
+  // The right magic, then no proof: the reply of a rank without the secret.
   const std::string claim = SayAtTheDoor(island, "ATOLISL1" + std::string(112, 'x'));
   EXPECT_EQ(claim.size(), 40u + 48u);
   EXPECT_EQ(claim.substr(claim.size() - 32), std::string(32, '\0'));
@@ -71,7 +71,7 @@ int OptionOf(const Descriptor& socket, int level, int option) {
   return value;
 }
 
-// A rank that computes takes nothing of what the one before it has ready, for as long as tcp_island.h grants it.
+// A computing rank reads nothing from its neighbour for as long as tcp_island.h allows.
 TEST(Mesh, TheKernelGivesUpNoConnectionWhoseOtherSideTakesNothing) {
   IslandOfThreads island(2);
   auto leader = std::async(std::launch::async, [&island] { return island.Meet(island.Place(0)); });

@@ -21,7 +21,7 @@ std::vector<float> ValuesOf(uint32_t rank, size_t count) {
   return values;
 }
 
-// What island.h promises: added in rank order, then multiplied.
+// As island.h specifies: added in rank order, then multiplied.
 std::vector<float> MeanOf(uint32_t world, size_t count) {
   std::vector<float> sum = ValuesOf(0, count);
   for (uint32_t rank = 1; rank < world; ++rank) {
@@ -42,7 +42,7 @@ TEST_P(AllReduce, AddsInRankOrderAndGivesTheSameBitsToAll) {
   const uint32_t world = GetParam();
   IslandOfThreads island(world);
   island.Run([world](TcpIsland& mine) {
-    // Nothing, less than a piece, odd, a piece of the scratch and one more, many pieces.
+    // Empty, less than a piece, odd, a piece of the scratch and one more, many pieces.
     for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{1001}, size_t{65537}, size_t{1'000'003}}) {
       std::vector<float> values = ValuesOf(mine.rank(), count);
       const absl::Status status = mine.AllReduceMean(values, nullptr);
@@ -88,8 +88,8 @@ TEST_P(AllReduce, CarriesOrdersAndAnswers) {
   });
 }
 
-// Rank 0 is through with a broadcast, and orders the next thing, while the last rank still waits for what the one
-// before it has not passed on.
+// Rank 0 has finished a broadcast and sends the next order, while the last rank still waits for
+// bytes that its neighbour has not forwarded.
 TEST_P(AllReduce, AnOrderMayComeWhileABroadcastIsWaitedFor) {
   const uint32_t world = GetParam();
   IslandOfThreads island(world);
@@ -104,7 +104,7 @@ TEST_P(AllReduce, AnOrderMayComeWhileABroadcastIsWaitedFor) {
       EXPECT_TRUE(mine.rank() == 0 ? mine.Order("next").ok() : mine.AwaitOrder().ok());
       if (mine.rank() == 0) ++ordered;
       std::vector<double> sum = {1};
-      EXPECT_TRUE(mine.AllReduceSum(sum).ok());  // the last rank is through first, and waits again
+      EXPECT_TRUE(mine.AllReduceSum(sum).ok());  // the last rank finishes first, and waits again
     }
   });
 }
@@ -148,7 +148,7 @@ TEST(BrokenIsland, TheEndOfRankZeroEndsTheFollowers) {
   causes.ExpectAll(2, "rank 0, which leads the island, ended");
 }
 
-// Every look at it is a step: deadlines pass after so many looks, however fast the machine is.
+// Every read of the clock advances it: deadlines pass after a number of reads, on any machine.
 class SteppingClock final : public Clock {
  public:
   Instant Now() const override { return {now_ += Seconds(2).ns}; }
@@ -189,11 +189,12 @@ TEST_P(Stall, IsToldWhenTheDeadlineHasPassed) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Stall, testing::Values(0, 1));
 
-// Rank 0 comes to the last of `exchanges` so much later than rank 1, which has done `before` the first.
+// Rank 0 joins the last of `exchanges` later than rank 1, by `late`. Rank 1 calls `before` ahead of
+// the first.
 void ExpectPatience(int exchanges, Duration late, const std::function<void(TcpIsland& waiting, SharedClock&)>& before) {
   IslandOfThreads island(2);
   std::atomic<bool> begun{false};
-  std::atomic<int> looks{0};  // before rank 1 comes to the last; 0: it does not yet
+  std::atomic<int> looks{0};  // of the clock, before rank 1 joins the last exchange; 0: not yet
   island.Run([&](TcpIsland& mine) {
     if (mine.rank() == 1) before(mine, island.clock);
     if (mine.rank() == 1) begun = true;
@@ -245,7 +246,7 @@ TEST(Silence, AnOrderIsWaitedForAsLongAsRankZeroSaysThatItIsThere) {
   });
 }
 
-// Rank 0 is there, as its connections are, and says nothing: as one that was stopped.
+// Rank 0's connections are open but it sends nothing, like a stopped process.
 absl::Status WhatAFollowerSaysOfASilentLeader(const std::function<absl::Status(TcpIsland&)>& wait) {
   IslandOfThreads island(2);
   absl::Status said;
@@ -285,10 +286,10 @@ TEST(Silence, OfRankZeroEndsTheWaitOfARankWithoutAShare) {
       << said;
 }
 
-// While rank 0 gives orders and ends the island, another of its threads says that it is there.
+// While rank 0 gives orders and ends the island, another of its threads reports that it is alive.
 TEST(Silence, WhatSaysThatRankZeroIsThereIsNeverInTheWay) {
   IslandOfThreads island(3);
-  island.limits.patience = Seconds(1'000'000'000);  // the clock runs
+  island.limits.patience = Seconds(1'000'000'000);  // the clock advances
   Causes causes;
   island.Run([&](TcpIsland& mine) {
     std::vector<float> values(1000);
@@ -318,7 +319,7 @@ TEST(Silence, WhatSaysThatRankZeroIsThereIsNeverInTheWay) {
   causes.ExpectAll(2, "rank 0 of the island: enough");
 }
 
-// The buckets of a step: what was ready long ago is followed by what was ready with it.
+// Buckets of one step: the patience in a later exchange still counts the work before the first one.
 TEST(Patience, CountsTheWorkOfTheWholeStepAtEveryExchange) {
   ExpectPatience(2, Seconds(300), [](TcpIsland&, SharedClock& clock) { clock.Advance(Seconds(100)); });
 }

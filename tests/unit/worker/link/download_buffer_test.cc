@@ -56,7 +56,7 @@ TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
   EXPECT_TRUE(buffer.intact());
 }
 
-// As after a rollback: a fragment has no digest but the hash of its content.
+// As after a rollback: a fragment has no digest except its content hash.
 TEST(DownloadBuffer, BeginsAnewWhenTheSameVersionHasAnotherHash) {
   DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   DownloadHeader header{.total_bytes = 4, .version = {3}, .hash = {1, 2}, .codec = CodecKind::kFp32, .digest = {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both connections of a worker in memory, under a clock that the test moves.
+// Both connections of a worker in memory, under a manual clock.
 #ifndef ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
 
@@ -21,7 +21,7 @@
 
 namespace atl {
 
-// Coordinator's end of bulk: keeps uploads, serves one blob of bytes.
+// The coordinator's end of the bulk connection: keeps uploads and serves one blob.
 class Bulk final : public BulkHandler {
  public:
   class OneUpload final : public UploadHandler {
@@ -84,7 +84,7 @@ class Bulk final : public BulkHandler {
   void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     reply(std::vector<Sha256>{});
   }
-  // From now on the newest; with `keep` what was it before is still there, by its version.
+  // Makes this the newest version; with `keep` the previous one stays available by its version.
   void Serve(std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t version, bool keep = false) {
     if (keep) older[header.version] = {header, content};
     content = std::move(bytes);
@@ -96,7 +96,7 @@ class Bulk final : public BulkHandler {
   int uploads = 0;
   std::vector<std::byte> received;      // of the newest upload
   std::vector<uint32_t> order;          // fragments of uploads
-  std::vector<uint64_t> left_at_begin;  // of the fragment before, when another began
+  std::vector<uint64_t> left_at_begin;  // remaining bytes of the previous fragment when another began
   uint64_t announced = 0;
   bool holds_ends = false;
   uint64_t takes_bytes = std::numeric_limits<uint64_t>::max();  // of an upload, before it stalls
@@ -105,7 +105,7 @@ class Bulk final : public BulkHandler {
   std::vector<DownloadReply> downloads;
   int running_whole = 0, running_updates = 0, most_running = 0;
   std::vector<uint64_t> offsets;
-  std::vector<uint64_t> versions;  // that were asked for and served, 0: the newest fragment
+  std::vector<uint64_t> versions;  // requested versions that were served, 0: the newest fragment
   DownloadHeader header;
   std::shared_ptr<const std::vector<std::byte>> content;
   std::map<Version, std::pair<DownloadHeader, std::shared_ptr<const std::vector<std::byte>>>> older;
@@ -135,7 +135,7 @@ class LinkTest : public testing::Test {
     if (cut_in_ < 0) return false;
     return cut_in_-- == 0;
   }
-  // Everything that can happen now happens.
+  // Runs everything that can happen now.
   void Settle() {
     for (int i = 0; i < 400; ++i) {
       const Instant next = link_.Turn();
@@ -147,7 +147,8 @@ class LinkTest : public testing::Test {
     clock_.Advance(d);
     Settle();
   }
-  // As the core does when it hears of a stream; again on the same one it changes nothing.
+  // As the core does when it is notified of a stream; repeated on the same stream it changes
+  // nothing.
   void SayHello() {
     link_.Say(Hello{});
     Settle();
@@ -171,7 +172,7 @@ class LinkTest : public testing::Test {
     }
     return out;
   }
-  // Of the newest line that tells of a broken transfer.
+  // The reason in the newest log line about a broken transfer.
   std::string WhyBroken() const {
     std::string why;
     for (const LogLine& line : log_.Recent(100)) {
@@ -212,7 +213,7 @@ class LinkTest : public testing::Test {
   ControlStreamPair pair_;
   int opened_ = 0;
   std::string advice_;
-  int cut_in_ = -1;  // frames until one conversation breaks
+  int cut_in_ = -1;  // frames until one transfer breaks
   std::vector<WorkerMessage> heard_;
   std::vector<LinkEvent> events_;
   NetworkLink link_;

@@ -81,7 +81,8 @@ TEST_F(LinkTest, ABrokenStreamIsOpenedAgainWithGrowingWaits) {
   EXPECT_EQ(Events<worker::StreamUp>().size(), 7u);
 }
 
-// As of a coordinator on an older state: its Welcome is no success that would make the next wait short again.
+// As from a coordinator on an older state: its Welcome is not a success and must not shorten the
+// next wait.
 TEST_F(LinkTest, AWelcomeThatIsNotFollowedLeavesTheWaitsGrowing) {
   Settle();
   Duration longest{};
@@ -191,7 +192,7 @@ TEST_F(LinkTest, FinishSendsWhatWasSaidFirst) {
   EXPECT_EQ(opened_, 1) << "no new attempt";
 }
 
-// From the request to the end, by the clock that the test moves while the bytes are on their way.
+// Durations run from request to end; the test moves the clock while the bytes are in flight.
 TEST_F(LinkTest, UploadsGoOneAfterTheOtherAndWaitForNoAnswer) {
   bulk_.holds_ends = true;
   const SharedBytes bytes = SomeBytes(1234);

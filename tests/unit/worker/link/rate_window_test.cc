@@ -41,7 +41,7 @@ TEST_F(RateWindowTest, IsTheBestOfTheNewestFive) {
   EXPECT_EQ(window_.BytesPerSecond(), 3 * kMegabyte);
 }
 
-// A round trip of 100 ms is no rate of 100 kB/s.
+// A round trip of 100 ms does not mean a rate of 100 kB/s.
 TEST_F(RateWindowTest, SmallQuickTransfersCountOnlyUpwards) {
   for (int i = 0; i < 9; ++i) Transfer(10'000, Milliseconds(100));
   EXPECT_EQ(window_.BytesPerSecond(), 0u);

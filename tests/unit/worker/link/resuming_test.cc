@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers that break and go on.
+// Transfers that break and resume.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// 1234 bytes in frames of 100 and the request before them: every frame is the one before which it breaks.
+// 1234 bytes in frames of 100, plus the request: the transfer breaks before each of them in turn.
 constexpr int kFrames = 13;
 
 TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
@@ -37,7 +37,7 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
   }
 }
 
-// However often it breaks; each try gets a frame further.
+// For any number of breaks; each attempt sends one frame more.
 TEST_F(LinkTest, AnUploadThatBreaksAtEveryFrameSendsEachOnce) {
   const SharedBytes bytes = SomeBytes(1234);
   cut_in_ = 2;
@@ -116,7 +116,7 @@ TEST_F(LinkTest, ADownloadGoesOnWithTheVersionThatItBeganWith) {
   EXPECT_EQ(link_.totals().downloaded_bytes, begun->size()) << "nothing is sent again";
 }
 
-// As a worker does whose link was away for so long that it has a new incarnation.
+// As by a worker with a new incarnation after a long outage of its link.
 TEST_F(LinkTest, AFragmentThatIsAskedForAgainGoesOn) {
   const SharedBytes begun = SomeBytes(1234);
   bulk_.Serve(begun, 9);
@@ -180,7 +180,7 @@ TEST_F(LinkTest, AFragmentThatIsAskedForAgainBeginsAnewWhereThatIsOfNoUse) {
   again("toy", 0);
 }
 
-// What breaks before its first byte has nothing to go on with.
+// A download that breaks before its first byte has nothing to resume.
 TEST_F(LinkTest, ADownloadWithoutAByteAsksForTheNewestAgain) {
   bulk_.Serve(SomeBytes(1234), 9);
   cut_in_ = 1;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and its gradient against their formulas in double, on every instruction set of this processor.
+// Attention and its gradient against their formulas in double, on every instruction set of this
+// processor.
 #include "worker/model/attention.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ struct Shape {
   std::vector<int32_t> starts;
 };
 
-// The second key head of three: what lies beside it must not be touched.
+// The second key head of three: its neighbours must not change.
 constexpr size_t kBefore = 5, kBehind = 3;
 
 template <typename T>
@@ -84,7 +85,7 @@ struct Expected {
   std::vector<double> mixed, dqkv, log_sums;
 };
 
-// One query's part of all of it.
+// The share of one query in every result.
 template <typename T>
 void AddQuery(const Case<T>& c, size_t head, size_t query, Expected& out) {
   const size_t d = c.shape.head_dim, start = c.StartOf(query);
@@ -174,7 +175,7 @@ TYPED_TEST(Attention, IsItsFormulaAndSoIsItsGradient) {
       const Expected expected = ByFormula(c);
       ExpectNear(c.mixed, expected.mixed, Numbers<TypeParam>::kTolerance);
       ExpectNear(c.log_sums, expected.log_sums, 1e-5);
-      // A sum over many queries: what each of them was rounded to adds up.
+      // A sum over many queries: their roundings add up.
       ExpectNear(c.dqkv, expected.dqkv, 5 * Numbers<TypeParam>::kTolerance);
     }
   }

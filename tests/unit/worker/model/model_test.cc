@@ -42,7 +42,8 @@ ModelSpec SpecOf(const Shape& shape) {
   return m;
 }
 
-// A model with its arenas, with parameters from the seed; norms are moved off 1 so that their weights matter.
+// A model with its arenas and seeded parameters; norms are moved away from 1 so that their weights
+// matter.
 struct Fixture {
   explicit Fixture(const ModelSpec& m, bool separate = false, FragmentPattern pattern = FragmentPattern::kWhole,
                    ModelOptions options = {})
@@ -188,7 +189,7 @@ TEST(Model, SameInputsGiveTheSameBits) {
   }
 }
 
-// What is told may be exchanged at once: nothing is added to it any more.
+// A reported gradient may be exchanged at once: nothing may be added to it later.
 TEST(Model, EachGradientIsToldOnceWhenItIsWhole) {
   for (const bool tied : {true, false}) {
     for (const ModelOptions& options : {ModelOptions{}, ModelOptions{.as_on_gpu = true, .score_rows = 7}}) {
@@ -225,7 +226,7 @@ TEST(Model, EvaluationGivesTheLossOfTraining) {
   }
 }
 
-// As a device's, on a CPU: notes what goes by it, or fails.
+// A device's feed on a CPU: records the values, or fails.
 class NotingFeed final : public HostFeed {
  public:
   absl::Status Put(Bytes bytes, void* to, void* /*compute_stream*/) override {
@@ -307,7 +308,7 @@ TEST(Model, SoItIsWithProductsOfBf16) { ExpectBf16NearFp32({.bf16_products = tru
 
 TEST(Model, AndByAutograd) { ExpectBf16NearFp32({.as_on_gpu = true, .bf16_products = true}); }
 
-// The rounded copy of a model that holds it as bf16, and a pass that brings it up to date.
+// A model in bf16 with its rounded copy, and a pass that updates the copy.
 struct RoundedFixture : Fixture {
   static ModelSpec Spec() {
     ModelSpec spec = SpecOf(kPlain);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Llama in plain loops and double precision, written from the papers and not from the model under test: RMSNorm
-// (Zhang and Sennrich 2019), rotary embeddings with rotated halves (Su et al. 2021; Hugging Face's order),
-// grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020). Slow and meant to be read.
+// A Llama in plain loops and double precision, written from the papers and not from the model under
+// test: RMSNorm (Zhang and Sennrich 2019), rotary embeddings with rotated halves (Su et al. 2021;
+// Hugging Face's order), grouped-query attention (Ainslie et al. 2023), SwiGLU (Shazeer 2020).
+// Slow, and meant to be read.
 #ifndef ATOLL_TESTS_UNIT_WORKER_MODEL_REFERENCE_LLAMA_H_
 #define ATOLL_TESTS_UNIT_WORKER_MODEL_REFERENCE_LLAMA_H_
 
@@ -41,8 +42,8 @@ class ReferenceLlama {
     return out;
   }
 
-  // Sum over targets of -log softmax, plus `z_loss` x the squared logarithm of its normaliser (PaLM, Chowdhery et al.
-  // 2022, section 5).
+  // Sum over targets of -log softmax, plus `z_loss` x the squared logarithm of its normaliser
+  // (PaLM, Chowdhery et al. 2022, section 5).
   double Loss(const std::vector<int32_t>& tokens, int32_t end_of_text = -1, double z_loss = 0) const {
     const std::vector<int32_t> inputs(tokens.begin(), tokens.end() - 1);
     const auto logits = Logits(inputs, end_of_text);
@@ -105,7 +106,8 @@ class ReferenceLlama {
     }
   }
 
-  // Element j of a head pairs with j + d/2: the pair is a point in the plane, turned by position x theta^(-2j/d).
+  // Element j of a head pairs with j + d/2: the pair is a point in the plane, rotated by position x
+  // theta^(-2j/d).
   void Rotate(double* head, int position) const {
     const uint32_t half = spec_.head_dim / 2;
     for (uint32_t j = 0; j < half; ++j) {

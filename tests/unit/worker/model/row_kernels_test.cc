@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels between matrix products against their formulas in double, gradients by the chain rule written out.
+// The kernels between matrix products against their formulas in double, gradients by the explicit
+// chain rule.
 #include "worker/model/row_kernels.h"
 
 #include <algorithm>

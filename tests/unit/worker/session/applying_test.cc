@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An update is applied on the executor while the session trains, and every way out takes it back or waits for it.
+// An update is applied on the executor while the session trains; every exit cancels the application
+// or waits for it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +22,7 @@ constexpr float kSent = 1 - 0.75f * 0.75f * 0.75f * 0.75f;
 
 class ApplyingTest : public SessionTest {
  protected:
-  // Before the apply step, the update of what was sent at step 4 waiting for the executor.
+  // Before the apply step; the update of the send at step 4 waits for the executor.
   void TrainToTheUpdate() {
     Make(Overlapped());
     Join();
@@ -73,7 +74,7 @@ TEST_F(ApplyingTest, ADriftThatIsGivenUpTakesTheNewOuterCopy) {
     leases_ = 0;
     ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate());
     Post(LeaseRevoked{kJob, {LeaseId{1}}, "it was away"});
-    if (applied) executor_.RunAll();  // told behind the revocation
+    if (applied) executor_.RunAll();  // reported after the revocation
     Turn(2);
     EXPECT_NEAR(session_->outer_parameters()[0], kSent, 1e-6);
     EXPECT_EQ(session_->local_parameters()[0], session_->outer_parameters()[0]);
@@ -114,7 +115,7 @@ TEST_F(ApplyingTest, AnUpdateThatDeviatesIsHeardOf) {
   busy_ = false;
   Join();
   Train(4);
-  Global(0)[0] = 7;  // not what the update makes of it
+  Global(0)[0] = 7;  // differs from the update's result
   busy_ = true;
   Commit(0, 1, {WorkerId{"w1"}});
   link_.fragments.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contributions formed by a device's kernels: the host's to the bit, proved before they are trusted, and the host's
-// again where the device is at fault.
+// Contributions formed by a device's kernels: equal to the host's to the bit, proved before they
+// are trusted, and formed by the host again if the device fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,8 @@ namespace {
 using forming_gpu::Gpu;
 using forming_gpu::Mistake;
 
-// One worker's replicas of a job of three fragments, the largest of two blocks and a rest, on one device.
+// One worker's replicas of a job with three fragments, the largest with two and a partial block, on
+// one device.
 struct Side {
   Side(const JobSpec& spec, std::unique_ptr<Device> on, FormedBy by) : device(std::move(on)) {
     layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
@@ -52,7 +53,7 @@ struct Side {
     EXPECT_TRUE(replicas->Install(FragmentIndex{p}, Version{versions[p]}).ok());
     EXPECT_TRUE(replicas->AdoptOuter(FragmentIndex{p}).ok());
   }
-  // As if it had trained: each round other steps.
+  // Changes the parameters as training does: different steps in each round.
   void Train(uint64_t round) {
     for (size_t i = 0; i < local.size(); ++i) local[i] += 0.01f * NormalAt(100 + round, i);
   }
@@ -60,7 +61,7 @@ struct Side {
     replicas->BeginForm({FragmentIndex{p}, Version{versions[p]}}, ++errands, false,
                         [this](FormingEnded e) { ended.push_back(std::move(e)); });
   }
-  // What BeginForm began, to its end.
+  // Finishes the work that BeginForm began.
   absl::Status End() {
     executor.RunAll();
     EXPECT_EQ(ended.size(), 1u);
@@ -218,7 +219,7 @@ TEST_F(DeviceForming, MergesAreProvedAndThenNobodyWaits) {
       EXPECT_EQ(Gpu().events, round <= kFormingProofs ? 0u : 1u) << "the outer copy is being read";
       ASSERT_EQ(gpu.local, cpu.local);
     }
-    // Late: the own parameters stay, and the next update waits for the merge before it.
+    // Late: the own parameters stay, and the next update waits for the previous merge.
     for (Side* side : {&gpu, &cpu}) {
       side->Train(50);
       ASSERT_TRUE(side->Form(0).ok());
@@ -233,7 +234,7 @@ TEST_F(DeviceForming, MergesAreProvedAndThenNobodyWaits) {
 
 TEST_F(DeviceForming, AMergeThatDiffersOrDoesNotBeginIsTheHosts) {
   for (const Mistake mistake : {Mistake::kMerge, Mistake::kMergeBegin}) {
-    for (const uint64_t wrong : {uint64_t{1}, uint64_t{3}}) {  // within the proofs, and behind them
+    for (const uint64_t wrong : {uint64_t{1}, uint64_t{3}}) {  // within the proofs, and after them
       if (mistake == Mistake::kMerge && wrong == 3) continue;
       Gpu() = {};
       const JobSpec spec = Spec(CodecKind::kInt8, ErrorMemory::kFeedback);
@@ -280,7 +281,7 @@ TEST_F(DeviceForming, ADeviceThatFailsMidwayLeavesItToTheHostOrIsTold) {
     }
     Gpu().mistake = Mistake::kWait;
     const absl::Status status = gpu.Form(0);
-    if (proofs == 0) {  // the host has it as well
+    if (proofs == 0) {  // the host has formed it too
       EXPECT_TRUE(status.ok()) << status;
       ASSERT_TRUE(cpu.Form(0).ok());
       ExpectSameContribution(gpu, cpu, 0);
@@ -311,7 +312,7 @@ TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
   const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);
   for (uint64_t round = 0; round < 4; ++round) {
-    const uint32_t merging = Gpu().events;  // that of the round before
+    const uint32_t merging = Gpu().events;  // of the previous round
     for (Side* side : {&gpu, &cpu}) {
       side->Train(round);
       side->Begin(0);
@@ -327,7 +328,7 @@ TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
   }
 }
 
-// The former has room for one: that of the fragment before is formed first.
+// There is space for one contribution: the previous fragment's is formed first.
 TEST_F(DeviceForming, SeveralAtOnceKeepWhatTheyWere) {
   const JobSpec spec = Spec(CodecKind::kBf16, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);

@@ -32,7 +32,7 @@ TEST(Errand, IsNotDoneAnyMoreOnceItIsTakenBack) {
   EXPECT_EQ(done, 0);
 }
 
-// The work begins, and cannot end before the other thread is on its way to wait for it.
+// The work cannot end before the other thread is about to wait for it.
 void ExpectWaitedFor(void (Errand::*wait)()) {
   std::promise<void> begun, may_end;
   bool ended = false;

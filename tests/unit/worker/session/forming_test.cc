@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contribution is formed on an executor while the session trains, and every way out takes it back.
+// A contribution is formed on an executor while the session trains, and every exit cancels it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ TEST_F(SessionTest, ADriftThatIsGivenUpTakesBackWhatIsBeingFormed) {
     Train(3);
     ASSERT_EQ(executor_.pending(), 1u);
     Post(LeaseRevoked{kJob, {LeaseId{1}}, "it was away"});
-    if (formed) executor_.RunAll();  // told behind the revocation
+    if (formed) executor_.RunAll();  // reported after the revocation
     Turn();
     EXPECT_EQ(session_->local_parameters()[0], 0.0f) << "the outer copy, and no lease for a step";
     busy_ = false;

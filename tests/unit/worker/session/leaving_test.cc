@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session keeps when it leaves.
+// The state that a session keeps when it leaves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace atl {
 namespace {
 
-// Moments that it took up and never used are kept as of where the job stood then, and not as of no step.
+// Restored moments that were never used are kept with the job's clock of their restoration, not
+// with step 0.
 TEST_F(SessionTest, OneThatLeavesBeforeItsFirstStepKeepsWhereItsMomentsStand) {
   Join(/*clock_step=*/40);
   session_->RequestLeave("SIGTERM");
@@ -28,7 +29,7 @@ TEST_F(SessionTest, SoDoesOneThatIsDrained) {
   EXPECT_EQ(factory_.kept, std::vector<uint64_t>{40});
 }
 
-// A device with memory of its own, which can be lost: nothing is copied from or to it any more.
+// A device with its own memory that can be lost: after that, no copy from or to it succeeds.
 class LosableDevice final : public Device {
  public:
   explicit LosableDevice(const bool& lost) : lost_(lost) {}
@@ -71,7 +72,8 @@ class LosableDevice final : public Device {
   const std::unique_ptr<Device> cpu_ = OpenCpuDevice();
 };
 
-// Its job would be stopped where it is the only worker, for what another start of the process mends.
+// An accused job would be stopped if this is its only worker, although a restart of the worker
+// fixes the fault.
 TEST_F(SessionTest, OneWhoseDeviceIsLostAccusesNoJob) {
   bool lost = false;
   factory_.device = [&lost] { return std::make_unique<LosableDevice>(lost); };
@@ -89,7 +91,7 @@ TEST_F(SessionTest, OneWhoseDeviceIsLostAccusesNoJob) {
   EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
 }
 
-// A step is not all that needs the device, and a process that holds a dead one is of no use to any job.
+// Not only steps need the device: a process with a dead device is useless for any job.
 class SessionWithLosableDevice : public SessionTest {
  protected:
   SessionWithLosableDevice() {
@@ -123,7 +125,7 @@ TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostAtASync) {
   ExpectLeftFor("the GPU is lost");
 }
 
-// The core waits for what became of the step.
+// The core waits for the result of the step.
 TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostInAStepThatFailsOtherwise) {
   Join();
   Train(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What common/plan/worker_memory.h says that the host holds for synchronisation, against every byte that the replicas
-// of a job ask of operator new, at each point of a fragment's round.
+// Compares common/plan/worker_memory.h's figures for synchronisation memory on the host with all
+// bytes that a job's replicas allocate by operator new, at each point of a fragment's round.
 #include <malloc.h>
 
 #include <atomic>
@@ -45,7 +45,7 @@ void Return(void* memory) noexcept {
 
 }  // namespace
 
-// Of the whole program. All forms, since under the address sanitizer none ends in another.
+// For the whole program. All forms, since under the address sanitizer no form calls another.
 void* operator new(size_t bytes) { return Counted(std::malloc(bytes)); }
 void* operator new[](size_t bytes) { return Counted(std::malloc(bytes)); }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Counted(std::malloc(bytes)); }
@@ -64,7 +64,8 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { Return
 namespace atl {
 namespace {
 
-// Beside buffers that grow with the model: objects, and what malloc rounds up. Of the whole, one in two hundred more.
+// Objects and malloc's rounding, in addition to buffers that grow with the model; plus 0.5 % of the
+// total.
 constexpr double kSlackBytes = 64e3, kTolerance = 0.005;
 
 ModelLayout Layout(FragmentPattern pattern) {
@@ -100,7 +101,7 @@ class ReplicasMemory : public testing::TestWithParam<Options> {
     replicas_ = *std::move(made);
   }
 
-  // Bytes that the replicas hold now, without what the test has fetched for them.
+  // Bytes held by the replicas, without the test's own fetched updates.
   double Held() const { return static_cast<double>(live_bytes - begin_); }
   double Says(std::initializer_list<MemoryItem> items) const {
     double sum = 0;
@@ -135,7 +136,7 @@ class ReplicasMemory : public testing::TestWithParam<Options> {
     ASSERT_TRUE(replicas_->EndForm(*ended));
   }
 
-  // An update that moves nothing.
+  // An update of zeros.
   FetchedBytes Update(uint32_t p) const {
     const FragmentInfo& place = layout_.fragments[p];
     const std::vector<float> zeros(place.elements),
@@ -177,7 +178,7 @@ TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
   const double sent = always + Says({MemoryItem::kPendingResidual, MemoryItem::kContribution});
   ExpectNear(Held(), sent);
 
-  // All updates are there at once; the largest one's buffer is the kept one's, which the network side has.
+  // All updates arrive at once; the network side's buffer of the largest update is the kept one.
   for (uint32_t p = 0; p < fragments; ++p) replicas_->Keep(Update(p));
   const double largest =
       static_cast<double>(EncodedSize(spec_.sync.download_codec, BytesOf(items_, MemoryItem::kKeptDownload) / 4));
@@ -186,7 +187,7 @@ TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
   EXPECT_LE(Held(), static_cast<double>(HeldBytes(items_, MemoryPlace::kHost)) -
                         Says({MemoryItem::kParameters, MemoryItem::kGradients, MemoryItem::kMoments}) + kSlackBytes);
 
-  // Applied one after the other, and the change of one is there until it is resolved.
+  // Applied one after the other; each change stays until it is resolved.
   most_bytes = live_bytes.load();
   for (uint32_t p = 0; p < fragments; ++p) {
     const auto verdict = replicas_->Apply({FragmentIndex{p}, Version{1}}, Standing::kAhead, Digest{});
@@ -220,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
         Options{"int8", FragmentPattern::kSequential, CodecKind::kInt8, CodecKind::kFp16, ErrorMemory::kOff}),
     [](const auto& of) { return of.param.name; });
 
-// ---- the page -------------------------------------------------------------------------------------------------------
+// ---- docs
 
 constexpr char kBegin[] = "<!-- begin worker memory: ATOLL_WRITE_DOCS=1 replicas_memory_test writes it -->\n\n";
 constexpr char kEnd[] = "\n<!-- end worker memory -->";

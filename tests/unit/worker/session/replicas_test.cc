@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forming beside training: a contribution is that of the parameters as they were, whatever memory they are in.
+// Forming in parallel with training: a contribution holds the parameters of its send, in any kind
+// of memory.
 #include "worker/session/replicas.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@
 namespace atl {
 namespace {
 
-// A window as on a GPU: a copy. It is made when it is begun, and seen once it is waited for.
+// A copying window, as on a GPU. The copy is made at the begin, and visible after the wait.
 class CopyWindow final : public HostWindow {
  public:
   struct Copies {
@@ -98,7 +99,7 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
                          [this](const FormingEnded& ended) { told_.push_back(ended); });
   }
   void SetLocal(float value) { std::ranges::fill(local_, value); }
-  // Of a contribution that is held: minus the local parameters that it was formed of.
+  // Of the held contribution: minus the local parameters from which it was formed.
   float FirstOf(uint32_t p) {
     const StoredContribution* held = replicas_->unresolved(FragmentIndex{p});
     if (held == nullptr) return 0;
@@ -211,7 +212,7 @@ TEST_P(ReplicasTest, WhatIsUnderWayEndsWithThem) {
   EXPECT_TRUE(told_.empty());
 }
 
-// What a job had under way may be told behind its end, when the next job's replicas are there.
+// Work of an ended job may be reported when the next job's replicas exist.
 TEST_P(ReplicasTest, WhatAnEarlierJobHadUnderWayIsOfNoAccount) {
   EXPECT_FALSE(replicas_->EndForm({{FragmentIndex{99}, Version{0}}, 1, absl::OkStatus()}));
   Begin(0);
@@ -230,7 +231,7 @@ TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
   ASSERT_TRUE(replicas_->AdoptOuter(FragmentIndex{0}).ok());
 }
 
-// One fragment for each share: the worker sends at 1, the outer copy becomes 2 and the parameters are 3 by then.
+// For each mix: the worker sends at 1, the outer copy becomes 2, and the parameters are 3 by then.
 TEST_P(ReplicasTest, AMergeReadsWhatItKeepsAndWritesWhatChanges) {
   const std::vector<double> mixes{0, 0.5, 1};
   ASSERT_GE(layout_.fragments.size(), mixes.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session with the rest of the world played by the test: control messages in, parameters changed.
+// A session in a world played by the test: control messages in, parameters changed.
 #ifndef ATOLL_TESTS_UNIT_WORKER_SESSION_SESSION_FIXTURE_H_
 #define ATOLL_TESTS_UNIT_WORKER_SESSION_SESSION_FIXTURE_H_
 
@@ -21,7 +21,7 @@ namespace atl {
 
 inline const JobId kJob{"toy"};
 
-// The coordinator's side of a link, by hand: fragments at version 0, updates as the test makes them.
+// A link with a hand-made coordinator: fragments at version 0, updates made by the test.
 class TestLink final : public Link {
  public:
   void Say(WorkerMessage message) override { said.push_back(std::move(message)); }
@@ -50,7 +50,7 @@ class TestLink final : public Link {
   std::map<uint32_t, Sent> uploads;
   std::map<uint32_t, uint64_t> fragments;
   std::vector<FragmentVersion> updates;
-  Version least;  // of the newest fragment asked for
+  Version least;  // of the newest requested fragment
   std::pair<uint64_t, uint64_t> caps;
   Heartbeat heartbeat;
   std::string closed;
@@ -95,7 +95,7 @@ class SessionTest : public testing::Test {
     session_ = std::make_unique<Session>(options, link_, factory_, executor_, clock_, log_, nullptr);
   }
   void Post(CoordinatorMessage message) { session_->Post(worker::Event(worker::Received{std::move(message)})); }
-  // So many turns. What is to be done beside training is done at once, unless it is `busy_`.
+  // Runs up to `limit` turns. Parallel work finishes at once, unless `busy_`.
   void Turn(int limit = 1) {
     for (int i = 0; i < limit; ++i) {
       session_->Turn();
@@ -138,7 +138,8 @@ class SessionTest : public testing::Test {
     ASSERT_EQ(session_->core().clock_step(), clock);
     Turn();
   }
-  // Outer SGD with rate 1 on the one contribution: the global fragment becomes what the worker had.
+  // Outer SGD with rate 1 on the one contribution: the global fragment becomes the worker's
+  // parameters.
   void Commit(uint32_t p, uint64_t version, std::vector<WorkerId> contributors) {
     const TestLink::Sent& sent = link_.uploads.at(p);
     session_->Post(worker::Event(worker::UploadEnded{sent.header.target, sent.header.digest, {}, ""}));
@@ -175,7 +176,7 @@ class SessionTest : public testing::Test {
   }()};
   std::unique_ptr<Session> session_;
   std::vector<StepTaken> steps_;
-  std::string stepping_;  // the job of which a step is under way
+  std::string stepping_;  // the job of the current step
   bool between_steps_ = false;
   int let_go_ = 0;
   bool let_go_lost_ = false;

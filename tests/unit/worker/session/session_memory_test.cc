@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job took is there for the next one. A program of its own: its allocator has the settings of the worker's.
+// A job's memory is available to the next job. A separate program, because it uses the worker's
+// allocator settings.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// They keep what was freed, and the next job looks at what the machine has.
+// These settings keep freed memory, and the next job checks the machine's free memory.
 TEST_F(SessionTest, TheMemoryOfAJobIsThereForTheNext) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);

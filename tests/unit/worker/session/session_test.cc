@@ -21,7 +21,7 @@ class ShardSamples final : public SampleSource, BlockSource {
     return reader_->AddLease(lease, range, cursor);
   }
   void RemoveLease(LeaseId lease) override { reader_->RemoveLease(lease); }
-  // The reader's thread is waited for, however short the session's patience is.
+  // Waits for the reader's thread, however short the session's patience is.
   absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration) override { return reader_->Next(samples, Seconds(60)); }
 
  private:
@@ -65,7 +65,7 @@ TEST_F(SessionTest, AWorkerThatIsNotInTheUpdateKeepsItsDrift) {
   Train(4);
   const float trained = session_->local_parameters()[0];
   Commit(0, 1, {WorkerId{"w2"}});
-  // Its own four steps stay on top of what the others moved.
+  // Its own four steps are added to the others' movement.
   EXPECT_NEAR(session_->local_parameters()[0], trained + global_[0], 1e-6);
   EXPECT_EQ(session_->core().fragments()[0].missed, 1u);
   EXPECT_EQ(link_.uploads.at(0).header.target.version.value, 1u) << "sent again against the new version";
@@ -96,7 +96,7 @@ TEST_F(SessionTest, AWorkerThatMissedVersionsTakesTheFragmentWholeAndKeepsItsDri
   EXPECT_GE(session_->core().fragments()[0].steps_behind, 3u);
 }
 
-// The step that an update lets begin is part of no wait, though both fall into one turn.
+// A step that an update allows is not part of a wait, although both fall into one turn.
 TEST_F(SessionTest, EveryStepTellsWhatPassedSinceTheOneBefore) {
   Instant begin = kNever, end{};
   factory_.during_step = [&] {
@@ -189,7 +189,7 @@ TEST_F(SessionTest, AnotherLayoutOfTheCoordinatorIsAFailureOfTheJob) {
   EXPECT_EQ(link_.fragments.size(), 1u);
 }
 
-// What the daemon ends when a signal comes is no failure of the job, and not tried again.
+// A preparation that the daemon stops on a signal is not a failure of the job, and is not retried.
 TEST_F(SessionTest, APreparationThatIsEndedForLeavingLeaves) {
   factory_.failure = absl::CancelledError("the transfer was cancelled");
   session_->Post(worker::Event(worker::StreamUp{}));
@@ -244,7 +244,7 @@ TEST_F(SessionTest, APieceOfAnEvaluationThatNobodyHasIsAFailure) {
   ASSERT_EQ(Count<EvaluationDone>(), 1);
 }
 
-// Not even as the sum over pieces of which one has a loss.
+// Not even if other pieces of the sum have finite losses.
 TEST_F(SessionTest, ALossThatIsNotFiniteIsNoEvaluation) {
   factory_.held_out_nll = [](const HeldOutPiece& piece) { return piece.first == 0 ? 5.0 : std::nan(""); };
   Make(ToySpec());
@@ -296,7 +296,7 @@ TEST_F(SessionTest, ALostDeviceIsALeaveWithItsCause) {
   const uint64_t taken = session_->core().clock_step();
   factory_.broken = absl::UnavailableError("rank 1 of the island ended");
   Turn(2);
-  // What was trained before goes out, as with any leave.
+  // The remaining work is sent, as with any leave.
   const ContributionHeader& last = link_.uploads.at(0).header;
   EXPECT_EQ(last.steps, taken);
   session_->Post(worker::Event(worker::UploadEnded{last.target, last.digest, worker::UploadResult::kAccepted, ""}));
@@ -343,7 +343,7 @@ TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
   EXPECT_EQ(link_.heartbeat.step, 4u);
 }
 
-// Nothing happens while it waits, yet the heartbeats tell for how long it has.
+// Nothing happens during the wait, but each heartbeat reports its duration so far.
 TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
   Join();
   Train(4);
@@ -357,7 +357,7 @@ TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
   EXPECT_NE(link_.heartbeat.waiting_for.find("for 10 s"), std::string::npos) << link_.heartbeat.waiting_for;
 }
 
-// Seconds of a step pass that a transfer need not wait for.
+// A transfer must not wait for the seconds that a step takes.
 TEST_F(SessionTest, AContributionThatIsFormedInAStepIsOnItsWayInThatStep) {
   JobSpec spec = ToySpec();
   spec.sync.overlap_steps = 1;
@@ -370,7 +370,7 @@ TEST_F(SessionTest, AContributionThatIsFormedInAStepIsOnItsWayInThatStep) {
   };
   Join();
   busy_ = true;
-  Train(4);  // formed behind the third step
+  Train(4);  // formed after the third step
   EXPECT_EQ(begun, (std::vector<size_t>{0, 0, 0, 1}));
   EXPECT_EQ(DigestOf(Bytes(*link_.uploads.at(0).bytes)), link_.uploads.at(0).header.digest);
   EXPECT_EQ(link_.uploads.at(0).header.steps, 3u);
@@ -438,7 +438,7 @@ TEST_F(SessionTest, AnotherThreadListensWhileThisOneStandsInAStep) {
   EXPECT_EQ(link_.updates[1].version.value, 2u);
 }
 
-// What gives up drift or samples waits for the step's end, and so does what came behind it.
+// A message that discards drift or samples waits for the end of the step, and so do later messages.
 TEST_F(SessionTest, ALeaseThatIsTakenBackInAStepIsHeardOfBehindIt) {
   std::function<void()> in_step;
   factory_.during_step = [&] {
@@ -492,7 +492,7 @@ TEST_F(SessionTest, SeveralFragmentsWithOverlapAndMix) {
   Commit(1, 1, {WorkerId{"w1"}});
   Train(2);
   EXPECT_EQ(session_->core().fragments()[1].applied.value, 1u);
-  // Global: what it had after one step, 0.25. Local after two: 0.4375. Half of each.
+  // Global: its parameters after one step, 0.25. Local after two: 0.4375. Half of each.
   const size_t first = layout_.fragments[1].offset;
   EXPECT_NEAR(session_->local_parameters()[first], 0.5 * 0.4375 + 0.5 * 0.25, 1e-6);
 }

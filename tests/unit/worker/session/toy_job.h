@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job without LibTorch: the loss is 1/2 |x - target|^2 over the arena, a step is plain gradient descent. Samples only
-// count.
+// A job without LibTorch: the loss is 1/2 |x - target|^2 over the arena, a step is plain gradient
+// descent. Samples are only counted.
 #ifndef ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
 #define ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
 
@@ -82,7 +82,7 @@ class ToyModel final : public TrainingModel {
     if (held_out_nll_) nll = held_out_nll_(piece);
     return EvaluationOutcome{piece.samples, nll, piece.samples * 8, 0};
   }
-  // The first half of a piece is right.
+  // The first half of a piece is correct.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float>, const TaskPiece& piece) override {
     if (!unread_.ok()) return unread_;
     return PieceScore{piece.examples / 2, std::nullopt};
@@ -99,8 +99,8 @@ class ToyModel final : public TrainingModel {
   std::vector<uint64_t>& kept_;
 };
 
-// Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with `unread`; `lost` is its
-// answer to why they did. Models call `during_step`, if there is one, in each step.
+// Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with
+// `unread`; `lost` is its answer to the reason. Models call `during_step`, if set, in each step.
 class ToyFactory final : public JobFactory {
  public:
   explicit ToyFactory(float target) : target_(target) {}
@@ -116,12 +116,12 @@ class ToyFactory final : public JobFactory {
   }
   absl::Status WhyLost(const absl::Status&) override { return lost; }
   absl::Status failure, broken, unread, lost;
-  std::vector<FragmentIndex> changed;  // as the model was told, in order
-  std::vector<uint64_t> kept;          // clock steps of moments that were kept for leaving
+  std::vector<FragmentIndex> changed;  // as reported to the model, in order
+  std::vector<uint64_t> kept;          // clock steps of moments kept when leaving
   std::function<void()> during_step;
-  std::function<double(const HeldOutPiece&)> held_out_nll;  // none: the loss
-  std::function<std::unique_ptr<SampleSource>()> samples;   // none: counted ones
-  std::function<std::unique_ptr<Device>()> device;          // none: a CPU
+  std::function<double(const HeldOutPiece&)> held_out_nll;  // if unset: the loss
+  std::function<std::unique_ptr<SampleSource>()> samples;   // if unset: counted samples
+  std::function<std::unique_ptr<Device>()> device;          // if unset: a CPU
 
  private:
   const float target_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error memory of uploads: what a commit, a drop, a reset and a clear leave, in each kind.
+// The error memory of uploads, in each kind: its contents after a commit, a drop, a reset and a
+// clear.
 #include "worker/sync/error_store.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +70,7 @@ TEST(ErrorStore, LocoIsClearedAfterTheSyncsThatCounted) {
   const std::vector<float> zeros(kElements);
   for (uint32_t sync = 1; sync <= 7; ++sync) {
     Keep(store, Normals(100 + sync));
-    store.Discard();  // one that did not count
+    store.Discard();  // a contribution that was not merged
     Keep(store, Normals(sync));
     store.Commit(1);
     EXPECT_EQ(store.Values() == zeros, sync % 3 == 0) << "sync " << sync;
@@ -125,7 +126,7 @@ TEST(ErrorStore, AWholeCommitCopiesNothing) {
       EXPECT_EQ(store.Memory().data(), pending);
       EXPECT_EQ(store.Values(), lost);
       EXPECT_TRUE(store.Pending().empty());
-      // What is lost and dropped, and what is kept in part, is written elsewhere.
+      // Writes dropped and partially kept losses elsewhere.
       Keep(store, Normals(100 + sync));
       EXPECT_NE(store.Pending().data(), pending);
       store.Discard();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each verb of a replica, bit for bit against docs/design.md section 3, and every refusal.
+// Each operation of a replica, bit for bit against docs/design.md section 3, and every refusal.
 #include "worker/sync/fragment_replica.h"
 
 #include <cmath>
@@ -109,7 +109,7 @@ TEST(Contributor, MergesByTheMix) {
     Bench bench({.download_codec = CodecKind::kBf16});
     bench.local = Normals(2);
     ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
-    bench.local = Normals(3);  // went on training while the round ran
+    bench.local = Normals(3);  // trained on while the round was open
     const std::vector<float> before = bench.local, change = Normals(4, kElements, 0.01f);
     const auto verdict = bench.replica.ApplyUpdate(bench.Update(change), Standing::kContributor);
     ASSERT_TRUE(verdict.ok()) << verdict.status();
@@ -159,7 +159,7 @@ TEST(Ahead, WhatWasTrainedSinceTheSendStaysAndWhatWasContributedIsNotSentAgain) 
 
 TEST(Ahead, WhatTheCodecLostIsSentOnce) {
   Bench bench({.upload_codec = CodecKind::kMxfp4, .upload_error_memory = ErrorMemory::kFeedback});
-  std::vector<float> wanted(kElements), sent(kElements);  // all drift there was, and all that was sent
+  std::vector<float> wanted(kElements), sent(kElements);  // the whole drift, and everything sent
   bench.local = Normals(2);
   for (uint64_t round = 0; round < 4; ++round) {
     if (round == 0) {
@@ -177,7 +177,7 @@ TEST(Ahead, WhatTheCodecLostIsSentOnce) {
     ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(20 + round, kElements, 0.01f)), Standing::kAhead).ok());
     ASSERT_TRUE(bench.replica.ResolveAhead(bench.local).ok());
   }
-  // What was not sent is what the next contribution carries, residual and all.
+  // The unsent part is in the next contribution, residual included.
   const std::vector<float> residual = bench.replica.Residual();
   for (size_t i = 0; i < kElements; ++i) {
     ASSERT_NEAR((bench.outer[i] - bench.local[i]) + residual[i], wanted[i] - sent[i], 1e-5);
@@ -219,8 +219,8 @@ TEST(Residual, AContributorKeepsTheShareThatDidNotSurvive) {
   }
 }
 
-// One worker, whose contribution is the whole update: outer - local and the residual are together what the codec has
-// lost, whatever share of its own parameters was kept at each merge (docs/adr/0024).
+// One worker; its contribution is the whole update. outer - local plus the residual is the codec's
+// loss, for any share of its own parameters kept at each merge (docs/adr/0024).
 TEST(Residual, WhatIsOwedIsWhatTheCodecLostWhateverShareIsKept) {
   for (const CodecKind codec : {CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0}) {
     Bench bench({.upload_codec = codec, .upload_error_memory = ErrorMemory::kFeedback});
@@ -283,8 +283,8 @@ TEST(Residual, IsClearedByAdoptAndInstall) {
   EXPECT_EQ(installing.replica.unresolved(), nullptr);
 }
 
-// DiLoCo's dropped communication: the worker goes on from its own parameters, and its next delta is against the outer
-// copy that the others have moved.
+// DiLoCo's dropped communication: the worker continues from its own parameters, and its next delta
+// is relative to the outer copy that the others have moved.
 TEST(Dropped, KeepsTheOwnParametersAndMeasuresFromTheNewOuterCopy) {
   Bench bench;
   bench.local = Normals(2);
@@ -345,7 +345,7 @@ TEST(Deviant, WithdrawsAndTakesPartAgainAfterAFetch) {
   }
 }
 
-// Whole fragments are taken as the updates that lead there would be: to the bit where these are exact.
+// A leap to a whole fragment equals the skipped updates: to the bit if these are exact.
 TEST(Leap, EndsWhereTheUpdatesInBetweenWouldAndKeepsDriftAndResidual) {
   Bench by_updates = WithResidual(), leaping = WithResidual();
   by_updates.local = leaping.local = Normals(3);

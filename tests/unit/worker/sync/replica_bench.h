@@ -51,7 +51,7 @@ struct Bench {
     return *std::move(made);
   }
 
-  // Encodes `change` as the update from the present version; the bytes live in `bytes`.
+  // Encodes `change` as the update from the current version; the bytes are stored in `bytes`.
   OuterUpdate Update(std::span<const float> change) {
     bytes = Encoded(download, change);
     std::vector<float> after(outer.begin(), outer.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verbs whose loop several threads share do what one thread does.
+// Operations with several threads give the same results as with one.
 #include <cmath>
 #include <span>
 #include <string>
@@ -21,7 +21,7 @@ TEST(SharedLoops, ContributionsUpdatesAndMergesAreThoseOfOneThread) {
     for (const ErrorMemory memory : {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco}) {
       const ReplicaOptions options{.upload_codec = codec, .download_codec = codec, .upload_error_memory = memory};
       Bench one(options, start), shared(options, start);
-      for (int round = 0; round < 2; ++round) {  // the second with what the first one's codec lost
+      for (int round = 0; round < 2; ++round) {  // the second with the loss of the first one's codec
         for (Bench* bench : {&one, &shared}) {
           const unsigned threads = bench == &one ? 1 : 3;
           for (size_t i = 0; i < kMany; ++i) bench->local[i] -= steps[i];
@@ -57,7 +57,7 @@ TEST(SharedLoops, ADeviantUpdateIsSeen) {
   EXPECT_EQ(bench.replica.state(), ReplicaState::kDeviant);
 }
 
-// Whichever thread comes upon a later one first.
+// Whichever thread finds a later block first.
 TEST(SharedLoops, TheFirstBlockThatIsNotFiniteIsNamed) {
   Bench bench({}, Normals(1, kMany));
   for (const size_t at : {17 * kCodecBlock + 3, 20 * kCodecBlock, kMany - 1}) bench.local[at] = NAN;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contributions that are formed, and updates that are merged, elsewhere: the replica goes on as if it had done it.
+// Contributions formed, and updates merged, outside the replica: it continues as if it had done so
+// itself.
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace atl {
 namespace {
 
-// What BeginForming gives, formed by hand.
+// Forms the parts of BeginForming by hand.
 std::vector<FormedBlock> FormedByHand(CodecKind codec, const ContributionParts& parts, std::span<const float> local,
                                       std::vector<std::byte>& encoded) {
   std::vector<FormedBlock> blocks;
@@ -33,7 +34,8 @@ std::vector<FormedBlock> FormedByHand(CodecKind codec, const ContributionParts& 
   return blocks;
 }
 
-// The same contributions and residuals over rounds, the error memory in the caller's own memory.
+// Equal contributions and residuals over several rounds, with the error memory in the caller's
+// memory.
 TEST(TakeFormed, IsAsIfFormedHere) {
   for (const ErrorMemory memory : {ErrorMemory::kOff, ErrorMemory::kFeedback}) {
     ReplicaOptions options{.upload_codec = CodecKind::kMxfp4, .upload_error_memory = memory};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer's kernels of a CPU as a trainer uses them: they agree with LibTorch's AdamW by every instruction set of
-// this machine, make the same bits at any number of threads, and a step that is not finite leaves no trace.
+// The optimizer's CPU kernels in a trainer: they agree with LibTorch's AdamW on every instruction
+// set of this machine, give the same bits at any number of threads, and a non-finite step leaves no
+// trace.
 #include "worker/train/cpu_step_kernels.h"
 
 #include <cmath>
@@ -32,7 +33,7 @@ struct Updated {
   std::vector<float> sums;
 };
 
-// Large enough for eight threads, and of no round size.
+// Large enough for eight threads, and not a round size.
 Updated UpdateOn(int32_t threads) {
   constexpr size_t kElements = 8 * 16 * 4096 + 4099;
   SetTensorThreads(threads);
@@ -92,13 +93,13 @@ void ExpectLeavesNoTrace(Precision precision) {
   Fixture hurt(precision), wanted(precision);
   EXPECT_TRUE(hurt.Step(7).applied);
   EXPECT_TRUE(wanted.Step(7).applied);
-  // For one step a parameter is not a number.
+  // For one step a parameter is NaN.
   float& parameter = hurt.trainer->parameters().host()[40];
   const float kept = parameter;
   parameter = std::numeric_limits<float>::quiet_NaN();
   hurt.trainer->ParametersChanged({40, 1});
   const std::vector<float> first = Fixture::Copy(*hurt.trainer->first_moments());
-  const StepReport report = hurt.Step(1);  // its row of the embedding
+  const StepReport report = hurt.Step(1);  // uses that row of the embedding
   EXPECT_FALSE(report.applied);
   EXPECT_FALSE(std::isfinite(report.loss));
   parameter = kept;

@@ -27,7 +27,8 @@ using testing::StartsWith;
 
 constexpr char kText[] = "the cat sat on the mat and the dog lay on the log. ";
 
-// A tiny byte model that has learned one sentence, exported as Hugging Face reads it, and a corpus of that sentence.
+// A tiny byte model that has learned one sentence, exported for Hugging Face, and a corpus of that
+// sentence.
 class Generate : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -172,7 +173,8 @@ TEST_F(Generate, MeasuresTheLossOfACorpus) {
   EXPECT_EQ(json["tokens"], 10u * (sizeof(kText) - 1) / 48 * 48);
   EXPECT_LT(json["loss"], 0.6);
   EXPECT_NEAR(json["perplexity"], std::exp(json["loss"].get<double>()), 1e-6);
-  // A document is followed by one end-of-text token, so the corpus has almost one byte a token.
+  // Each document is followed by one end-of-text token, so the corpus has almost one byte per
+  // token.
   EXPECT_NEAR(json["bits_per_byte"].get<double>(), json["loss"].get<double>() / std::log(2.0), 0.01);
 }
 
@@ -188,7 +190,7 @@ TEST_F(Generate, LossRefusesAModelOfAnotherVocabulary) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
-// The model knows one sentence: it must prefer that to the same words in another order.
+// The model knows one sentence: it must prefer that sentence to its words in another order.
 TEST_F(Generate, ScoresMinimalPairsAndChoices) {
   std::ofstream(root_ + "/pairs.jsonl")
       << R"({"sentence_good":"the cat sat on the mat","sentence_bad":"the mat cat on the sat"}
@@ -220,7 +222,7 @@ TEST_F(Generate, ScoresMinimalPairsAndChoices) {
   EXPECT_NEAR(lines[6]["accuracy"].get<double>(), 2.0 / 3, 1e-5);
 }
 
-// A score is the loss of the text: exp of its negative mean is the perplexity that eval-loss would give.
+// A score is the loss of the text: exp of its negative mean is the perplexity of eval-loss.
 TEST_F(Generate, AScoreIsTheSumOverTheTokensAfterTheContext) {
   const std::string context = "the cat ", choice = " sat on";
   std::ofstream(root_ + "/one.jsonl") << R"({"ctx":")" << context << R"(","endings":[")" << choice

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's kernels for the optimizer whose arithmetic runs on the host, with one mistake or none.
+// Optimizer kernels of a fake device with arithmetic on the host, with at most one mistake.
 #ifndef ATOLL_TESTS_UNIT_WORKER_TRAIN_HOST_KERNELS_H_
 #define ATOLL_TESTS_UNIT_WORKER_TRAIN_HOST_KERNELS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several trainers that are one: the ranks are threads of this process, over real sockets.
+// Several trainers train as one: the ranks are threads of this process, over real sockets.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -42,7 +42,7 @@ std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Isl
   options.island = island;
   options.kernels = kernels;
   options.feed = feed;
-  options.bf16_products = true;  // whatever the machine, where the job is in bf16
+  options.bf16_products = true;  // on any machine, for jobs in bf16
   auto made = Trainer::Create(job, layout, options, clock);
   EXPECT_TRUE(made.ok()) << made.status();
   InitialParameters(layout, 7, 0, (*made)->parameters().host());
@@ -58,7 +58,7 @@ Trained Take(Trainer& trainer, const std::function<absl::StatusOr<StepReport>(ui
     out.losses.push_back(report->loss);
     out.norms.push_back(report->grad_norm);
     out.tokens = report->tokens;
-    if (key == 0) out.gradients = Copy(trainer.gradients());  // before parameters have gone apart
+    if (key == 0) out.gradients = Copy(trainer.gradients());  // before the parameters diverge
   }
   out.parameters = Copy(trainer.parameters());
   out.first = Copy(*trainer.first_moments());
@@ -123,7 +123,8 @@ TEST_P(IslandTraining, EqualsOneProcessWithTheWholeBatch) {
   const JobSpec job = JobOf(8, 8 / world);
   const std::vector<Trained> ranks = TrainIsland(job, std::vector<uint32_t>(world, 8 / world));
   for (const Trained& rank : ranks) ExpectSameBits(rank, ranks[0]);
-  // In passes of the same size, and in one: other sums inside the matrix products, the bound of accumulation.
+  // In passes of the same size, and in one: other sums inside the matrix products, the bound of
+  // accumulation.
   for (const Trained& alone : {TrainAlone(job), TrainAlone(JobOf(8, 8))}) {
     EXPECT_EQ(alone.tokens, 8u * 32);
     for (size_t i = 0; i < alone.gradients.size(); ++i) {
@@ -133,7 +134,7 @@ TEST_P(IslandTraining, EqualsOneProcessWithTheWholeBatch) {
   }
 }
 
-// How far a tensor's gradient is from another, as a share of it: |a - b| / |b|, the largest of all tensors.
+// The relative difference of a tensor's gradient, |a - b| / |b|, the largest of all tensors.
 double LargestDifference(const JobSpec& job, const std::vector<float>& a, const std::vector<float>& b) {
   double largest = 0;
   for (const TensorInfo& tensor : MakeModelLayout(job.model, FragmentPattern::kStrided, 1).tensors) {
@@ -147,8 +148,8 @@ double LargestDifference(const JobSpec& job, const std::vector<float>& a, const 
   return largest;
 }
 
-// In passes of the same size only sums in fp32 differ. In one pass a gradient of a weight is rounded to bf16 once
-// instead of once a pass.
+// In passes of the same size only sums in fp32 differ. In one pass a gradient of a weight is
+// rounded to bf16 once instead of once a pass.
 TEST_P(IslandTraining, EqualsOneProcessInBf16WithinItsRounding) {
   const uint32_t world = GetParam();
   const JobSpec job = JobOf(8, 8 / world, Precision::kBf16);
@@ -199,11 +200,11 @@ TEST_P(IslandShares, OfDifferentSizesAreWeightedByTheirTargets) {
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, IslandShares, testing::Values(6, 2, 1));
 
-// The step of rank 0, which has all sequences, takes longer than a rank waits that has worked, and than it may be
-// silent; the first one passes, as the ranks agree on kernels there.
+// Rank 0 has all sequences. Its step takes longer than a working rank waits, and longer than it may
+// be silent. The first step passes, as the ranks agree on kernels there.
 TEST(IslandTraining, ARankWithoutAShareWaitsForAStepHoweverLongItTakes) {
   IslandOfThreads island(2);
-  std::atomic<int> looks{0};  // before rank 1 waits in its second step
+  std::atomic<int> looks{0};  // of the clock, before rank 1 waits in its second step
   island.Run([&](TcpIsland& mine) {
     const SystemClock clock;
     const auto trainer = MakeTrainer(JobOf(4, 4), clock, &mine);
@@ -222,7 +223,7 @@ TEST(IslandTraining, ARankWithoutAShareWaitsForAStepHoweverLongItTakes) {
   });
 }
 
-// Two ranks with these kernels, and why each does without in the end.
+// Trains two ranks with these kernels; `refused` receives the reasons why they stop using them.
 std::vector<Trained> TrainWithKernels(std::array<StepKernels*, 2> kernels, std::array<absl::Status, 2>& refused) {
   IslandOfThreads island(2);
   std::vector<Trained> out(2);
@@ -280,7 +281,8 @@ TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
     if (mine.rank() == 1) trainer->parameters().host()[40] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> before = Copy(trainer->parameters());
     std::vector<int32_t> tokens(2 * kLength);
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 256);  // row 1 of the embedding too
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int32_t>(i % 256);  // also row 1 of the embedding
     const auto report = trainer->StepShare({tokens, 2}, 4 * (kLength - 1), 1e-3);
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_FALSE(report->applied);
@@ -289,7 +291,7 @@ TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
   });
 }
 
-// Of a device that has no memory left at pass `fails_at`.
+// A device that runs out of memory at pass `fails_at`.
 class FullDevice final : public HostFeed {
  public:
   absl::Status Put(Bytes bytes, void* to, void* /*compute_stream*/) override {
@@ -300,7 +302,8 @@ class FullDevice final : public HostFeed {
   int passes = 0, fails_at = 0;
 };
 
-// Steps of 8 sequences a rank, which takes 4 at once: the first of two passes fails, in the first step or a later one.
+// Steps of 8 sequences per rank, 4 at once: the first of two passes fails, in the first step or a
+// later one.
 TEST(IslandTraining, AStepThatRunsOutOfMemoryIsBegunAgainWithHalfTheMicroBatch) {
   const std::vector<Trained> wanted = TrainIsland(JobOf(16, 4), {8, 8});
   for (const int fails_at : {1, 3, 5}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer by a device's kernels, whose arithmetic runs on the host here: training goes as with LibTorch's AdamW,
-// and kernels that are wrong are found out before they touch a parameter.
+// An optimizer with a device's kernels, which run on the host here: training equals LibTorch's
+// AdamW, and wrong kernels are detected before they change a parameter.
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -21,7 +21,7 @@ struct Trained {
   std::vector<double> losses, norms;
 };
 
-// Three steps of the tiny job, with clipping and decay; in bf16 with products of it on any machine.
+// Three steps of the tiny job, with clipping and decay; bf16 uses bf16 products on any machine.
 Trained Train(StepKernels* kernels, Precision precision = Precision::kFp32) {
   JobSpec job = TinyJob();
   job.model.precision = precision;
@@ -66,7 +66,8 @@ void ExpectTrainsAsLibTorch(StepKernels& kernels, Precision precision) {
   }
   EXPECT_GT(wanted.norms[0], 0.5) << "nothing was clipped";
   ASSERT_EQ(ours.parameters.size(), wanted.parameters.size());
-  // An element whose gradient is all rounding moves by the learning rate either way; few are.
+  // A gradient element that is all rounding moves by the learning rate in either direction; such
+  // elements are few.
   size_t apart = 0;
   for (size_t i = 0; i < wanted.parameters.size(); ++i) {
     if (std::fabs(ours.parameters[i] - wanted.parameters[i]) > 1e-5f) ++apart;
@@ -93,7 +94,7 @@ TEST(KernelOptimizer, OfACpuTrainAsLibTorchDoes) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) ExpectTrainsAsLibTorch(kernels, precision);
 }
 
-// The scalar arithmetic and the vectors make the same bits, so that training with the one is training with the other.
+// The scalar arithmetic and the vectors give the same bits, so training with either is the same.
 TEST(KernelOptimizer, OfACpuTrainAsTheScalarArithmeticToTheBit) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     CpuStepKernels vectors;
@@ -126,7 +127,7 @@ TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
   }
 }
 
-// What a step makes of parameters that were changed in the first half of the arena after the step before it.
+// The loss of a step after the parameters in the first half of the arena were changed.
 double LossAfterMerge(bool told) {
   HostKernels kernels;
   JobSpec job = TinyJob();

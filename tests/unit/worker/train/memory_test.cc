@@ -48,8 +48,8 @@ TEST(EstimateTrainingMemory, TellsHostAndGpuApart) {
   const TrainingMemory cpu = EstimateTrainingMemory(job, layout, {}, 1);
   const TrainingMemory gpu = EstimateTrainingMemory(job, layout, {.gpu = true}, 1);
   EXPECT_EQ(cpu.host_total(), 0u);
-  // One fragment in fp32: outer copy, contribution, a download's buffer; of a CPU a snapshot, of a GPU the windows and
-  // a change.
+  // One fragment in fp32: outer copy, contribution, a download's buffer; on a CPU a snapshot, on a
+  // GPU the windows and a change.
   EXPECT_EQ(cpu.sync_bytes, layout.elements * 16);
   EXPECT_EQ(gpu.host_total(), layout.elements * 20);
   EXPECT_EQ(cpu.total(), layout.elements * 32 + std::max(cpu.activation_bytes, layout.elements * 4));
@@ -80,7 +80,7 @@ TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_GT(four, 3 * two / 2);
 }
 
-// Launched passes and evaluations have memory of their own beside it.
+// Launched passes and evaluations have separate memory.
 TEST(EstimateTrainingMemory, ARecordingKeepsItsActivations) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
@@ -169,9 +169,9 @@ TEST(EstimateTrainingMemory, IsNearWhatAStepTakes) {
   const SystemClock clock;
   const auto trainer = MakeTrainer(job, clock);
   for (Arena* arena : {&trainer->gradients(), trainer->first_moments(), trainer->second_moments()}) {
-    std::fill(arena->host().begin(), arena->host().end(), 0.0f);  // zeros of a fresh mapping take no memory yet
+    std::fill(arena->host().begin(), arena->host().end(), 0.0f);  // untouched zeros of a fresh mapping take no memory
   }
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is counted from here
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak
   const uint64_t before = OwnBytes("VmRSS:");
   const std::vector<int32_t> tokens(4 * 257, 1);
   ASSERT_TRUE(trainer->Step({.tokens = tokens, .sequences = 4}, 1e-3).ok());
@@ -181,13 +181,14 @@ TEST(EstimateTrainingMemory, IsNearWhatAStepTakes) {
   EXPECT_GT(measured, 0.5 * estimate);
 }
 
-// Beside activations: what the C library has given away for a trainer, in either precision, within a hundredth.
+// Without activations: the memory that the C library has allocated for a trainer, in either
+// precision, within 1 %.
 TEST(EstimateTrainingMemory, IsWhatATrainerHolds) {
   const SystemClock clock;
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     JobSpec job = Job();
     job.model.precision = precision;
-    static_cast<void>(MakeTrainer(job, clock));  // what is made once is there
+    static_cast<void>(MakeTrainer(job, clock));  // makes one-time allocations
     const struct mallinfo2 before = mallinfo2();
     const auto trainer = MakeTrainer(job, clock);
     const struct mallinfo2 after = mallinfo2();
@@ -199,7 +200,8 @@ TEST(EstimateTrainingMemory, IsWhatATrainerHolds) {
   }
 }
 
-// The address space is cut so that a pass of all samples cannot have its memory, one of fewer can.
+// Limits the address space so that memory suffices for a smaller pass, but not for a pass of all
+// samples.
 TEST(Trainer, HalvesTheMicroBatchWhenMemoryRunsOut) {
   JobSpec job = Job();
   job.model.layers = 1;
@@ -210,7 +212,7 @@ TEST(Trainer, HalvesTheMicroBatchWhenMemoryRunsOut) {
   job.batch.micro_batch = 16;  // the job insists
   const auto stubborn = MakeTrainer(job, clock);
   const std::vector<int32_t> tokens(16 * 257, 1), one(257, 1);
-  ASSERT_TRUE(trainer->Step({.tokens = one, .sequences = 1}, 1e-3).ok());  // what is made once is there
+  ASSERT_TRUE(trainer->Step({.tokens = one, .sequences = 1}, 1e-3).ok());  // makes one-time allocations
   rlimit before{};
   getrlimit(RLIMIT_AS, &before);
   rlimit cut = before;

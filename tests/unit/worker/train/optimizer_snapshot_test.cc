@@ -33,7 +33,7 @@ class OptimizerSnapshotTest : public testing::Test {
     for (int32_t& t : tokens) t = static_cast<int32_t>(rng.Below(256));
     ASSERT_TRUE(trainer.Step({tokens, 4}, 1e-3)->applied);
   }
-  // A trainer whose snapshot lies at path_, taken at step 40.
+  // A trainer with its snapshot at path_, taken at step 40.
   std::unique_ptr<Trainer> Keep() {
     auto trainer = Make();
     for (uint64_t key = 0; key < 3; ++key) Step(*trainer, key);
@@ -59,7 +59,7 @@ class OptimizerSnapshotTest : public testing::Test {
 TEST_F(OptimizerSnapshotTest, ARestartedWorkerStepsAsIfItHadNeverEnded) {
   const auto before = Keep(), after = Make();
   ASSERT_TRUE(after->parameters().Write(0, before->parameters().host()).ok());
-  facts_.clock_step = 55;  // the job has gone on
+  facts_.clock_step = 55;  // the job has continued
   const auto kept_at = ReadOptimizerSnapshot(*files_, path_, facts_, *after);
   ASSERT_TRUE(kept_at.ok()) << kept_at.status();
   EXPECT_EQ(*kept_at, 40u);

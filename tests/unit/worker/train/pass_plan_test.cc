@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When passes are launched, recorded and proved, played, and given up.
+// When passes are launched, recorded, proved, replayed and abandoned.
 #include "worker/train/pass_plan.h"
 
 #include "gtest/gtest.h"
@@ -55,7 +55,7 @@ TEST(PassPlan, AnotherShapeBeginsAnew) {
   }
 }
 
-// A step that was broken off while it proved one: the next begins to warm again.
+// A step that was interrupted while proving a recording: the next step starts to warm up again.
 TEST(PassPlan, AProofWithoutAVerdictIsNone) {
   PassPlan plan{absl::OkStatus()};
   Warm(plan, kOne);

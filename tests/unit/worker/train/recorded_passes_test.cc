@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes that are recorded and played, by a recorder that calls them again: training goes as by launches, and a
-// recording that does something else is found out before a parameter has moved by it.
+// Recorded and replayed passes, with a recorder that calls them again: training equals launched
+// passes, and a wrong recording is detected before it changes a parameter.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace {
 
 enum class Mistake { kNone, kRecord, kSilent, kTwice, kStops };
 
-// Plays by calling the pass; nothing, or twice, where a test wants a mistake.
+// Replays by calling the pass; on demand not at all, or twice.
 class HostRecorder final : public PassRecorder {
  public:
   explicit HostRecorder(Mistake mistake = Mistake::kNone) : mistake_(mistake) {}
@@ -58,7 +58,7 @@ struct Trained {
   std::vector<uint64_t> tokens;
 };
 
-// Steps of five sequences in passes of two, the last of one: seven of them, each with other tokens.
+// Seven steps of five sequences in passes of two, the last of one, each with other tokens.
 Trained Train(PassRecorder* recorder, Precision precision = Precision::kFp32) {
   JobSpec job = TinyJob();
   job.model.precision = precision;

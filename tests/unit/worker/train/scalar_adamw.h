@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW for one element, from the paper's algorithm 2 (Loshchilov and Hutter 2019), in double: what the optimizer is
-// compared with.
+// AdamW for one element in double, from the paper's algorithm 2 (Loshchilov and Hutter 2019): the
+// reference for the optimizer.
 #ifndef ATOLL_TESTS_UNIT_WORKER_TRAIN_SCALAR_ADAMW_H_
 #define ATOLL_TESTS_UNIT_WORKER_TRAIN_SCALAR_ADAMW_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job that a trainer takes steps of in no time.
+// A job with very fast steps.
 #ifndef ATOLL_TESTS_UNIT_WORKER_TRAIN_TINY_JOB_H_
 #define ATOLL_TESTS_UNIT_WORKER_TRAIN_TINY_JOB_H_
 

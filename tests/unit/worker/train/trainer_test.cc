@@ -90,7 +90,7 @@ TEST(Trainer, ClipsTheGlobalNorm) {
   const std::vector<float> before = f.Parameters();
   const auto report = f.trainer->Step({Tokens(4, 33), 4}, 1.0);
   ASSERT_TRUE(report.ok());
-  EXPECT_GT(report->grad_norm, 0.02);  // of the gradient as it was
+  EXPECT_GT(report->grad_norm, 0.02);  // of the unclipped gradient
   double moved = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     const double d = static_cast<double>(f.trainer->parameters().host()[i]) - before[i];
@@ -189,7 +189,7 @@ TEST(Trainer, SavedMomentsGoOnWhereTheyWere) {
   EXPECT_EQ(f.Parameters(), g.Parameters());
 }
 
-// Real text where it is present, otherwise text with as much structure.
+// Real text if it is available, otherwise text with a similar structure.
 std::string SomeText() {
   const char* root = std::getenv("ATOLL_TEST_DATA");
   std::ifstream in(std::string(root == nullptr ? "../shared/data" : root) + "/corpus/tinyshakespeare.txt");

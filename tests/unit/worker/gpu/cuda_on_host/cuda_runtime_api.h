@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA's kernel language on a CPU, for tests: found by its name in the place of the toolkit's header, so that kernels
-// (worker/gpu/*.cu) are compiled as plain C++ and run where there is no GPU. A launch has run when it returns, block
-// after block; the threads of a block are threads of this process, so that a sanitizer sees what a barrier is missing
-// between. What kernels of this project use is here, and no more: an intrinsic that is not does not compile.
+// CUDA's kernel language on a CPU, for tests. The compiler finds this header instead of the
+// toolkit's, so that kernels (worker/gpu/*.cu) compile as plain C++ and run without a GPU. A launch
+// is complete when it returns; its blocks run one after the other. The threads of a block are
+// threads of this process, so that a sanitizer notices missing barriers. Only the features that
+// this project's kernels use exist; others do not compile.
 //
-// A launch has two blocks at most, so that what a kernel does in further rounds of a block is done by small tests.
+// A launch has at most two blocks, so that small tests reach the later rounds of a block.
 //
-// Not as on a device: memory is the host's, and of a stream there is one; memory that threads share keeps what the
-// block before left there, so that one kernel is launched at a time; exponentials are those of the host's library.
+// Differences from a device: memory is the host's; there is one stream; shared memory keeps the
+// values of the previous block, so that only one kernel is launched at a time; exponentials are the
+// host library's.
 #ifndef ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
 #define ATOLL_TESTS_UNIT_WORKER_GPU_CUDA_ON_HOST_CUDA_RUNTIME_API_H_
 
@@ -65,13 +67,13 @@ namespace cuda_on_host {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMostBlocks = 2;
 
-// What the lanes of a warp hand each other.
+// Exchange of values between the lanes of a warp.
 struct Warp {
   std::barrier<> barrier{kWarp};
   std::array<uint64_t, kWarp> words{};
 };
 
-// A block that is running. Threads are a multiple of a warp.
+// A running block. The number of threads is a multiple of a warp.
 struct Team {
   explicit Team(unsigned threads) : barrier(threads), warps(threads / kWarp) {}
   std::barrier<> barrier;
@@ -88,7 +90,7 @@ namespace cuda_on_host {
 
 inline unsigned Lane() { return threadIdx.x % kWarp; }
 
-// The word that every lane of this thread's warp gives, seen by all. The whole warp comes here.
+// Collects one word of every lane of the warp for all lanes. All lanes must call it.
 template <typename T, typename Look>
 auto Among(T mine, const Look& look) {
   static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>);
@@ -149,7 +151,7 @@ template <typename T>
 T __shfl_sync(uint32_t, T mine, unsigned from) {
   return cuda_on_host::Among(mine, [from](const auto& of) { return of(from % cuda_on_host::kWarp); });
 }
-// Lanes are taken in segments of `width`; one whose source lies beyond its segment keeps its own.
+// Lanes form segments of `width`; a lane with a source beyond its segment keeps its own value.
 template <typename T>
 T __shfl_down_sync(uint32_t, T mine, unsigned by, unsigned width = cuda_on_host::kWarp) {
   return cuda_on_host::Among(mine, [by, width](const auto& of) {
