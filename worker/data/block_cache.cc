@@ -31,11 +31,11 @@ absl::StatusOr<std::unique_ptr<CachedBlockSource>> CachedBlockSource::Create(Fil
   for (const std::string& name : names) {
     Sha256 hash;
     if (!Sha256::FromHex(name, hash)) {
-      // What a crash left half written; files of other names are not ours.
+      // Removes a file that a crash left incomplete. Files with other names do not belong to the cache.
       if (name.ends_with(kPartSuffix)) files.Remove(JoinPath(directory, name)).IgnoreError();
       continue;
     }
-    // One that cannot be looked at is fetched again: the cache only saves work.
+    // An unreadable file is fetched again: the cache only saves work.
     const absl::StatusOr<std::unique_ptr<File>> file = files.OpenForRead(JoinPath(directory, name));
     const absl::StatusOr<uint64_t> bytes = file.ok() ? (*file)->Size() : file.status();
     if (!bytes.ok()) continue;
@@ -86,8 +86,8 @@ absl::Status CachedBlockSource::KeepBlock(const BlockId& id) {
   const uint64_t bytes = BlockSizeBytes(manifest, id);
   {
     const MutexLock lock(mutex_);
-    // What is read is looked at whole; what is only counted on is at least as long as it must be, which a file that a
-    // power cut has emptied is not.
+    // A block that is read is verified completely. For a block that is only kept, the size must be
+    // right: a power cut can leave an empty file.
     const auto kept = entries_.find(hash);
     if (kept != entries_.end() && kept->second.bytes != bytes) Forget(hash);
     if (MarkUsed(hash) || !writable_ || bytes > limit_bytes_) return absl::OkStatus();
@@ -115,7 +115,7 @@ bool CachedBlockSource::MarkUsed(const Sha256& hash) {
   return true;
 }
 
-// The cache only saves work: a full disk or a failed write is no error of the training.
+// The cache only saves work: a full disk or a failed write is no error for training.
 void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
   if (bytes.size() > limit_bytes_ || entries_.contains(hash)) return;
   MakeRoom(bytes.size());
@@ -123,7 +123,7 @@ void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
   auto file = files_.OpenForAppend(part);
   writable_ = file.ok();
   if (!writable_) return;
-  // Not flushed: a file that a crash left damaged is found by its hash.
+  // Not flushed: damage from a crash is detected by the hash.
   writable_ = (*file)->Truncate(0).ok() && (*file)->Append(AsBytes(bytes)).ok() && files_.Rename(part, path).ok();
   if (!writable_) {
     files_.Remove(part).IgnoreError();

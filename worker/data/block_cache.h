@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetched blocks on disk, so that a second epoch and a second run of a worker fetch nothing twice.
+// Caches fetched blocks on disk, so that a second epoch, or a second run of a worker, fetches nothing twice.
 #ifndef ATOLL_WORKER_DATA_BLOCK_CACHE_H_
 #define ATOLL_WORKER_DATA_BLOCK_CACHE_H_
 
@@ -15,9 +15,9 @@
 
 namespace atl {
 
-// Keeps what `inner` fetches in a directory, one file a block, named by its SHA-256, at most `limit_bytes`; the least
-// recently used go first. A damaged file is fetched again. Finds what an earlier process left there. Only one process
-// may use the directory. What two threads want at a time is fetched once.
+// Caches the blocks of `inner` in a directory, one file per block, named by its SHA-256, at most `limit_bytes`;
+// evicts the least recently used. A damaged file is fetched again. Adopts files of an earlier process. Only one
+// process may use the directory. Concurrent requests for a block cause one fetch.
 class CachedBlockSource final : public BlockSource {
  public:
   // `files` and `inner` outlive the cache. The directory is created.
@@ -25,7 +25,7 @@ class CachedBlockSource final : public BlockSource {
                                                                    uint64_t limit_bytes, CorpusManifests manifests,
                                                                    BlockSource& inner);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
-  // Fetches nothing where the last block could not be written.
+  // Does not fetch if the last block could not be written.
   absl::Status KeepBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
   uint64_t used_bytes() const ATOLL_EXCLUDES(mutex_);
 
@@ -33,7 +33,7 @@ class CachedBlockSource final : public BlockSource {
   CachedBlockSource(Files& files, std::string directory, uint64_t limit_bytes, CorpusManifests manifests,
                     BlockSource& inner);
   absl::StatusOr<std::string> ReadCached(const Sha256& hash, uint64_t size) ATOLL_REQUIRES(mutex_);
-  // False when it is not there.
+  // False if the block is not cached.
   bool MarkUsed(const Sha256& hash) ATOLL_REQUIRES(mutex_);
   void Keep(const Sha256& hash, const std::string& bytes) ATOLL_REQUIRES(mutex_);
   void MakeRoom(uint64_t bytes) ATOLL_REQUIRES(mutex_);
@@ -41,7 +41,7 @@ class CachedBlockSource final : public BlockSource {
 
   struct Entry {
     uint64_t bytes = 0;
-    uint64_t used = 0;  // stamp of the last use
+    uint64_t used = 0;  // sequence number of the last use
   };
   Files& files_;
   const std::string directory_;
@@ -50,7 +50,7 @@ class CachedBlockSource final : public BlockSource {
   BlockSource& inner_;
   mutable Mutex mutex_;
   CondVar fetched_;
-  std::set<Sha256> fetching_ ATOLL_GUARDED_BY(mutex_);  // by some thread, just now
+  std::set<Sha256> fetching_ ATOLL_GUARDED_BY(mutex_);  // blocks that a thread is fetching now
   bool writable_ ATOLL_GUARDED_BY(mutex_) = true;       // whether the last block could be written
   std::map<Sha256, Entry> entries_ ATOLL_GUARDED_BY(mutex_);
   std::map<uint64_t, Sha256> by_use_ ATOLL_GUARDED_BY(mutex_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bytes of token shards come from: files below the worker's data root, or the coordinator, with a bounded
-// cache on disk in between. A block is kBlockBytes of a shard's token area (the last one shorter), named by corpus,
-// shard and index, and checked against the manifest's SHA-256 by whoever hands it out.
+// Sources of token shard bytes: files below the worker's data root, or the coordinator with a bounded cache on
+// disk. A block is kBlockBytes of a shard's token area (the last one may be shorter), named by corpus, shard
+// and index. Each source checks its blocks against the manifest's SHA-256.
 #ifndef ATOLL_WORKER_DATA_BLOCK_SOURCE_H_
 #define ATOLL_WORKER_DATA_BLOCK_SOURCE_H_
 
@@ -20,7 +20,7 @@ namespace atl {
 // A block of one file of a corpus of the job.
 struct BlockId {
   uint32_t corpus = 0;  // index into the job's corpora
-  uint32_t file = 0;    // index into CorpusManifest::files: training and held-out shards in one count
+  uint32_t file = 0;    // index into CorpusManifest::files, which lists training and held-out shards together
   uint32_t block = 0;
   friend auto operator<=>(const BlockId&, const BlockId&) = default;
 };
@@ -28,26 +28,26 @@ struct BlockId {
 // The corpora of a job, in the job's order. Immutable while shared.
 using CorpusManifests = std::shared_ptr<const std::vector<CorpusManifest>>;
 
-// Index in the manifest of each training shard, by corpus.
+// The manifest index of each training shard, by corpus.
 std::vector<std::vector<uint32_t>> TrainingFiles(const std::vector<CorpusManifest>& manifests);
-// Size of a block, and its hash, by the manifest. Requires an id that is in the manifests.
+// The size of a block and its hash, from the manifest. Requires an id in the manifests.
 uint64_t BlockSizeBytes(const CorpusManifest& manifest, const BlockId& id);
 const Sha256& BlockHash(const CorpusManifest& manifest, const BlockId& id);
-// InvalidArgument when there is no such block.
+// InvalidArgument if there is no such block.
 absl::Status CheckBlockId(const std::vector<CorpusManifest>& manifests, const BlockId& id);
-// DataLoss unless `bytes`, which came from `where`, have the manifest's hash.
+// DataLoss unless `bytes` have the manifest's hash. `where`: their source.
 absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const std::string& bytes,
                         const std::string& where);
 
-// Implementations are thread-safe and may block, within a limit of their own; they return exactly the block's bytes
-// with the manifest's hash, or an error: NotFound (names the shard, where it was looked for and what to do), DataLoss
-// (shard, block, expected and actual hash), Unavailable (worth trying again).
+// Implementations are thread-safe and may block, within their own limits. They return exactly the
+// block's bytes with the manifest's hash, or an error: NotFound (names the shard, the place and the
+// remedy), DataLoss (shard, block, expected and actual hash), Unavailable (the caller may retry).
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual absl::StatusOr<std::string> FetchBlock(const BlockId& id) = 0;
-  // Has the block lie where FetchBlock needs no other machine for it, if the source has such a place, with room; errors
-  // as of FetchBlock.
+  // Stores the block so that FetchBlock needs no other machine, if the source has space for it.
+  // Errors as FetchBlock.
   virtual absl::Status KeepBlock(const BlockId&) { return absl::OkStatus(); }
 };
 

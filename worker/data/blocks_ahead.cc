@@ -7,7 +7,7 @@
 namespace atl {
 namespace {
 
-constexpr Duration kRetryPause = Seconds(5);  // of a source that is away: nobody waits for what is fetched ahead
+constexpr Duration kRetryPause = Seconds(5);  // for an unavailable source; no reader waits for prefetched blocks
 
 }  // namespace
 
@@ -20,7 +20,7 @@ std::vector<BlockId> BlocksOf(const std::vector<SampleRange>& ranges, size_t lim
     for (uint64_t position = range.begin; position < range.end; ++position) {
       const SampleLocation at = order.At(position);
       const uint64_t per_block = kBlockBytes / TokenBytes(manifests[at.corpus].token_type);
-      const uint64_t last = (at.token + order.sequence_length()) / per_block;  // of T + 1 tokens
+      const uint64_t last = (at.token + order.sequence_length()) / per_block;  // a sample has T + 1 tokens
       for (uint64_t block = at.token / per_block; block <= last; ++block) {
         const BlockId id{at.corpus, files[at.corpus][at.shard], static_cast<uint32_t>(block)};
         if (!seen.insert(id).second) continue;
@@ -85,7 +85,7 @@ void BlocksAhead::Keep(const std::vector<BlockId>& blocks, uint64_t wish) {
     const Duration took = clock_.Now() - begin;
     mutex_.Lock();
     const bool again = absl::IsUnavailable(kept);
-    if (!kept.ok() && !again) return;  // the reader hears of it, should it come to that block
+    if (!kept.ok() && !again) return;  // the reader gets the error if it needs that block
     if (!again) ++i;
     Rest(again ? kRetryPause : took, wish);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of leased samples, fetched before a sample of them is read, so that a worker that streams its corpus goes on
-// over an outage for as long as its leases last (docs/invariants.md, I28).
+// Prefetches the blocks of leased samples, so that a worker that streams its corpus continues
+// through an outage until its leases are used up (docs/invariants.md, I28).
 #ifndef ATOLL_WORKER_DATA_BLOCKS_AHEAD_H_
 #define ATOLL_WORKER_DATA_BLOCKS_AHEAD_H_
 
@@ -17,29 +17,30 @@
 
 namespace atl {
 
-// The blocks that hold the samples of `ranges`, each once, in the order in which they are needed; `limit` at most.
+// The blocks with the samples of `ranges`, each once, in the order of use; at most `limit`.
 std::vector<BlockId> BlocksOf(const std::vector<SampleRange>& ranges, size_t limit, const DataOrder& order,
                               const std::vector<CorpusManifest>& manifests);
 
-// Has a source keep the blocks of what is leased, one after another, and rests after each for as long as its fetch
-// took: at most half of a link that carries updates too. Owns one thread. Thread-safe.
+// Makes a source keep the blocks of leased samples, one after another. After each fetch it pauses
+// for the duration of the fetch, so it uses at most half of a link that also carries updates. Owns
+// one thread. Thread-safe.
 class BlocksAhead {
  public:
-  // `source` and `clock` outlive it. Keeps `limit` blocks ahead at most.
+  // `source` and `clock` outlive it. Keeps at most `limit` blocks ahead.
   BlocksAhead(BlockSource& source, DataOrder order, CorpusManifests manifests, const Clock& clock, size_t limit);
   ~BlocksAhead();
   BlocksAhead(const BlocksAhead&) = delete;
   BlocksAhead& operator=(const BlocksAhead&) = delete;
 
-  // What is leased and not read, in the order of reading, in place of what was wanted before.
+  // Replaces the wanted ranges: leased and unread, in reading order.
   void Want(std::vector<SampleRange> unread);
 
  private:
   void Run() ATOLL_EXCLUDES(mutex_);
-  // Keeps them, until something else is wanted.
+  // Keeps the blocks, until the next Want.
   void Keep(const std::vector<BlockId>& blocks, uint64_t wish) ATOLL_REQUIRES(mutex_);
   bool Holds(uint64_t wish) const ATOLL_REQUIRES(mutex_) { return !stopping_ && wish == wish_; }
-  // Until `limit` has passed or something else is wanted.
+  // Waits until `limit` has passed, or for the next Want.
   void Rest(Duration limit, uint64_t wish) ATOLL_REQUIRES(mutex_);
 
   BlockSource& source_;
@@ -50,7 +51,7 @@ class BlocksAhead {
   Mutex mutex_;
   CondVar changed_;
   std::vector<SampleRange> unread_ ATOLL_GUARDED_BY(mutex_);
-  uint64_t wish_ ATOLL_GUARDED_BY(mutex_) = 0;  // counts the calls of Want
+  uint64_t wish_ ATOLL_GUARDED_BY(mutex_) = 0;  // number of calls of Want
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   std::jthread thread_;
 };

@@ -8,7 +8,7 @@
 namespace atl {
 namespace {
 
-constexpr size_t kMemoryBlocks = 8;  // samples are read front to back
+constexpr size_t kMemoryBlocks = 8;  // samples are read sequentially
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void HeldOutReader::PlanTurns(const std::vector<uint64_t>& corpus_samples) {
   uint64_t first = 0, base = 0;
   for (;;) {
     Turn turn{.first = first, .base = base, .corpora = {}};
-    uint64_t end = UINT64_MAX;  // the next corpus to run out does so at its sample `end`
+    uint64_t end = UINT64_MAX;  // the first corpus to run out does so at its sample `end`
     for (uint32_t c = 0; c < corpus_samples.size(); ++c) {
       if (corpus_samples[c] <= base) continue;
       turn.corpora.push_back(c);

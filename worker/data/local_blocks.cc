@@ -21,7 +21,7 @@ bool IsPlainRelative(const std::string& path) {
   return true;
 }
 
-// `path` with links resolved, when that still lies below `root` (canonical). NotFound when nothing is there.
+// `path` with links resolved, if it is below `root` (canonical). NotFound if it does not exist.
 absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::string& path) {
   std::error_code error;
   const std::string real = fs::canonical(path, error).string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of shards that lie on the worker's own disks, below its data root and nowhere else.
+// Blocks of shards on the worker's own disks, below its data root only.
 #ifndef ATOLL_WORKER_DATA_LOCAL_BLOCKS_H_
 #define ATOLL_WORKER_DATA_LOCAL_BLOCKS_H_
 
@@ -17,18 +17,18 @@
 
 namespace atl {
 
-// Shards that lie below a data root. A corpus is looked for in `<data root>/<directory>`, then, when its files are not
-// there, in the data root itself; shard names come from the manifest, are plain names, and a symbolic link that leads
-// out of the root is refused.
+// Shards below a data root. A corpus is searched in `<data root>/<directory>`, then in the data
+// root itself. Shard names come from the manifest and must be plain names; a symbolic link that
+// leads out of the root is refused.
 class LocalBlockSource final : public BlockSource {
  public:
-  // `directories` has one relative path a corpus. PermissionDenied for a path that is absolute, has "..", or leads out
-  // of the root; NotFound when the root is not there. `files` outlives the source.
+  // `directories` has one relative path per corpus. PermissionDenied for a path that is absolute, has "..", or
+  // leads out of the root; NotFound if the root is missing. `files` outlives the source.
   static absl::StatusOr<std::unique_ptr<LocalBlockSource>> Create(const Files& files, std::string data_root,
                                                                   CorpusManifests manifests,
                                                                   std::vector<std::string> directories);
-  // True when every file of the corpus' training split is there with the manifest's length; contents are checked block
-  // by block when read. The reason why not is NotFound or InvalidArgument.
+  // OK if every file of the corpus' training split exists with the manifest's length; contents are
+  // checked per block when read. Otherwise NotFound or InvalidArgument with the reason.
   absl::Status CheckCorpus(uint32_t corpus) const;
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
 

@@ -28,8 +28,8 @@ struct SampleReader::State {
   struct Lease {
     LeaseId id;
     SampleRange range;
-    uint64_t cursor = 0;  // handed out before it
-    uint64_t ahead = 0;   // read before it
+    uint64_t cursor = 0;  // samples before it were returned by Next
+    uint64_t ahead = 0;   // samples before it were read
   };
   struct Sample {
     LeaseId lease;
@@ -47,33 +47,33 @@ struct SampleReader::State {
 
   void Run() ATOLL_EXCLUDES(mutex);
   bool MayRead() const ATOLL_REQUIRES(mutex);
-  // The lease that is read next, nullptr when all are read.
+  // The lease to read next; nullptr if all are read.
   Lease* NextLease() ATOLL_REQUIRES(mutex);
   Lease* Find(LeaseId id) ATOLL_REQUIRES(mutex);
   absl::StatusOr<std::vector<int32_t>> Read(uint64_t position);
   void Deliver(LeaseId lease, uint64_t position, absl::StatusOr<std::vector<int32_t>> tokens) ATOLL_REQUIRES(mutex);
   uint64_t Remaining() const ATOLL_REQUIRES(mutex);
   std::vector<LeaseCursor> Cursors() const ATOLL_REQUIRES(mutex);
-  // Waits until `samples` are read, an error has come or `limit` has passed.
+  // Waits until `samples` are read, an error occurs, or `limit` has passed.
   absl::Status WaitFor(uint32_t samples, Duration limit) ATOLL_REQUIRES(mutex);
   SampleBatch Take(uint32_t samples) ATOLL_REQUIRES(mutex);
-  // Has the source keep the blocks of what is leased now.
+  // Makes the source keep the blocks of the present leases.
   void KeepAhead() ATOLL_REQUIRES(mutex);
 
   const DataOrder order;
   const std::vector<std::vector<uint32_t>> training_files;
-  BlockMemory memory;  // of the reading thread
+  BlockMemory memory;  // used by the reading thread
   const Clock& clock;
   const size_t prefetch;
-  std::unique_ptr<BlocksAhead> blocks_ahead;  // none: nothing is kept ahead
+  std::unique_ptr<BlocksAhead> blocks_ahead;  // null: no prefetching of blocks
 
   Mutex mutex;
   CondVar changed;
   std::vector<Lease> leases ATOLL_GUARDED_BY(mutex);  // in the order of reading
   std::deque<Sample> queue ATOLL_GUARDED_BY(mutex);   // at most max(prefetch, wanted)
   size_t wanted ATOLL_GUARDED_BY(mutex) = 0;
-  absl::Status error ATOLL_GUARDED_BY(mutex);    // for the next caller; reading rests until it is told
-  absl::Status trouble ATOLL_GUARDED_BY(mutex);  // the last error worth trying again
+  absl::Status error ATOLL_GUARDED_BY(mutex);    // for the next caller; reading pauses until it is returned
+  absl::Status trouble ATOLL_GUARDED_BY(mutex);  // last retryable error
   Duration waited ATOLL_GUARDED_BY(mutex){};
   bool stopping ATOLL_GUARDED_BY(mutex) = false;
   std::jthread thread;
@@ -107,7 +107,8 @@ void SampleReader::State::Deliver(LeaseId lease, uint64_t position, absl::Status
     if (absl::IsUnavailable(why)) {
       trouble = why;
     } else {
-      // As of a file that may not be read: from Next it would mean that fewer samples are leased.
+      // For example a file without read permission: a FailedPrecondition from Next would mean that
+      // too few samples are leased.
       error = absl::IsFailedPrecondition(why) ? absl::InternalError(why.message()) : why;
     }
     return;

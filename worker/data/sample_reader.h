@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples in the order of the job's leases: position -> DataOrder -> block -> tokens, read ahead by one thread into a
-// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing. The
-// blocks of what is leased are kept ahead of it (BlocksAhead), where the source has a place for them.
+// Reads samples in the order of the job's leases: position -> DataOrder -> block -> tokens. One thread reads
+// ahead into a bounded queue. The cursor counts samples returned by Next, not those read ahead, so a crash
+// repeats nothing. BlocksAhead prefetches the blocks of leased samples if the source can keep them.
 #ifndef ATOLL_WORKER_DATA_SAMPLE_READER_H_
 #define ATOLL_WORKER_DATA_SAMPLE_READER_H_
 
@@ -22,12 +22,13 @@
 
 namespace atl {
 
-// Blocks in memory, least recently used out first. Not thread-safe.
+// Blocks in memory, evicted least recently used first. Not thread-safe.
 class BlockMemory {
  public:
-  // `source` outlives it. Keeps at most `blocks` (at least 2) of kBlockBytes.
+  // `source` outlives it. Keeps at most `blocks` blocks (at least 2) of kBlockBytes.
   BlockMemory(BlockSource& source, CorpusManifests manifests, size_t blocks);
-  // Tokens [first, first + out.size()) of file `file` of the corpus. OutOfRange beyond its end; errors of the source.
+  // Tokens [first, first + out.size()) of file `file` of the corpus. OutOfRange beyond its end;
+  // errors of the source.
   absl::Status ReadTokens(uint32_t corpus, uint32_t file, uint64_t first, std::span<int32_t> out);
 
  private:
@@ -40,23 +41,23 @@ class BlockMemory {
 };
 
 struct SampleReaderOptions {
-  size_t prefetch_samples = 64;  // read ahead at most; at least one
+  size_t prefetch_samples = 64;  // limit of samples read ahead; at least one
   size_t memory_blocks = 0;      // 1 MiB each; 0: corpora x (window_blocks + 2), at most 256
-  size_t ahead_blocks = 0;       // of leased samples, kept by the source at most; 0: none
+  size_t ahead_blocks = 0;       // limit of leased samples' blocks that the source keeps ahead; 0: none
 };
 
-// Samples handed out together, in order.
+// Samples returned together, in order.
 struct SampleBatch {
   std::vector<int32_t> tokens;  // samples x (T + 1), row-major
   uint32_t samples = 0;
-  std::vector<LeaseCursor> cursors;  // every lease still held, after these samples
+  std::vector<LeaseCursor> cursors;  // of every current lease, after these samples
 };
 
 // Thread-safe; one thread takes samples.
 class SampleReader {
  public:
-  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader, which owns two threads
-  // at most.
+  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader,
+  // which owns at most two threads.
   static absl::StatusOr<std::unique_ptr<SampleReader>> Create(const DataSpec& data, CorpusManifests manifests,
                                                               BlockSource& source, const Clock& clock,
                                                               const SampleReaderOptions& options = {});
@@ -64,22 +65,23 @@ class SampleReader {
   SampleReader(const SampleReader&) = delete;
   SampleReader& operator=(const SampleReader&) = delete;
 
-  // Leases are read in the order in which they are added; `cursor` is the first position to read (range.begin of a new
-  // lease). A lease already held is left as it is. InvalidArgument when the cursor lies outside the range.
+  // Adds a lease. Leases are read in the order of their addition. `cursor` is the first position to
+  // read (range.begin for a new lease). A lease that is already present stays unchanged.
+  // InvalidArgument if the cursor is outside the range.
   absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor);
-  // Forgets a lease and what was read ahead of it; unknown ones are ignored.
+  // Drops a lease and its samples read ahead; unknown leases are ignored.
   void RemoveLease(LeaseId lease);
-  // Of every lease held, in the order of reading; a lease read to its end stays until it is removed.
+  // The cursors of all leases, in reading order; a fully read lease stays until it is removed.
   std::vector<LeaseCursor> Cursors() const;
-  // Positions leased and not handed out.
+  // The number of leased positions not yet returned by Next.
   uint64_t Remaining() const;
 
-  // The next `samples` samples. FailedPrecondition at once when fewer are leased (nothing is taken);
-  // DeadlineExceeded after `limit` (nothing is taken, what was read stays), with the last error of the source as the
-  // reason if it is worth trying again. Any other error of the source is returned once, one that is
-  // FailedPrecondition there as Internal, and the sample is tried again at the next call.
+  // Returns the next `samples` samples. FailedPrecondition at once if fewer are leased (nothing is
+  // taken). DeadlineExceeded after `limit` (nothing is taken, samples read so far stay), with the
+  // source's last retryable error as the reason. Any other error of the source is returned once,
+  // FailedPrecondition as Internal; the next call tries the sample again.
   absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit);
-  // Time that Next has waited, in all, by `clock`.
+  // The total time that Next has waited, by `clock`.
   Duration waited() const;
 
   const DataOrder& order() const;
@@ -90,20 +92,20 @@ class SampleReader {
   std::unique_ptr<State> state_;
 };
 
-// Held-out samples (or, for a check, those of the training split) front to back: sample i of [0, samples()) is T + 1
-// tokens. They are taken in turn from the corpora that still have some, and within a corpus shard after shard, sample k
-// of a shard at token k T.
+// Reads the held-out samples (or, for a check, those of the training split) in sequence: sample i
+// of [0, samples()) is T + 1 tokens. Corpora that still have samples take turns. Within a corpus
+// the shards follow each other; sample k of a shard begins at token k T.
 class HeldOutReader {
  public:
-  // `source` outlives it. InvalidArgument when no corpus has a sample.
+  // `source` outlives it. InvalidArgument if no corpus has a sample.
   static absl::StatusOr<std::unique_ptr<HeldOutReader>> Create(uint32_t sequence_length, CorpusManifests manifests,
                                                                BlockSource& source,
                                                                CorpusSplit split = CorpusSplit::kHeldOut);
   uint64_t samples() const { return samples_; }
-  // T + 1 tokens each of samples [first, first + count), which must lie below samples().
+  // Samples [first, first + count), T + 1 tokens each; the range must be below samples().
   absl::StatusOr<SampleBatch> Read(uint64_t first, uint32_t count);
-  // Mean bytes of text behind one token of the samples [first, first + count), by the manifests' totals; 0 when
-  // unknown.
+  // Mean bytes of text per token of the samples [first, first + count), from the manifests' totals;
+  // 0 if unknown.
   double BytesPerToken(uint64_t first, uint64_t count) const;
 
  private:
@@ -112,22 +114,22 @@ class HeldOutReader {
     uint32_t corpus = 0, file = 0;
     uint64_t token = 0;
   };
-  // Mean bytes behind one token, summed over the samples [0, limit); 0 when unknown.
+  // Sum over the samples [0, limit) of their mean bytes per token; 0 if unknown.
   double BytesPerTokenUpTo(uint64_t limit) const;
   Place PlaceOf(uint64_t sample) const;
 
-  // From sample `first` on, `corpora` take turns, each from its sample `base` on.
+  // From sample `first` on, `corpora` take turns, each starting at its sample `base`.
   struct Turn {
     uint64_t first = 0, base = 0;
     std::vector<uint32_t> corpora;
   };
-  // A shard of the split that holds a sample.
+  // A shard of the split with at least one sample.
   struct Shard {
     uint32_t file = 0;
     uint64_t first_sample = 0;  // in the corpus
   };
   void PlanTurns(const std::vector<uint64_t>& corpus_samples);
-  // Which corpus sample `sample` comes from, and its number there.
+  // The corpus of sample `sample`, and its number there.
   std::pair<uint32_t, uint64_t> CorpusOf(uint64_t sample) const;
 
   const uint32_t sequence_length_;
@@ -136,7 +138,7 @@ class HeldOutReader {
   BlockMemory memory_;
   uint64_t samples_ = 0;
   std::vector<Turn> turns_;
-  std::vector<std::vector<Shard>> shards_;  // of each corpus
+  std::vector<std::vector<Shard>> shards_;  // by corpus
 };
 
 }  // namespace atl

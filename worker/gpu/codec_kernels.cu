@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the codecs. A warp takes a block of a block format: a lane has one element of 32 or four of 128, and the
-// largest magnitude is found across the warp. The plain formats take four elements a thread where memory is aligned.
-// Needs compute capability 8.0 (reduction by hardware), and no fused multiply-add (see codec_math.h).
+// Kernels of the codecs. A warp processes a block of a block format: each lane has one element of
+// 32 or four of 128, and a warp reduction finds the largest magnitude. The plain formats process
+// four elements per thread if memory is aligned. Needs compute capability 8.0 (hardware reduction),
+// and no fused multiply-add (see codec_math.h).
 #include <algorithm>
 
 #include "worker/gpu/codec_kernels.h"
@@ -86,7 +87,8 @@ __device__ inline void StoreFour(uint4 x, uint32_t lane, uint32_t count, bool wi
   if (at + 3 < count) block[at + 3] = x.w;
 }
 
-// Four codes of a byte, the first in the lowest. Blocks of 130 bytes keep an even address even, not more.
+// Four one-byte codes, the first in the lowest byte. Blocks of 130 bytes keep an address even, but
+// no further aligned.
 __device__ inline uint32_t LoadCodes(const uint8_t* codes, uint32_t lane, uint32_t count, bool even) {
   const uint32_t at = lane * 4;
   if (even && at + 4 <= count) {
@@ -185,7 +187,7 @@ uint64_t Blocked(uint64_t elements, uint64_t block, uint64_t whole_bytes, uint64
   return elements / block * whole_bytes + (elements % block == 0 ? 0 : rest_bytes);
 }
 
-// Blocks of threads for `items` items of `threads_an_item` threads. items >= 1.
+// Thread blocks for `items` items of `threads_an_item` threads. items >= 1.
 dim3 Grid(uint64_t items, uint64_t threads_an_item) {
   const uint64_t items_a_block = kThreads / threads_an_item;
   return GridOf((items + items_a_block - 1) / items_a_block);
@@ -195,10 +197,10 @@ uint64_t Fours(const void* values, const void* encoded, uint64_t elements) {
   return IsAligned(values, 16) && IsAligned(encoded, 8) ? elements / 4 : 0;
 }
 
-// Threads that are worth while: the rest of a wide range is at most three elements.
+// The useful number of threads: the rest of a wide range is at most three elements.
 uint64_t PlainItems(uint64_t elements, uint64_t fours) { return std::max(fours, elements - fours * 4); }
 
-// How the work lies on the threads: of the plain formats, of blocks of four bits, of int8.
+// The distribution of the work: plain formats, four-bit blocks, int8.
 struct Grids {
   uint64_t fours;
   dim3 plain, of_four_bits, of_bytes;

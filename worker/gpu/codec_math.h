@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of the codecs for one element, and for the scale of one block: for kernels (codec_kernels.cu) and for
-// plain C++17 alike, so that the host compares it with the reference (common/codec) bit for bit. Layouts and rules:
-// docs/formats/codecs.md.
+// The arithmetic of the codecs for one element, and for the scale of one block. Shared by kernels
+// (codec_kernels.cu) and plain C++17, so that the host can compare it with the reference
+// (common/codec) bit for bit. Layouts and rules: docs/formats/codecs.md.
 //
-// fp32 values are passed as their bits, so that no move changes a NaN. Every operation is IEEE binary32, rounded to
-// nearest: built without fused multiply-add, flush to zero and approximate division (nvcc -fmad=false -ftz=false
-// -prec-div=true; g++ -ffp-contract=off). A product that is NaN has the bits of x86-64, where the reference runs.
-// No errors, no state; safe on every thread.
+// fp32 values are passed as bits, so that no move changes a NaN. Every operation is IEEE binary32,
+// rounded to nearest: built without fused multiply-add, flush to zero and approximate division
+// (nvcc -fmad=false -ftz=false -prec-div=true; g++ -ffp-contract=off). A product that is NaN has
+// the bits of x86-64, where the reference runs. No errors, no state; safe on every thread.
 #ifndef ATOLL_WORKER_GPU_CODEC_MATH_H_
 #define ATOLL_WORKER_GPU_CODEC_MATH_H_
 
@@ -45,7 +45,8 @@ ATOLL_HOST_DEVICE inline float FloatOf(uint32_t bits) {
   return x;
 }
 
-// Magnitudes order like their bits, and every NaN lies above infinity: a block is finite where its largest is.
+// Magnitudes are ordered like their bits, and every NaN is above infinity: a block is finite if its
+// largest magnitude is.
 ATOLL_HOST_DEVICE inline uint32_t Magnitude(uint32_t bits) { return bits & kMagnitude; }
 ATOLL_HOST_DEVICE inline bool IsFinite(uint32_t magnitude) { return magnitude < kInfinity; }
 
@@ -56,12 +57,12 @@ ATOLL_HOST_DEVICE inline uint32_t HalfFromBits(uint32_t bits) {
   uint32_t mag = Magnitude(bits);
   if (mag > kInfinity) return sign | 0x7e00u;
   if (mag == kInfinity) return sign | 0x7c00u;
-  if (mag >= 0x477ff000u) return sign | 0x7bffu;  // 65520: rounding would reach infinity
+  if (mag >= 0x477ff000u) return sign | 0x7bffu;  // 65520: would round to infinity
   if (mag < 0x38800000u) {
-    // Below 2^-14. The last place of 0.5 is 2^-24, fp16's subnormal unit, so the addition rounds as wanted.
+    // Below 2^-14. The last bit of 0.5 is 2^-24, fp16's subnormal unit, so the addition rounds correctly.
     return sign | (BitsOf(FloatOf(mag) + 0.5f) - 0x3f000000u);
   }
-  mag += 0xfffu + (mag >> 13 & 1u);  // half a unit, less one where the kept part is even
+  mag += 0xfffu + (mag >> 13 & 1u);  // half a unit, less one if the remaining part is even
   return sign | (mag - 0x38000000u) >> 13;
 }
 
@@ -69,7 +70,7 @@ ATOLL_HOST_DEVICE inline uint32_t BitsFromHalf(uint32_t half) {
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t mag = (half & 0x7fffu) << 13;
   if ((half & 0x7c00u) == 0x7c00u) return sign | mag | kInfinity;
-  return sign | BitsOf(FloatOf(mag) * FloatOf(0x77800000u));  // by 2^112, exact: moves the exponent's bias
+  return sign | BitsOf(FloatOf(mag) * FloatOf(0x77800000u));  // by 2^112, exact: changes the exponent's bias
 }
 
 // bf16 -----------------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ ATOLL_HOST_DEVICE inline uint32_t BitsFromBfloat16(uint32_t value) { return valu
 
 // Of both block formats ------------------------------------------------------------------------------------------
 
-// What a code stands for, times its scale. A GPU's own NaN would be 0x7fffffff, so NaN is made here.
+// The value of a code times its scale. A GPU's own NaN would be 0x7fffffff, so NaN is made explicitly.
 ATOLL_HOST_DEVICE inline uint32_t Product(float code, uint32_t scale) {
   if (Magnitude(scale) > kInfinity) return scale | 0x00400000u;  // the scale, quiet
   if (Magnitude(scale) == kInfinity && code == 0.0f) return kInvalidProduct;
@@ -109,12 +110,12 @@ ATOLL_HOST_DEVICE inline uint32_t Int8Code(uint32_t bits, uint32_t scale) {
   if (scale == kNanScale16 || scale == 0) return 0;
   const float quotient = FloatOf(bits) / FloatOf(BitsFromBfloat16(scale));
   const float bounded = quotient < -127.0f ? -127.0f : 127.0f < quotient ? 127.0f : quotient;
-  const float rounded = (bounded + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: its last place is 1
+  const float rounded = (bounded + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: its last bit is 1
   return static_cast<uint32_t>(static_cast<int32_t>(rounded)) & 0xffu;
 }
 
 ATOLL_HOST_DEVICE inline uint32_t Int8Value(uint32_t code, uint32_t scale) {
-  const int32_t number = static_cast<int32_t>(code ^ 0x80u) - 128;  // sign of the byte
+  const int32_t number = static_cast<int32_t>(code ^ 0x80u) - 128;  // sign-extends the byte
   return Product(static_cast<float>(number), BitsFromBfloat16(scale));
 }
 
@@ -126,7 +127,7 @@ ATOLL_HOST_DEVICE inline uint32_t BitsFromE8m0(uint32_t byte) {
   return byte == 0 ? 0x00400000u : byte << 23;
 }
 
-// `biased`, 0 to 254, or one more where the largest magnitude exceeds `bound` scales; never above `most`.
+// `biased`, 0 to 254, plus one if the largest magnitude exceeds `bound` scales; never above `most`.
 ATOLL_HOST_DEVICE inline uint32_t RaisedScale(uint32_t largest, uint32_t biased, float bound, uint32_t most) {
   return biased < most && FloatOf(largest) * FloatOf(BitsFromE8m0(254u - biased)) > bound ? biased + 1 : biased;
 }
@@ -139,12 +140,12 @@ struct Mxfp4 {
     const uint32_t biased = exponent < 2u ? 0u : exponent - 2u;  // at most 252
     return RaisedScale(largest, biased, 7.0f, 252u);
   }
-  // Nearest of the values; a tie goes to the even code; beyond 6 is 6.
+  // The nearest value; ties to the even code; above 6 becomes 6.
   ATOLL_HOST_DEVICE static uint32_t Nearest(float a) {
     return static_cast<uint32_t>((a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) +
                                  (a > 5.0f));
   }
-  // Bits of the value of a code of three bits.
+  // The bits of the value of a three-bit code.
   ATOLL_HOST_DEVICE static uint32_t Value(uint32_t code) {
     if (code < 2u) return code == 0u ? 0u : 0x3f000000u;
     return ((code >> 1) + 126u) << 23 | (code & 1u) << 22;
@@ -154,7 +155,7 @@ struct Mxfp4 {
 // e3m0: values 0 and 2^(code - 7).
 struct E3m0 {
   ATOLL_HOST_DEVICE static uint32_t Scale(uint32_t largest) { return RaisedScale(largest, largest >> 23, 1.5f, 254u); }
-  // Nearest of the values; a tie goes to the even code; beyond 1 is 1.
+  // The nearest value; ties to the even code; above 1 becomes 1.
   ATOLL_HOST_DEVICE static uint32_t Nearest(float a) {
     return static_cast<uint32_t>((a > 0.0078125f) + (a >= 0.0234375f) + (a > 0.046875f) + (a >= 0.09375f) +
                                  (a > 0.1875f) + (a >= 0.375f) + (a > 0.75f));
@@ -168,7 +169,7 @@ ATOLL_HOST_DEVICE inline uint32_t Fp4Scale(uint32_t largest) {
   return IsFinite(largest) ? Format::Scale(largest) : kNanScale8;
 }
 
-// The four bits of an element; 0 under the scale NaN.
+// The four-bit code of an element; 0 under a NaN scale.
 template <typename Format>
 ATOLL_HOST_DEVICE inline uint32_t Fp4Code(uint32_t bits, uint32_t scale) {
   if (scale == kNanScale8) return 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one pass of a contribution. A block of threads takes a block of 4,096 elements: what is sent lies in shared
-// memory until its bytes are written, and what is lost until its squares are added. A warp takes a group of elements
-// with one scale; a lane has every 32nd of it. The sums have the host's shape, so one warp adds them, sixteen lanes
-// each, while the others write. Needs compute capability 8.0 (reduction by hardware), and no fused multiply-add
-// (codec_math.h).
+// The single pass that forms a contribution. A thread block processes 4,096 elements: the values to
+// send stay in shared memory until they are encoded, the losses until their squares are added. A
+// warp takes a group of elements with one scale; each lane has every 32nd of them. The sums have
+// the host's shape: one warp adds them with sixteen lanes each, while the others write. Needs
+// compute capability 8.0 (hardware reduction), and no fused multiply-add (codec_math.h).
 #include <algorithm>
 
 #include "worker/gpu/form_kernels.h"
@@ -20,7 +20,8 @@ constexpr uint32_t kWarp = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 static_assert(math::kBlock == ATOLL_GPU_SUM_BLOCK && 2 * math::kLanes == kWarp);
 
-// Of one block of elements. What is lost begins sixteen banks on, so that both sums are added without conflicts.
+// For one block of elements. `lost` is offset by sixteen banks, so that both sums are added without
+// bank conflicts.
 struct Shared {
   float sent[math::kBlock];
   float apart[math::kLanes];
@@ -28,7 +29,7 @@ struct Shared {
   uint32_t largest;
 };
 
-// A lane's code to its place; lanes of a group are in step, and those beyond its end have the code 0.
+// Stores a lane's code. The lanes of a group are in step, and lanes beyond its end have the code 0.
 template <typename Codec>
 __device__ inline void StoreCode(uint32_t code, uint32_t at, bool within, uint8_t* codes) {
   if constexpr (Codec::kCodeBits == 4) {
@@ -43,7 +44,7 @@ __device__ inline void StoreCode(uint32_t code, uint32_t at, bool within, uint8_
   }
 }
 
-// `count` elements of one group: their bytes to `to`, what is lost of them to `lost`. The whole warp comes here.
+// Encodes `count` elements of one group to `to` and their losses to `lost`. Called by the whole warp.
 template <typename Codec>
 __device__ inline void FormGroup(const float* sent, uint32_t count, float* lost, uint8_t* to) {
   const uint32_t lane = threadIdx.x % kWarp;
@@ -65,7 +66,7 @@ __device__ inline void FormGroup(const float* sent, uint32_t count, float* lost,
   }
 }
 
-// Lanes 0 to 15 add the squares of what is sent, the others those of what is lost.
+// Lanes 0 to 15 add the squares of the sent values, the others those of the losses.
 __device__ inline void AddSquares(const Shared& shared, uint32_t count, atoll_gpu_block_sums* out) {
   const uint32_t lane = threadIdx.x % kWarp;
   const float* const values = lane < math::kLanes ? shared.sent : shared.lost;
@@ -114,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) Form(FormRanges r, uint64_t elements
   }
 }
 
-// Bound by the bus.
+// Limited by the bus.
 __global__ void Merge(float own, float others, const float* outer, float* local, uint64_t elements) {
   const uint64_t all = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += all) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contribution in one pass over device memory; the arithmetic is form_math.h, the contract that of the table's `form`
-// (worker/device/gpu_abi.h). Enqueued on `stream` of the current device and not waited for. Thread rule: no state.
+// Forms a contribution in one pass over device memory. The arithmetic is form_math.h, the contract
+// that of the table's `form` (worker/device/gpu_abi.h). Enqueued on `stream` of the current device
+// without waiting. Thread rule: no state.
 #ifndef ATOLL_WORKER_GPU_FORM_KERNELS_H_
 #define ATOLL_WORKER_GPU_FORM_KERNELS_H_
 
@@ -21,11 +22,11 @@ struct FormRanges {
   atoll_gpu_block_sums* sums;
 };
 
-// Reads 8 or 12 bytes an element and writes the encoded ones, and 4 with `lost`. Returns the launch's error,
-// cudaErrorInvalidValue for a codec that is not known.
+// Reads 8 or 12 bytes per element and writes the encoding, and 4 bytes with `lost`. Returns the
+// launch's error, cudaErrorInvalidValue for an unknown codec.
 cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64_t elements, cudaStream_t stream);
 
-// The table's `merge`. Reads and writes 4 bytes an element here, and reads 4 over the bus.
+// The table's `merge`. Per element reads and writes 4 bytes of device memory, and reads 4 over the bus.
 cudaError_t MergeOnDevice(float own, float others, const float* outer, float* local, uint64_t elements,
                           cudaStream_t stream);
 

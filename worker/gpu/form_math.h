@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of forming a contribution in one pass, for kernels (form_kernels.cu) and for plain C++17 alike:
+// The arithmetic of forming a contribution in one pass, shared by kernels (form_kernels.cu) and plain C++17:
 //
 //   h = (outer - local) + residual;  q = Q(h);  lost = h - D(q);  sums of squares of h and of lost
 //
-// The bytes, losses and sums are those of the host (worker/sync/fragment_replica.h) to the bit: elements and scales as
-// in codec_math.h, sums in the fixed shape of common/vecmath. Where an h is not finite only that is told: the
-// contribution is refused. Every operation is IEEE, rounded to nearest, built as codec_math.h says. No errors, no
-// state; safe on every thread.
+// Bytes, losses and sums equal those of the host (worker/sync/fragment_replica.h) to the bit:
+// elements and scales as in codec_math.h, sums in the fixed shape of common/vecmath. If an h is not
+// finite, only that is reported, and the contribution is refused. Every operation is IEEE, rounded
+// to nearest, built as described in codec_math.h. No errors, no state; safe on every thread.
 #ifndef ATOLL_WORKER_GPU_FORM_MATH_H_
 #define ATOLL_WORKER_GPU_FORM_MATH_H_
 
@@ -16,8 +16,8 @@
 
 namespace atl::form_math {
 
-// A block: one codec block of common/codec, and one block of the sums. Element i is added in lane i % kLanes in fp64,
-// in the order of the elements; then lanes are added in halves, the upper to the lower.
+// A block: one codec block of common/codec, and one block of the sums. Element i is added in lane i
+// % kLanes in fp64, in element order; then lanes are added in halves, the upper to the lower.
 constexpr uint32_t kBlock = 4096;
 constexpr uint32_t kLanes = 16;
 
@@ -26,7 +26,7 @@ ATOLL_HOST_DEVICE inline float Sent(float outer, float local, float residual) { 
 
 ATOLL_HOST_DEVICE inline float Lost(float h, uint32_t decoded) { return h - codec_math::FloatOf(decoded); }
 
-// common/vecmath's Merge, but for the shares 0 and 1, which take bits as they are.
+// Merge of common/vecmath, without its exact cases for the shares 0 and 1.
 ATOLL_HOST_DEVICE inline float Merged(float own, float others, float local, float outer) {
   return own * local + others * outer;
 }
@@ -36,8 +36,9 @@ ATOLL_HOST_DEVICE inline double AddedSquare(double sum, float x) {
   return sum + wide * wide;
 }
 
-// How a codec writes a group of elements: kScaleBytes of their common scale, then kCodeBits of each, from low to high;
-// the last byte of an odd number of half bytes has zeros above. Plain formats have no scale, and any group.
+// The encoding of a group of elements: kScaleBytes of their common scale, then kCodeBits per
+// element, from low to high. The last byte of an odd number of half bytes is padded with zeros at
+// the top. Plain formats have no scale, and groups of any size.
 struct Fp32 {
   static constexpr uint32_t kGroup = 128, kScaleBytes = 0, kCodeBits = 32;
   ATOLL_HOST_DEVICE static uint32_t Scale(uint32_t) { return 0; }

@@ -19,7 +19,7 @@ uint64_t Rounded(uint64_t bytes) { return (bytes + kAligned - 1) / kAligned * kA
 
 uint64_t SumsOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK; }
 
-// Offsets of the parts of the scratch. What is lost takes the place of the local parameters.
+// Offsets of the parts of the scratch. The losses overwrite the local parameters.
 struct Scratch {
   uint64_t local = 0, outer = 0, residual = 0, encoded = 0, sums = 0, end = 0;
 };
@@ -48,7 +48,7 @@ int32_t Check(const atoll_gpu_forming& f) {
   return FailWith("the scratch of a contribution is too small");
 }
 
-// Everything of one contribution on the stream of contributions; `compute` waits until the parameters are copied.
+// Enqueues one contribution on the contribution stream; `compute` waits until the parameters are copied.
 cudaError_t Enqueue(const atoll_gpu_context& context, const atoll_gpu_forming& f, cudaStream_t compute,
                     cudaEvent_t done) {
   auto* const base = static_cast<uint8_t*>(f.scratch);
@@ -118,7 +118,7 @@ int32_t Form(atoll_gpu_context* context, const atoll_gpu_forming* forming, void*
     *done = event.release();
     return 0;
   }
-  static_cast<void>(cudaStreamSynchronize(context->forming));  // the memory is the caller's again
+  static_cast<void>(cudaStreamSynchronize(context->forming));  // afterwards the caller may use the memory again
   if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
   return Fail("forming a contribution", code);
 }
@@ -139,7 +139,7 @@ int32_t Merge(atoll_gpu_context* context, float own, float others, const float* 
     *done = event.release();
     return 0;
   }
-  static_cast<void>(cudaStreamSynchronize(compute));  // the memory is the caller's again
+  static_cast<void>(cudaStreamSynchronize(compute));  // afterwards the caller may use the memory again
   if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
   return Fail("merging", code);
 }

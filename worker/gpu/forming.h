@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table's entries about memory of the device and about forming contributions there (worker/device/gpu_abi.h): what
-// comes from the host and what goes back around the one pass. Private to worker/gpu.
+// The table's entries for device memory and for forming contributions (worker/device/gpu_abi.h):
+// the transfers from and to the host around the pass. Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_FORMING_H_
 #define ATOLL_WORKER_GPU_FORMING_H_
 

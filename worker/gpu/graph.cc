@@ -19,16 +19,16 @@ struct atoll_gpu_graph {
         recording(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(on))) {}
   int device;
   c10::cuda::CUDAStream recording;
-  std::optional<c10::cuda::CUDAStream> before;  // the thread's current stream, while it is open
+  std::optional<c10::cuda::CUDAStream> before;  // the thread's current stream before the recording
   at::cuda::CUDAGraph graph;
-  const c10::MempoolId_t pool = at::cuda::graph_pool_handle();  // of what is allocated while it is recorded
+  const c10::MempoolId_t pool = at::cuda::graph_pool_handle();  // pool of the memory allocated during the recording
   bool begun = false;
 };
 
 namespace atl::gpu {
 namespace {
 
-// Turns an exception into a sentence: its first line.
+// Turns an exception into an error message: its first line.
 template <typename Work>
 int32_t Guarded(const char* what, const Work& work) {
   try {
@@ -59,8 +59,8 @@ void Tried(const Work& work) {
   }));
 }
 
-// Where a recording fails before its end, LibTorch leaves its allocators in it: nothing that is freed comes back then,
-// and its cache cannot be given back. Of what has ended it takes care itself.
+// If a recording fails before its end, LibTorch leaves its allocators in recording mode: freed memory is not
+// reused, and the cache cannot be emptied. LibTorch itself cleans up after a recording that has ended.
 void LeaveRecording(atoll_gpu_graph& graph) {
   bool ended = false;
   Tried([&] { ended = graph.graph.pool() == graph.pool; });
@@ -72,7 +72,7 @@ void LeaveRecording(atoll_gpu_graph& graph) {
   Tried([&] { at::getHostAllocator(at::kCUDA)->release_pool(graph.pool); });
 }
 
-// `work`, and out of the recording where it fails; the sentence is that of `work`.
+// Runs `work`, and leaves the recording if it fails; the error message is that of `work`.
 template <typename Work>
 int32_t OrLeave(const char* what, atoll_gpu_graph& graph, const Work& work) {
   const int32_t result = Guarded(what, work);
@@ -106,12 +106,12 @@ int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
   });
 }
 
-// Backward passes enqueue from threads of LibTorch's, and other threads go on with copies: neither is this thread's
-// fault.
+// Backward passes enqueue from LibTorch's threads, and other threads continue to copy. Neither may
+// invalidate the recording.
 int32_t GraphBegin(atoll_gpu_graph* graph) {
   return OrLeave("beginning a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);
-    // What the passes before it have used is given back first: the recording takes as much once more.
+    // Frees the memory of earlier passes first, because the recording allocates the same amount again.
     const cudaError_t code = cudaStreamSynchronize(graph->recording.stream());
     if (code != cudaSuccess) return Fail("a pass before the recording", code);
     c10::cuda::CUDACachingAllocator::emptyCache();
@@ -154,7 +154,7 @@ void GraphFree(atoll_gpu_graph* graph) {
   if (owned == nullptr) return;
   const WithDevice device(owned->device);
   if (owned->before.has_value()) static_cast<void>(GraphClose(owned.get()));
-  // What was played may still read the memory that goes with it.
+  // A replay may still read the graph's memory.
   static_cast<void>(cudaStreamSynchronize(DefaultOf(*owned).stream()));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the plugin calls LibTorch: the table's entries about recordings (worker/device/gpu_abi.h), by LibTorch's CUDA
-// graphs, whose memory pool keeps the temporaries. Private to worker/gpu; LibTorch stays behind it, and none of its
-// exceptions leaves.
+// The plugin's calls of LibTorch: the table's entries for recordings (worker/device/gpu_abi.h), by
+// LibTorch's CUDA graphs, with a memory pool for the temporaries. Private to worker/gpu. No
+// LibTorch type appears here, and no exception leaves.
 #ifndef ATOLL_WORKER_GPU_GRAPH_H_
 #define ATOLL_WORKER_GPU_GRAPH_H_
 
@@ -11,7 +11,7 @@
 
 namespace atl::gpu {
 
-// LibTorch keeps what was freed for itself; from here on the driver has it again.
+// Returns LibTorch's cached free memory to the driver.
 int32_t GiveBackCache(const atoll_gpu_context* context);
 
 int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out);

@@ -15,9 +15,9 @@ struct atoll_gpu_group {
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
   cudaEvent_t newest = nullptr;  // at the end of the newest exchange
-  bool pending = true;      // NCCL has not yet enqueued what it was asked for: until then nothing else may be asked
-  bool exchanging = false;  // what is pending is an exchange
-  bool begun = false;       // `newest` was recorded
+  bool pending = true;           // NCCL has not enqueued the last request yet: no other request is allowed
+  bool exchanging = false;       // the pending request is an exchange
+  bool begun = false;            // `newest` was recorded
 };
 
 namespace atl::gpu {
@@ -26,14 +26,14 @@ namespace {
 static_assert(sizeof(ncclUniqueId) == ATOLL_GPU_GROUP_KEY_BYTES);
 
 int32_t FailOfNccl(const char* what, ncclComm_t communicator, ncclResult_t result) {
-  // NCCL's own sentence says more than the name of the result, where there is one.
+  // NCCL's own message, if there is one, is more specific than the result's name.
   const char* told = ncclGetLastError(communicator);
   return FailWith(what, told != nullptr && told[0] != '\0' ? told : ncclGetErrorString(result));
 }
 
 bool Accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// What NCCL was asked for is enqueued.
+// NCCL has enqueued the request.
 int32_t Enqueued(atoll_gpu_group* group) {
   group->pending = false;
   if (!group->exchanging) return 0;
@@ -57,7 +57,7 @@ int32_t Begin(atoll_gpu_group* group, const char* what, void* compute_stream, co
   return result == ncclSuccess ? Enqueued(group) : 0;
 }
 
-// Exchanges go ahead of the backward pass's own work where both wait for a free place on the device.
+// Exchanges have priority over the backward pass when both wait for a free slot on the device.
 cudaError_t NewStream(cudaStream_t* out) {
   int lowest = 0, highest = 0;
   const cudaError_t code = cudaDeviceGetStreamPriorityRange(&lowest, &highest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The group entries of worker/device/gpu_abi.h over NCCL's communicators, none of whose calls block. Private to
-// worker/gpu.
+// The group entries of worker/device/gpu_abi.h, by NCCL communicators in non-blocking mode. Private
+// to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_GROUP_H_
 #define ATOLL_WORKER_GPU_GROUP_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels are launched, so that their units are C++ but for the kernels themselves. Private to worker/gpu.
+// Launches kernels, so that their units are plain C++ except for the kernels. Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_LAUNCH_H_
 #define ATOLL_WORKER_GPU_LAUNCH_H_
 
@@ -11,7 +11,7 @@
 
 namespace atl::gpu {
 
-// Blocks of threads of one launch; what is left is taken in further rounds of each block.
+// Thread blocks of one launch; each block loops over the remaining work.
 constexpr uint64_t kMostBlocks = 1u << 14;
 
 // At least one block.

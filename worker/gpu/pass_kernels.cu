@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of a model's pass between its products. All are bound by memory: a thread takes 16 bytes at once where
-// memory is aligned and rows are that long. In judging a block of threads takes a row of scores; elsewhere a thread
-// takes a few values of a row.
+// Kernels for the parts of a model's pass between its products. All are memory-bound: a thread
+// accesses 16 bytes at once if memory is aligned and rows are long enough. In judging, a thread
+// block takes a row of scores; elsewhere a thread takes a few values of a row.
 #include <algorithm>
 #include <initializer_list>
 
@@ -18,7 +18,7 @@ using pass_math::Fp32;
 using score_math::Part;
 
 constexpr uint32_t kThreads = 256;
-// Of a row of at least kLongRow scores: with fewer threads more rows are under way than the second-level cache holds.
+// For rows of at least kLongRow scores. With fewer threads, more rows would be active than the L2 cache holds.
 constexpr uint32_t kMostThreads = 1024;
 constexpr uint64_t kLongRow = 16384;
 constexpr uint32_t kWarp = 32;
@@ -28,7 +28,7 @@ constexpr uint64_t kWideBytes = 16;
 template <typename Format>
 using WordOf = typename Format::Word;
 
-// Some neighbours as they are held, loaded and stored as one where there are kWide of them.
+// Adjacent stored values, accessed as one word if there are kWide of them.
 template <typename Format, uint32_t kCount>
 struct alignas(sizeof(WordOf<Format>) * kCount) Words {
   WordOf<Format> words[kCount];
@@ -59,7 +59,8 @@ __device__ inline Part Down(Part mine, uint32_t by) {
   return {__shfl_down_sync(kAllLanes, mine.largest, by), __shfl_down_sync(kAllLanes, mine.sum, by)};
 }
 
-// Of the whole block of threads, the same on each of them. `of_warps` is free again after the next barrier.
+// Combines the parts of the whole thread block; every thread gets the result. `of_warps` is free
+// after the next barrier.
 __device__ inline Part JoinedByAll(Part mine, Part* of_warps) {
   for (uint32_t half = kWarp / 2; half > 0; half /= 2) mine = score_math::Joined(mine, Down(mine, half));
   if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kMostThreads, 2) Judge(atoll_gpu_judging j) {
   for (uint64_t row = blockIdx.x; row < j.rows; row += gridDim.x) {
     WordOf<Format>* const scores = static_cast<WordOf<Format>*>(j.scores) + row * j.vocab;
     const uint32_t target = static_cast<uint32_t>(j.targets[row]);
-    const float of_target = Format::Value(scores[target]);  // before another thread makes a gradient of it
+    const float of_target = Format::Value(scores[target]);  // read before another thread overwrites it with a gradient
     Part mine = score_math::Nothing();
     for (uint32_t at = threadIdx.x * kCount; at < j.vocab; at += blockDim.x * kCount) {
       mine = score_math::With(mine, Load<Format, kCount>(scores + at).x, kCount);
@@ -136,7 +137,7 @@ __global__ void GateBack(atoll_gpu_gating g, uint32_t items) {
   }
 }
 
-// `of_head` pieces of kCount pairs are a head.
+// A head is `of_head` pieces of kCount pairs.
 template <typename Format, uint32_t kCount>
 __global__ void Turn(atoll_gpu_turning t, uint32_t items, uint32_t of_head) {
   const uint32_t half = t.head_dim / 2;
@@ -173,7 +174,7 @@ bool AreMultiples(std::initializer_list<uint64_t> lengths, uint64_t of) {
   return std::all_of(lengths.begin(), lengths.end(), [of](uint64_t length) { return length % of == 0; });
 }
 
-// `work` with the format of a type.
+// Calls `work` with the format of a type.
 template <typename Work>
 cudaError_t InFormat(int32_t type, const Work& work) {
   switch (type) {
@@ -185,7 +186,7 @@ cudaError_t InFormat(int32_t type, const Work& work) {
 
 dim3 GridFor(uint64_t items) { return GridOf((items + kThreads - 1) / kThreads); }
 
-// The kernels of gating, with kWide values at once or one. Without a gradient its address is 0, which is aligned.
+// The gating kernels, with kWide values at once or one. A missing gradient has the address 0, which is aligned.
 template <typename Format>
 cudaError_t LaunchGating(const atoll_gpu_gating& g, void (*by_many)(atoll_gpu_gating, uint32_t),
                          void (*by_one)(atoll_gpu_gating, uint32_t), cudaStream_t stream) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of a block of the model between its products, for one element, for kernels (pass_kernels.cu) and for
-// plain C++17 alike:
+// The arithmetic of a model's block between its products, for one element, shared by kernels
+// (pass_kernels.cu) and plain C++17:
 //
 //   SwiGLU: out = silu(g) u,  silu(g) = g s,  s = 1 / (1 + exp(-g))   (Shazeer 2020, equation 6)
 //           d out / d g = u s (1 + g (1 - s)),  d out / d u = silu(g)
 //   rotary embedding of halves (Su et al. 2021, section 3.4, in Hugging Face's rotate_half):
 //           (x, y) -> (x c - y s, y c + x s); its gradient turns the other way
 //
-// Everything is fp32, and rounded once where it is held as bf16. Exponentials and quotients are the device's, which may
-// fuse a product with a sum and takes what is below 2^-126 for 0: it and the host agree to some last places, not to the
-// bit. No errors, no state; safe on every thread.
+// Everything is fp32, and rounded once when stored as bf16. Exponentials and quotients are the
+// device's, which may fuse a product with a sum and flushes values below 2^-126 to 0: device and
+// host agree within some last places, not to the bit. No errors, no state; safe on every thread.
 #ifndef ATOLL_WORKER_GPU_PASS_MATH_H_
 #define ATOLL_WORKER_GPU_PASS_MATH_H_
 
@@ -22,7 +22,7 @@
 
 namespace atl::pass_math {
 
-// How values are held, and how many of them are 16 bytes.
+// The storage type of values, and how many of them are 16 bytes.
 struct Fp32 {
   using Word = uint32_t;
   static constexpr uint32_t kWide = 4;
@@ -38,7 +38,7 @@ struct Bf16 {
   ATOLL_HOST_DEVICE static uint16_t WordOf(float value) { return adamw_math::Rounded(value); }
 };
 
-// By a device's own units: of e^x to 2 + 1.2 |x| of its last places, of quotients to 2.
+// Uses the device's own units: accurate within 2 + 1.2 |x| last places for e^x, within 2 for quotients.
 ATOLL_HOST_DEVICE inline float Exp(float x) {
 #ifdef __CUDA_ARCH__
   return __expf(x);
@@ -68,7 +68,7 @@ ATOLL_HOST_DEVICE inline GateGradients GateBack(float gate, float up, float grad
 struct Pair {
   float first, second;
 };
-// `sine` is negated to turn the other way.
+// A negated `sine` rotates back.
 ATOLL_HOST_DEVICE inline Pair Turned(Pair at, float cosine, float sine) {
   return {at.first * cosine - at.second * sine, at.second * cosine + at.first * sine};
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
-// contributions (forming.cc), exchanges between devices (group.cc) and a pass between its products. Recordings
-// (graph.cc) and what asks for LibTorch's streams and devices (runtime.cc) alone call LibTorch. Linking it brings
-// LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
+// The CUDA plugin that implements worker/device/gpu_abi.h: devices, pinned memory, copies on their
+// own stream, codecs, contributions (forming.cc), exchanges between devices (group.cc) and passes
+// between products. Only recordings (graph.cc) and the code for LibTorch's streams and devices
+// (runtime.cc) call LibTorch. The plugin links LibTorch's CUDA libraries, so opening it makes the
+// GPU available to the worker. Only C types cross the boundary, and no exception leaves.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -36,7 +37,7 @@ int32_t DeviceCount(int32_t* count) {
     *count = found;
     return 0;
   }
-  // No driver and no device are answers, not failures.
+  // A missing driver or device is a valid result, not a failure.
   Fail("cudaGetDeviceCount", code == cudaSuccess ? cudaErrorNoDevice : code);
   return 0;
 }
@@ -47,7 +48,7 @@ int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
   std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr, nullptr});
   if (context == nullptr) return FailWith("out of host memory");
-  // Does not wait for the default stream by itself: order is by events only.
+  // Does not wait for the default stream implicitly: only events define the order.
   cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
   if (code != cudaSuccess) return Fail("cudaStreamCreate", code);
   code = cudaStreamCreateWithFlags(&context->forming, cudaStreamNonBlocking);
@@ -78,7 +79,7 @@ int32_t DeviceName(atoll_gpu_context* context, char* out, uint64_t out_bytes) {
 }
 
 int32_t DeviceMemory(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes) {
-  if (atl::gpu::GiveBackCache(context) != 0) return kFailed;  // of a job before
+  if (atl::gpu::GiveBackCache(context) != 0) return kFailed;  // of an earlier job
   const WithDevice device(context->device);
   size_t free = 0, total = 0;
   const cudaError_t code = cudaMemGetInfo(&free, &total);
@@ -101,7 +102,7 @@ int32_t PinnedFree(atoll_gpu_context* context, void* memory) {
   return code == cudaSuccess ? 0 : Fail("cudaFreeHost", code);
 }
 
-// Copy after `compute`'s work, with the event at its end.
+// Copies after the work of `compute`, with an event at the end.
 cudaError_t Copy(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
                  cudaStream_t compute, cudaEvent_t* done) {
   cudaError_t code = Order(compute, context->copies);
@@ -125,7 +126,7 @@ int32_t CopyWithEvent(atoll_gpu_context* context, void* to, const void* from, ui
     *out = event.release();
     return 0;
   }
-  // A copy may have begun: the caller's memory is free to use only when it is over.
+  // A copy may have begun: the caller may use the memory only after its end.
   static_cast<void>(cudaStreamSynchronize(context->copies));
   if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
   return Fail("copy", code);
@@ -149,7 +150,7 @@ cudaError_t Feed(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind
   return code;
 }
 
-// By the compute stream itself.
+// On the compute stream itself.
 int32_t FeedWithEvent(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
                       void* compute_stream, atoll_gpu_event** done) {
   *done = nullptr;
@@ -201,7 +202,7 @@ void EventRelease(atoll_gpu_event* event) {
   static_cast<void>(cudaEventDestroy(owned->event));
 }
 
-// 0 where the sizes of a call agree.
+// 0 if the sizes of a call agree.
 int32_t CheckSizes(atoll_gpu_codec codec, uint64_t elements, uint64_t encoded_bytes) {
   uint64_t wanted = 0;
   if (elements > atl::gpu::kMostElements) return FailWith("more elements than a codec takes at once");
@@ -255,7 +256,7 @@ int32_t SumSquares(atoll_gpu_context* context, const float* values, uint64_t ele
   return code == cudaSuccess ? 0 : Fail("summing squares", code);
 }
 
-// Of a pass, on LibTorch's current stream.
+// For a part of a pass: enqueues on LibTorch's current stream.
 template <typename Work>
 int32_t InPass(const atoll_gpu_context* context, const char* what, cudaError_t (*enqueue)(const Work&, cudaStream_t),
                const Work* work) {

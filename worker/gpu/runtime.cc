@@ -17,7 +17,7 @@ thread_local char newest_error[512] = "";
 
 static_assert(std::is_same_v<c10::DeviceIndex, int8_t>, "WithDevice keeps one");
 
-// LibTorch's functions of devices, of which some throw where CUDA itself cannot be asked.
+// Calls LibTorch's device functions, some of which throw if CUDA is unusable.
 template <typename Call>
 cudaError_t Told(const Call& call) {
   try {
@@ -40,7 +40,7 @@ WithDevice::~WithDevice() {
 }
 
 int32_t Fail(const char* what, cudaError_t code) {
-  static_cast<void>(cudaGetLastError());  // a later call must not find this failure
+  static_cast<void>(cudaGetLastError());  // clears the error for later calls
   return FailWith(what, cudaGetErrorString(code));
 }
 
@@ -78,7 +78,7 @@ cudaError_t Order(cudaStream_t earlier, cudaStream_t later) {
   if (code != cudaSuccess) return code;
   code = cudaEventRecord(ready, earlier);
   if (code == cudaSuccess) code = cudaStreamWaitEvent(later, ready, 0);
-  static_cast<void>(cudaEventDestroy(ready));  // freed once it has come
+  static_cast<void>(cudaEventDestroy(ready));  // freed once it has occurred
   return code;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the units of the plugin share: failures as sentences, the current device, and order between streams. Private to
-// worker/gpu.
+// Shared by the units of the plugin: error messages, the current device, and order between streams.
+// Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_RUNTIME_H_
 #define ATOLL_WORKER_GPU_RUNTIME_H_
 
@@ -13,7 +13,7 @@
 struct atoll_gpu_context {
   int device = 0;
   cudaStream_t copies = nullptr;
-  cudaStream_t forming = nullptr;  // of contributions: no copy of a fragment waits behind one
+  cudaStream_t forming = nullptr;  // of contributions, separate so that no copy of a fragment waits for one
 };
 
 struct atoll_gpu_event {
@@ -25,18 +25,19 @@ namespace atl::gpu {
 
 constexpr int32_t kFailed = -1;
 
-// Each keeps the sentence for this thread and returns kFailed.
+// Each stores the error message for this thread and returns kFailed.
 int32_t Fail(const char* what, cudaError_t code);
 int32_t FailWith(const char* what);
 int32_t FailWith(const char* what, const char* why);  // "what: why"
-const char* NewestError();                            // of this thread; empty when there was none
+const char* NewestError();                            // of this thread; empty if there was none
 
 // Cut to fit, NUL-terminated.
 void CopyText(const char* text, char* out, uint64_t out_bytes);
 
-// Makes a device current and puts the thread's own back as LibTorch does, which keeps its own idea of it: a device that
-// this process does not use, 0 in a thread that has chosen none, is put back in LibTorch's idea alone. To make it
-// current would open a context on it, some hundred megabytes of a card that is another rank's.
+// Makes a device current and restores the thread's previous one the way LibTorch does, which tracks
+// the device itself: a device not used by this process, 0 in a thread that has chosen none, is
+// restored only in LibTorch's record. Making it current would open a context on it, which takes
+// some hundred megabytes of a GPU that belongs to another rank.
 class WithDevice {
  public:
   explicit WithDevice(int device);
@@ -51,10 +52,10 @@ class WithDevice {
 };
 
 cudaError_t NewEvent(cudaEvent_t* out);
-// Work put on `later` from now on waits for what is on `earlier`.
+// Work enqueued on `later` from now on waits for the work on `earlier`.
 cudaError_t Order(cudaStream_t earlier, cudaStream_t later);
 
-// LibTorch's in this thread.
+// LibTorch's current stream in this thread.
 cudaError_t CurrentStream(int device, cudaStream_t* out);
 
 }  // namespace atl::gpu

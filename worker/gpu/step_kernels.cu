@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of the inner optimizer. Both are bound by memory: a thread takes four elements at once where memory is
-// aligned.
+// Kernels of the inner optimizer. Both are memory-bound: a thread processes four elements at once
+// if memory is aligned.
 #include <algorithm>
 
 #include "worker/gpu/adamw_math.h"

@@ -104,7 +104,7 @@ absl::Status Arena::Zero() {
 
 absl::StatusOr<uint32_t> Arena::Fingerprint() const {
   if (!device_.gpu) return static_cast<uint32_t>(DigestOf(AsBytes(host())).low);
-  // Sums of bits made where they lie; to the host come 8 bytes for every 16 KiB.
+  // Sums of bits, computed on the device; 8 bytes for every 16 KiB are copied to the host.
   return Guarded("comparing an arena", [&]() -> absl::StatusOr<uint32_t> {
     const at::Tensor bits = state_->tensor.view(at::kInt);
     const int64_t whole = bits.numel() / kFingerprintBlock * kFingerprintBlock;

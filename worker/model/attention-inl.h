@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD forms, compiled once for each instruction set by attention.cc.
+// The SIMD implementation, compiled once per instruction set by attention.cc.
 #if defined(ATOLL_WORKER_MODEL_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ATTENTION_INL_H_
 #undef ATOLL_WORKER_MODEL_ATTENTION_INL_H_
@@ -26,30 +26,30 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using rows::HWY_NAMESPACE::Exp;
 
-constexpr size_t kBlock = 32;  // queries whose scores are held at once
+constexpr size_t kBlock = 32;  // queries with scores in memory at once
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-// Some queries of one head and the keys that they attend to, whose columns are counted from `origin`.
+// Some queries of one head and the keys they attend to; columns are counted from `origin`.
 struct Block {
   size_t first = 0, rows = 0;  // queries
-  size_t origin = 0;           // a whole number of panels
+  size_t origin = 0;           // a multiple of the panel width
   size_t end() const { return first + rows; }
   size_t keys() const { return end() - origin; }
 };
 
-// What one call works in.
+// The working memory of one call.
 template <typename T>
 class Work {
  public:
   Work(const HeadGroup<T>& group, bool backward)
       : g(group),
         width(InPanels(group.head_dim)),
-        columns(InPanels(group.length) + kLanes),  // an odd number of vectors: rows share no lines of the cache
+        columns(InPanels(group.length) + kLanes),  // an odd number of vectors: rows share no cache lines
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(group.head_dim)))) {
     const size_t wide = g.length * width, turned = g.head_dim * columns, few = kBlock * width;
     const size_t parts = backward ? 4 * wide + 2 * turned + 3 * few + 2 * kBlock * columns
                                   : 2 * wide + turned + 2 * few + kBlock * columns;
-    // By new, which throws where there is no memory: the trainer then halves the micro-batch.
+    // Allocated with new, which throws if memory is short: the trainer then halves the micro-batch.
     memory_ = std::make_unique_for_overwrite<float[]>(parts + HWY_ALIGNMENT / sizeof(float));
     void* aligned = memory_.get();
     size_t room = (parts + HWY_ALIGNMENT / sizeof(float)) * sizeof(float);
@@ -101,7 +101,7 @@ class Work {
       });
     }
   }
-  // Columns [begin, end) are those that query r attends to; others of its row become `value`.
+  // Query r attends to columns [begin, end); the others of its row are set to `value`.
   struct Range {
     size_t begin, end;
   };
@@ -116,7 +116,7 @@ class Work {
   const HeadGroup<T>& g;
   const size_t width, columns;
   const float scale;
-  float *keys, *values, *keys_turned, *queries, *out, *scores;  // of both passes
+  float *keys, *values, *keys_turned, *queries, *out, *scores;  // for both passes
   float *dkeys = nullptr, *dvalues = nullptr, *values_turned = nullptr, *dout = nullptr, *dscores = nullptr;
 
  private:
@@ -126,7 +126,8 @@ class Work {
 struct Soft {
   float log_sum, factor;
 };
-// Scores of a query become exponentials that are still to be multiplied by `factor`; log_sum is of the true ones.
+// Turns a query's scores into exponentials, still to be multiplied by `factor`; log_sum is that of
+// the true scores.
 inline Soft SoftMax(float* scores, size_t end, float scale) {
   const Floats d;
   Vec most = hn::Set(d, kMasked), sum = hn::Zero(d);
@@ -169,7 +170,7 @@ void ForwardOf(const HeadGroup<T>& g, const Mixed<T>& mixed) {
   }
 }
 
-// A query's scores become probabilities, and the gradients of its probabilities those of its scores.
+// Turns a query's scores into probabilities, and the gradients of its probabilities into those of its scores.
 inline void SoftMaxGradient(float* scores, float* dscores, size_t end, float scale, float log_sum, float mean) {
   const Floats d;
   const Vec factor = hn::Set(d, scale), minus = hn::Set(d, -log_sum), means = hn::Set(d, mean);

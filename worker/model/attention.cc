@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands over to the best instruction set of this CPU.
+// Dispatches to the best instruction set of this CPU.
 #include "worker/model/attention.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -16,7 +16,7 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kRowBlock = 32;  // rows that a thread takes at once; sums over rows are made in such blocks
+constexpr int64_t kRowBlock = 32;  // rows per unit of work; sums over rows are made per unit
 
 template <typename T>
 T* Data(const at::Tensor& t) {
@@ -35,7 +35,8 @@ void ForRowBlocks(int64_t rows, const Work& work) {
   });
 }
 
-// Sums over rows, made in blocks that are added in order, so that they do not depend on threads. fp32 [width].
+// Sums over rows, made per block and added in block order, so that they do not depend on the
+// threads. fp32 [width].
 class BlockSums {
  public:
   BlockSums(int64_t rows, int64_t width)
@@ -49,10 +50,10 @@ class BlockSums {
   const at::Tensor sums_;
 };
 
-// What the backward pass needs of one block's forward pass; [tokens, ...].
+// The data of one block's forward pass for its backward pass; [tokens, ...].
 struct BlockRecord {
-  at::Tensor input, input_roots, input_normed;  // roots: fp32, one a row
-  at::Tensor projected, head_roots;             // with QK-norm: queries, keys and values before it
+  at::Tensor input, input_roots, input_normed;  // roots: fp32, one per row
+  at::Tensor projected, head_roots;             // with QK-norm: queries, keys and values before the norm
   at::Tensor qkv;                               // normed and rotated
   at::Tensor mixed;                             // of all heads
   at::Tensor log_sums;                          // of attention, fp32 [sequences, heads, length]
@@ -62,7 +63,7 @@ struct BlockRecord {
 
 using Told = std::function<void(uint64_t)>;
 
-// One pass; T is the type of activations. Without gradients it goes forward only.
+// One pass; T is the type of activations. Without gradients it only goes forward.
 template <typename T>
 class Pass {
  public:
@@ -82,7 +83,7 @@ class Pass {
 
   double Run(const at::Tensor& inputs, const at::Tensor& targets, double scale) {
     at::Tensor x = w_.embedding.index_select(0, inputs);
-    at::Tensor added;  // what is still to be added to x
+    at::Tensor added;  // still to be added to x
     std::vector<BlockRecord> records(w_.blocks.size());
     for (size_t i = 0; i < records.size(); ++i) {
       added = Forward(w_.blocks[i], x, added, records[i]);
@@ -105,7 +106,7 @@ class Pass {
   }
 
  private:
-  // Nothing is added to it any more.
+  // Reports that `gradient` is complete.
   void Through(const at::Tensor& gradient) const {
     if (!told_ || !gradient.defined()) return;
     const std::ptrdiff_t after_first = Data<float>(gradient) - Data<float>(g_->leaves.front());
@@ -115,7 +116,7 @@ class Pass {
   at::Tensor New(int64_t rows, int64_t width) const { return at::empty({rows, width}, options_); }
   at::Tensor Roots(int64_t rows) const { return at::empty({rows}, options_.dtype(at::kFloat)); }
 
-  // The gradient of a weight: dy [rows, out], x [rows, in].
+  // Adds the gradient of a weight: dy [rows, out], x [rows, in].
   void AddProduct(const at::Tensor& place, const at::Tensor& dy, const at::Tensor& x) const {
     if constexpr (std::is_same_v<T, float>) {
       at::Tensor(place).addmm_(dy.t(), x);
@@ -124,10 +125,10 @@ class Pass {
     }
   }
 
-  // x += added where it is there, into a tensor of its own; returns its norm.
+  // x += added, if defined, into a new tensor; returns the norm of x.
   at::Tensor NormSum(at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, const at::Tensor& roots) const {
     const int64_t width = x.size(1);
-    const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory is not needed any more
+    const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory can be reused
     at::Tensor normed = at::empty_like(x);
     ForRowBlocks(x.size(0), [&](int64_t first, int64_t count, int64_t) {
       const int64_t at = first * width;
@@ -165,7 +166,7 @@ class Pass {
     sums.AddTo(weight_gradient);
   }
 
-  // Returns the MLP's output, which is still to be added to r.middle; `x` becomes that.
+  // Returns the MLP's output, which is still to be added to r.middle; `x` becomes r.middle.
   at::Tensor Forward(const BlockWeights& w, at::Tensor& x, const at::Tensor& added, BlockRecord& r) const {
     r.input_roots = Roots(rows_);
     r.input_normed = NormSum(x, added, w.input_norm, r.input_roots);
@@ -214,7 +215,7 @@ class Pass {
     rows::Norm({static_cast<size_t>(heads), spec_.head_dim}, a);
   }
 
-  // Queries and keys of one token.
+  // Rotates the queries and keys of one token.
   void Rotate(const at::Tensor& qkv, int64_t row, bool backwards) const {
     const int64_t half = spec_.head_dim / 2;
     const int64_t angle = (positions_.cos.size(0) == 1 ? row % length_ : row) * half;
@@ -222,7 +223,7 @@ class Pass {
                  Data<float>(positions_.sin) + angle, backwards, Data<T>(qkv) + row * qkv.size(1));
   }
 
-  // The heads of key head `kv` of a sequence in qkv, or in its gradient, and where they come together.
+  // The heads of key head `kv` of a sequence in qkv, or in its gradient, and the place of their output.
   attention::HeadGroup<T> GroupAt(const BlockRecord& r, int64_t sequence, int64_t kv) const {
     attention::HeadGroup<T> g;
     g.stride = static_cast<size_t>(r.qkv.size(1));
@@ -301,7 +302,7 @@ class Pass {
     rows::NormGradient({static_cast<size_t>(heads), spec_.head_dim}, a);
   }
 
-  // dx: of the block's output, becomes that of its input.
+  // dx: the gradient of the block's output, replaced by that of its input.
   void Backward(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dx) const {
     AddProduct(g.down, dx, r.activated);
     const at::Tensor dactivated = at::mm(dx, w.down);
@@ -338,7 +339,7 @@ class Pass {
     return {nll, out};
   }
 
-  // The loss of some rows, whose scores become their gradient.
+  // Returns the loss of some rows and replaces their scores by the gradient.
   double Judge(const at::Tensor& scores, const int64_t* targets, double scale) const {
     const int64_t vocab = scores.size(1);
     std::vector<double> nll(static_cast<size_t>((scores.size(0) + kRowBlock - 1) / kRowBlock));
@@ -352,7 +353,7 @@ class Pass {
     return sum;
   }
 
-  // Row by row in order, each thread some columns.
+  // Row by row in order; each thread has some columns.
   void AddEmbedding(const at::Tensor& inputs, const at::Tensor& dx) const {
     const at::Tensor values = dx.to(at::kFloat);
     const int64_t width = values.size(1);

@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kScoresAtOnce = int64_t{1} << 26;
 constexpr int64_t kLeastRows = 256;
-constexpr int64_t kByKernels = 4;  // what worker/train/memory.cc reckons for a score is as much as that
+constexpr int64_t kByKernels = 4;  // worker/train/memory.cc assumes the same memory per score
 
-// Scores are judged in fp32, and fp32 while they are.
+// Converts scores to fp32 for the judgement.
 Verdict ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
   const at::ScalarType type = scores.scalar_type();
   scores = scores.to(at::kFloat);
@@ -53,7 +53,7 @@ Verdict ByKernels(PassKernels& kernels, const at::Tensor& scores, const at::Tens
   return {losses.sum(at::kDouble), scale.has_value() ? scores : at::Tensor()};
 }
 
-// Some rows of what the head judges.
+// Some rows of the head's inputs.
 struct Part {
   Part(const HeadInputs& in, int64_t first)
       : count(std::min(in.rows_at_once, in.hidden.size(0) - first)),

@@ -24,7 +24,7 @@ class Mapper {
     for (const TensorInfo& t : layout.tensors) by_name_[t.name] = &t;
   }
 
-  // One matrix of the rows of all named tensors, which lie one after the other.
+  // One matrix of the rows of all named tensors, which are adjacent.
   at::Tensor Rows(const std::string& prefix, std::initializer_list<const char*> names, LlamaWeights& out) {
     const TensorInfo& first = Info(prefix + *names.begin());
     uint64_t rows = 0, end = first.offset;
@@ -62,8 +62,8 @@ class Mapper {
   std::map<std::string, const TensorInfo*> by_name_;
 };
 
-// The number of the document that each position belongs to, and the position inside it; an end-of-text token is the
-// last of its document. int64 [sequences, length] each.
+// The number of the document of each position, and the position inside it; an end-of-text token is
+// the last of its document. int64 [sequences, length] each.
 std::pair<at::Tensor, at::Tensor> Documents(const at::Tensor& tokens, int64_t end_of_text) {
   const int64_t length = tokens.size(1);
   const at::Tensor ends = tokens.eq(end_of_text).to(at::kLong);
@@ -95,7 +95,7 @@ at::Tensor NormedHeads(const ModelSpec& spec, const BlockWeights& w, const at::T
                  2);
 }
 
-// With QK-norm heads are normed before they are turned, by LibTorch.
+// With QK-norm, LibTorch norms the heads before rotation.
 Heads HeadsOf(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qkv, const Positions& positions,
               PassKernels* kernels) {
   const int64_t heads = spec.heads, kv = spec.kv_heads;

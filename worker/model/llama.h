@@ -17,7 +17,7 @@ namespace atl {
 struct BlockWeights {
   at::Tensor input_norm;  // [hidden]
   at::Tensor qkv;         // [(heads + 2 kv_heads) head_dim, hidden]
-  at::Tensor q_norm;      // [head_dim], undefined without QK-norm; k_norm likewise
+  at::Tensor q_norm;      // [head_dim], undefined without QK-norm; also k_norm
   at::Tensor k_norm;      //
   at::Tensor output;      // [hidden, heads head_dim]
   at::Tensor mlp_norm;    // [hidden]
@@ -30,28 +30,28 @@ struct LlamaWeights {
   std::vector<BlockWeights> blocks;
   at::Tensor final_norm;           // [hidden]
   at::Tensor head;                 // [vocab, hidden]; the embedding itself when tied
-  std::vector<at::Tensor> leaves;  // every one of the above once
+  std::vector<at::Tensor> leaves;  // each of the above once
   std::vector<uint64_t> offsets;   // of each leaf in the arena
 };
 
-// Views into `arena` (one dimension, of the layout's size); with `trainable` they are leaves of autograd. Requires that
-// the layout was made from `spec`: a broken one stops the process.
+// Views into `arena` (one dimension, of the layout's size); with `trainable` they are leaves of
+// autograd. The layout must have been made from `spec`; otherwise the process stops.
 LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const at::Tensor& arena, bool trainable);
 
-// What attention must know of a batch beside the tokens.
+// The inputs of attention for a batch besides the tokens.
 struct Positions {
   at::Tensor cos, sin;  // [1 or sequences, length, 1, head_dim / 2], of the activations' type
   at::Tensor mask;      // bool [sequences, 1, length, length], true where attended; undefined: plain causal
-  at::Tensor starts;    // int32 [sequences, length], the first position attended, where there is a mask
+  at::Tensor starts;    // int32 [sequences, length], the first attended position; only with a mask
 };
 
-// Positions 0, 1, 2, … of every sequence, or, with separate documents, from 0 again after each end-of-text token.
-// `tokens` is int64 [sequences, length] on the weights' device.
+// Positions 0, 1, 2, … of every sequence or, with separate documents, from 0 again after each
+// end-of-text token. `tokens` is int64 [sequences, length] on the weights' device.
 Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, const at::Tensor& tokens,
                         at::ScalarType type);
 
-// [sequences, length] tokens -> [sequences, length, hidden], after the final norm. What `kernels` do is theirs; null:
-// all is LibTorch's.
+// [sequences, length] tokens -> [sequences, length, hidden], after the final norm. Uses `kernels`
+// where they apply; null: LibTorch only.
 at::Tensor LlamaHidden(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
                        const Positions& positions, PassKernels* kernels);
 

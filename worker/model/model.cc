@@ -22,18 +22,18 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kRefreshGrain = 1 << 16;  // elements that a thread takes at once, at least
-constexpr size_t kMostStale = 256;          // ranges that are refreshed one by one; beyond it all is
+constexpr int64_t kRefreshGrain = 1 << 16;  // minimum of elements per thread
+constexpr size_t kMostStale = 256;          // ranges refreshed one by one; with more, the whole copy is
 
-// Adds a finished gradient to its place in the gradient arena and drops it: no gradient outlives its use, and bf16
-// gradients of several passes are summed in fp32.
+// Adds a finished gradient to its place in the gradient arena and frees it. So no gradient outlives
+// its use, and bf16 gradients of several passes are summed in fp32.
 class AddToArena final : public torch::autograd::PostAccumulateGradHook {
  public:
   AddToArena(at::Tensor place, uint64_t offset, const std::function<void(uint64_t)>& told)
       : place_(std::move(place)), offset_(offset), told_(told) {}
   void operator()(const at::Tensor& leaf) override {
     const at::NoGradGuard no_grad;
-    const at::Tensor gradient = std::exchange(leaf.mutable_grad(), at::Tensor());  // also where the sum fails
+    const at::Tensor gradient = std::exchange(leaf.mutable_grad(), at::Tensor());  // also if the sum fails
     place_.add_(gradient);
     if (told_) told_(offset_);
   }
@@ -41,7 +41,7 @@ class AddToArena final : public torch::autograd::PostAccumulateGradHook {
  private:
   at::Tensor place_;
   const uint64_t offset_;
-  const std::function<void(uint64_t)>& told_;  // of the model
+  const std::function<void(uint64_t)>& told_;  // the model's callback
 };
 
 }  // namespace
@@ -51,16 +51,16 @@ struct Model::State {
   ModelOptions options;
   at::Tensor master;              // fp32 arena
   at::Tensor working;             // copy rounded to bf16, held as bf16 or fp32; undefined in fp32
-  std::vector<ArenaRange> stale;  // where the copy lags behind
+  std::vector<ArenaRange> stale;  // outdated ranges of the copy
   bool trainable = false;
   LlamaWeights weights;
-  LlamaWeights gradients;  // the same views into the arena of gradients, of a model that is trained
+  LlamaWeights gradients;  // the same views into the gradient arena; only for a trained model
   std::function<void(uint64_t)> told;
-  LossSum loss;            // of passes whose loss was not yet taken,
-  at::Tensor device_loss;  // and what is to be added to its nll, double; undefined: nothing
+  LossSum loss;            // of passes with a loss not yet taken,
+  at::Tensor device_loss;  // and an addition to its nll, double; undefined: nothing
   struct FixedPass {
-    at::Tensor fed, tokens;  // int32 as they come, int64
-    at::Tensor loss;         // double: the sum of those that were run
+    at::Tensor fed, tokens;  // int32 as given; int64
+    at::Tensor loss;         // double: sum over the passes run
     double scale = 0;
   };
   std::optional<FixedPass> fixed;
@@ -76,11 +76,11 @@ struct Model::State {
   at::Tensor Hidden(const at::Tensor& tokens) {
     return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()), options.kernels);
   }
-  // What the head judges: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
+  // The head's inputs: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
   HeadInputs AtHead(const at::Tensor& tokens);
-  // The loss, which is on the device.
+  // Returns the loss, on the device.
   at::Tensor AutogradPass(const at::Tensor& tokens, double scale);
-  // The loss, and with `scale` its gradients into the arena.
+  // Returns the loss, and with `scale` adds its gradients to the arena.
   double CpuPass(const at::Tensor& tokens, std::optional<double> scale);
 };
 

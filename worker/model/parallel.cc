@@ -7,7 +7,7 @@
 #include <exception>
 #include <vector>
 
-// Of OpenMP's run-time library; omp.h, which declares them, comes with GCC alone.
+// From OpenMP's run-time library; only GCC has omp.h, which declares them.
 extern "C" {
 int omp_get_max_threads(void);
 int omp_in_parallel(void);
@@ -20,7 +20,7 @@ void ParallelFor(int64_t count, int64_t grain, const std::function<void(int64_t 
   const int64_t most = (count + grain - 1) / grain;
   const int parts = omp_in_parallel() != 0 ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), most));
   if (parts <= 1) return work(0, count);
-  std::vector<std::exception_ptr> thrown(static_cast<size_t>(parts));  // none may leave a parallel part
+  std::vector<std::exception_ptr> thrown(static_cast<size_t>(parts));  // none may leave a parallel section
 #pragma omp parallel for num_threads(parts) schedule(static, 1)
   for (int part = 0; part < parts; ++part) {
     try {

@@ -17,17 +17,17 @@
 namespace atl {
 namespace {
 
-// What may differ: of each value, by the exponentials of fp32; of the largest, by sums in which values cancel; and of a
-// value that is held as bf16 a little more than its one rounding.
+// Tolerances: relative to each value, for fp32 exponentials; relative to the largest value, for
+// sums with cancellation; and for a value stored as bf16, slightly more than its rounding.
 constexpr double kOfEach = 2e-5, kOfLargest = 2e-6, kRounding = 1.02 * 0x1p-8;
 
-// Where the check takes place, and with which kernels.
+// The device and kernels under test.
 struct Place {
   PassKernels& kernels;
   at::TensorOptions options;  // device and type
 };
 
-// Values in [-1, 1] without a pattern that a wrong index would keep.
+// Values in [-1, 1] without a pattern that a wrong index would preserve.
 at::Tensor Values(const Place& place, at::IntArrayRef shape, double salt) {
   int64_t elements = 1;
   for (const int64_t size : shape) elements *= size;
@@ -47,8 +47,8 @@ absl::Status Agree(const char* what, const at::Tensor& got, const at::Tensor& wa
                                                     largest));
 }
 
-// `make` by kernels, and by LibTorch in fp32 of the same values, with the gradient of some weighted sum of all it
-// makes.
+// Compares `make` by kernels with `make` by LibTorch in fp32 on the same values, including the
+// gradient of a weighted sum of all its outputs.
 template <typename Make>
 absl::Status AgreeBothWays(const Place& place, const char* what, const at::Tensor& in, const Make& make) {
   const at::AutoGradMode grad(true);
@@ -78,7 +78,7 @@ absl::Status CheckGate(const Place& place, int64_t width) {
 struct HeadCounts {
   int64_t queries = 4, keys = 2;
 };
-// `rows` of angles: one of all sequences, or of each its own.
+// `rows` of angles: shared by all sequences, or one set per sequence.
 absl::Status CheckTurn(const Place& place, int64_t head_dim, int64_t rows, HeadCounts heads = {}) {
   constexpr int64_t kSequences = 2, kLength = 5;
   const at::Tensor angle = Values(place, {rows, kLength, 1, head_dim / 2}, 7) * 3;

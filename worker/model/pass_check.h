@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a device's kernels do what LibTorch's operators do, found out on a few values before anything is trained by
-// them.
+// Checks on a few values that a device's kernels agree with LibTorch's operators, before training uses them.
 #ifndef ATOLL_WORKER_MODEL_PASS_CHECK_H_
 #define ATOLL_WORKER_MODEL_PASS_CHECK_H_
 
@@ -11,9 +10,9 @@
 
 namespace atl {
 
-// Losses, values and gradients, in fp32 and in bf16, both ways: of a few rows of the sizes that `model` has, and of
-// some that are read by 16 bytes and of others. FailedPrecondition where they differ by more than roundings do, with
-// what differs; the launch's error where one fails. Waits for the device.
+// Compares losses, values and gradients in fp32 and in bf16: for a few rows of the sizes of `model`, and for
+// sizes with and without 16-byte accesses. FailedPrecondition, with the difference, if they differ by more than
+// rounding; the launch's error if one fails. Waits for the device.
 absl::Status CheckPassKernels(PassKernels& kernels, const ModelSpec& model, TensorDevice device);
 
 }  // namespace atl

@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What a forward pass leaves to its backward pass must be a value of LibTorch's: this one holds the kernels.
+// Data saved for a backward pass must be a LibTorch value: this one wraps the kernels.
 struct KeptKernels : torch::CustomClassHolder {
   explicit KeptKernels(PassKernels* of) : kernels(of) {}
   PassKernels* const kernels;
@@ -65,7 +65,7 @@ void SetStrides(const at::Tensor& x, uint64_t (&strides)[3]) {
   for (int64_t i = 0; i < 3; ++i) strides[i] = static_cast<uint64_t>(x.stride(i));
 }
 
-// to := from, turned. Both [sequences, length, heads, head_dim]; `to` may be a part of a larger tensor.
+// to := from, rotated. Both [sequences, length, heads, head_dim]; `to` may be a part of a larger tensor.
 void Turn(PassKernels& kernels, const at::Tensor& from, const at::Tensor& to, const at::Tensor& cosines,
           const at::Tensor& sines, bool back) {
   const at::Tensor in = from.stride(-1) == 1 ? from : from.contiguous();
@@ -89,7 +89,7 @@ void Turn(PassKernels& kernels, const at::Tensor& from, const at::Tensor& to, co
   OrThrow(kernels.Turn(turning));
 }
 
-// Parts of the third dimension, one after the other.
+// Parts of the third dimension, in order.
 Heads PartsOf(const at::Tensor& qkv, int64_t heads) {
   const int64_t kv = (qkv.size(2) - heads) / 2;
   return {qkv.narrow(2, 0, heads), qkv.narrow(2, heads, kv), qkv.narrow(2, heads + kv, kv)};
@@ -121,7 +121,7 @@ struct TurnedByKernels : torch::autograd::Function<TurnedByKernels> {
   }
 };
 
-// x [sequences, length, heads, head_dim], halves rotated against each other (Hugging Face's rotate_half).
+// x [sequences, length, heads, head_dim], with rotated halves (Hugging Face's rotate_half).
 at::Tensor Rotate(const at::Tensor& x, const Positions& p) {
   const std::vector<at::Tensor> halves = x.chunk(2, -1);
   return at::cat({halves[0] * p.cos - halves[1] * p.sin, halves[1] * p.cos + halves[0] * p.sin}, -1);

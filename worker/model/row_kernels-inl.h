@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD forms, compiled once for each instruction set by row_kernels.cc.
+// The SIMD implementation, compiled once per instruction set by row_kernels.cc.
 #if defined(ATOLL_WORKER_MODEL_ROW_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ROW_KERNELS_INL_H_
 #undef ATOLL_WORKER_MODEL_ROW_KERNELS_INL_H_
@@ -35,7 +35,7 @@ void NormOf(Shape shape, const NormArguments<T>& a) {
       ForVectors(n, [&](size_t i, auto part) HWY_ATTR {
         const Vec sum = hn::Add(part(a.x + at + i), part(a.add + at + i));
         part(sum, a.sum + at + i);
-        const Vec kept = part(a.sum + at + i);  // rounded
+        const Vec kept = part(a.sum + at + i);  // as rounded
         squares = hn::MulAdd(kept, kept, squares);
       });
       read = a.sum + at;
@@ -135,7 +135,7 @@ float At(const T* p) {
   return hn::GetLane(Partial{1}(p));
 }
 
-// A NaN may be passed over: SumOfExp meets it.
+// May skip a NaN: SumOfExp finds it.
 template <typename T>
 Vec Largest(const T* row, size_t n) {
   const Floats d;
@@ -172,7 +172,7 @@ double CrossEntropyOf(Shape shape, const int64_t* targets, double scale, double 
     const double log_sum = static_cast<double>(hn::GetLane(largest)) + std::log(sum);
     const double loss = log_sum - static_cast<double>(At(target));
     nll += loss;
-    const double share = scale * (1.0 + 2.0 * z_loss * log_sum);  // of every probability
+    const double share = scale * (1.0 + 2.0 * z_loss * log_sum);  // factor of every probability
     const Vec factor = hn::Set(d, static_cast<float>(share / sum));
     ForVectors(n, [&](size_t i, auto part)
                       HWY_ATTR { part(hn::Mul(factor, Exp(hn::Sub(part(scored + i), largest))), scored + i); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rooms that link LibTorch share of it: the tensor behind an arena and the one guard around every call that
-// may throw. Included by .cc files of worker/model and worker/train only, since ATen is slow to compile.
+// Shared by the rooms that link LibTorch: the tensor of an arena, and the guard around calls that may throw.
+// Included only by .cc files of worker/model and worker/train, because ATen is slow to compile.
 #ifndef ATOLL_WORKER_MODEL_TENSORS_H_
 #define ATOLL_WORKER_MODEL_TENSORS_H_
 
@@ -24,11 +24,10 @@ struct Arena::State {
 inline const at::Tensor& TensorOf(const Arena& arena) { return arena.state().tensor; }
 at::Device ToTorch(TensorDevice device);
 
-// The status that stands for an exception of LibTorch: ResourceExhausted when memory ran out, otherwise Internal; one
-// line.
+// The status for a LibTorch exception: ResourceExhausted if memory is short, otherwise Internal; one line.
 absl::Status StatusOfException(const char* doing, const std::exception& error);
 
-// Runs `work`, which returns a Status or StatusOr, and turns an exception into the same type.
+// Runs `work`, which returns a Status or StatusOr, and turns an exception into a status of the same type.
 template <typename Work>
 auto Guarded(const char* doing, Work&& work) -> decltype(work()) {
   try {

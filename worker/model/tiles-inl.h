@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of small matrices of fp32 in memory, in tiles whose sums stay in registers, for attention-inl.h. Matrices
-// are in rows, their widths filled up with zeros to whole panels.
+// Products of small fp32 matrices, in tiles with sums in registers, for attention-inl.h. Matrices
+// are row-major, with widths padded with zeros to whole panels.
 #if defined(ATOLL_WORKER_MODEL_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_TILES_INL_H_
 #undef ATOLL_WORKER_MODEL_TILES_INL_H_
@@ -28,11 +28,12 @@ using rows::HWY_NAMESPACE::Vec;
 
 constexpr size_t kLanes = HWY_LANES(float);
 constexpr size_t kPanel = 2 * kLanes;                         // columns of a tile
-constexpr size_t kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // its rows: sums of a tile stay in registers
+constexpr size_t kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // its rows: few enough for sums in registers
 
 inline size_t InPanels(size_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
-// c[r][0, kPanel) = sum over k < count of a[r * a_row + k * a_step] * b[k * b_step + [0, kPanel)], or that added to c.
+// c[r][0, kPanel) = sum over k < count of a[r * a_row + k * a_step] * b[k * b_step + [0, kPanel)],
+// or added to c.
 struct Left {
   const float* at;
   size_t row, step;
@@ -64,7 +65,7 @@ HWY_INLINE void Tile(Left a, const float* b, size_t b_step, size_t count, float*
   }
 }
 
-// body(first, rows as a constant) for all of [0, count), most in whole tiles.
+// body(first, rows as a constant) for all of [0, count), mostly in whole tiles.
 template <typename Body>
 HWY_INLINE void ForTiles(size_t count, const Body& body) {
   size_t r = 0;
@@ -73,7 +74,7 @@ HWY_INLINE void ForTiles(size_t count, const Body& body) {
   for (; r < count; ++r) body(r, std::integral_constant<size_t, 1>());
 }
 
-// Rows of `width` values at `from`, stride apart, widened; the rest of a row of `to` is zero.
+// Widens `count` rows of `width` values at `from`, `stride` apart; the rest of each row of `to` is zero.
 template <typename T>
 void Widen(const T* from, size_t stride, size_t count, size_t width, float* to) {
   const size_t filled = InPanels(width);
@@ -83,7 +84,7 @@ void Widen(const T* from, size_t stride, size_t count, size_t width, float* to) 
   }
 }
 
-// to[i][p] = from[p][i] for p < count, i < width; `columns` from one i to the next, zeros behind count.
+// to[i][p] = from[p][i] for p < count, i < width; `columns` between consecutive i, zeros after count.
 inline void Transpose(const float* from, size_t count, size_t width, size_t columns, float* to) {
   const size_t filled = InPanels(width);
   for (size_t first = 0; first < count; first += kPanel) {
@@ -96,7 +97,7 @@ inline void Transpose(const float* from, size_t count, size_t width, size_t colu
   }
 }
 
-// Back from panels.
+// Converts back from panels.
 template <typename T>
 void Narrow(const float* from, size_t filled, size_t count, size_t width, T* to, size_t stride) {
   for (size_t row = 0; row < count; ++row, from += filled, to += stride) {

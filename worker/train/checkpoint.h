@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face directory loaded into host memory: configuration, parameters in the arena's layout, tokenizer.
+// Loads a Hugging Face directory into host memory: configuration, parameters in the arena's layout, tokenizer.
 #ifndef ATOLL_WORKER_TRAIN_CHECKPOINT_H_
 #define ATOLL_WORKER_TRAIN_CHECKPOINT_H_
 
@@ -22,12 +22,11 @@ struct Checkpoint {
   std::unique_ptr<Arena> parameters;
 };
 
-// NotFound or InvalidArgument name the file and what is wrong with it; ResourceExhausted when it does not fit the
-// memory.
+// NotFound or InvalidArgument name the file and its fault; ResourceExhausted if it does not fit into memory.
 absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string& directory);
 
-// The tokenizer beside the weights: tokenizer.model (SentencePiece), or the tokenizer.json of the byte tokenizer.
-// InvalidArgument for a tokenizer.json of another kind, NotFound when there is neither.
+// The tokenizer next to the weights: tokenizer.model (SentencePiece), or the tokenizer.json of the byte
+// tokenizer. InvalidArgument for a tokenizer.json of another kind, NotFound if there is neither.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCheckpointTokenizer(const Files& files, const std::string& directory);
 
 }  // namespace atl

@@ -16,7 +16,7 @@ std::vector<double> PerByte(const EvalExample& example, std::vector<double> scor
 
 }  // namespace
 
-// One text to score: the log-probability of tokens[scored_from ...] after what comes before them.
+// One text to score: the log-probability of tokens[scored_from ...] given the tokens before them.
 struct ChoiceScorer::Text {
   std::vector<int32_t> tokens;  // at least 2
   size_t scored_from = 1;
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<double>> ChoiceScorer::Scores(const EvalExample& exam
 absl::StatusOr<ChoiceScorer::Text> ChoiceScorer::Prepare(const std::string& context, const std::string& choice) const {
   ATOLL_ASSIGN_OR_RETURN(const ChoiceTokens tokens, TokensOfChoice(tokenizer_, context, choice));
   ATOLL_RETURN_IF_ERROR(CheckChoiceFits(tokens, max_positions_));
-  const size_t window = max_positions_ + size_t{1};  // the last token is not read, only scored
+  const size_t window = max_positions_ + size_t{1};  // the last token is scored but not read
   const size_t cut = tokens.ids.size() > window ? tokens.ids.size() - window : 0;
   return Text{{tokens.ids.begin() + static_cast<ptrdiff_t>(cut), tokens.ids.end()}, tokens.from - cut};
 }

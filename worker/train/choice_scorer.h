@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How likely a model finds each choice of an example: what `atoll-worker eval` and the evaluations of a job count with.
-// The rules are on the page docs/formats/eval-tasks.md.
+// Computes a model's log-probability for each choice of an example, for `atoll-worker eval` and the
+// evaluations of a job. The rules are in docs/formats/eval-tasks.md.
 #ifndef ATOLL_WORKER_TRAIN_CHOICE_SCORER_H_
 #define ATOLL_WORKER_TRAIN_CHOICE_SCORER_H_
 
@@ -19,13 +19,13 @@ namespace atl {
 // Owned by one thread at a time, as its model is.
 class ChoiceScorer {
  public:
-  // Both outlive it. `vocab_size` is the model's; what lies further back than `max_positions` tokens is forgotten.
+  // Both outlive it. `vocab_size` is the model's. The context is cut to the last `max_positions` tokens.
   ChoiceScorer(Model& model, const Tokenizer& tokenizer, uint32_t vocab_size, uint32_t max_positions)
       : model_(model), tokenizer_(tokenizer), vocab_size_(vocab_size), max_positions_(max_positions) {}
 
-  // The log-probability of each choice in nats, summed over its tokens. One pass for each choice, so that a score does
-  // not depend on what else is scored. InvalidArgument for a choice longer than max_positions or without a token of its
-  // own, a token that the model does not know, or no context and no end-of-text token.
+  // The log-probability of each choice in nats, summed over its tokens. One pass per choice, so that a score
+  // does not depend on other scores. InvalidArgument for a choice longer than max_positions or without a token
+  // of its own, a token unknown to the model, or no context and no end-of-text token.
   absl::StatusOr<std::vector<double>> Scores(const EvalExample& example);
 
  private:
@@ -38,10 +38,10 @@ class ChoiceScorer {
   const uint32_t vocab_size_, max_positions_;
 };
 
-// The only highest score, or no choice at all.
+// The single highest score; nothing on a tie.
 std::optional<uint32_t> HighestChoice(const std::vector<double>& scores);
 
-// Examples, and those of them whose right choice was the only highest one.
+// The number of examples, and of those with the right choice as the single highest.
 struct ChoiceTally {
   uint64_t examples = 0, correct = 0, correct_per_byte = 0;
   // `scores`: one for each choice of `example`.

@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// Shared out are whole blocks of so many elements; a thread takes 16 of them at least.
+// The work is distributed in whole blocks of kBlock elements; a thread takes at least 16 of them.
 constexpr size_t kBlock = ATOLL_GPU_SUM_BLOCK;
 constexpr int64_t kGrain = 16;
 

@@ -93,7 +93,7 @@ absl::Status RunEvalTasks(const EvalTaskOptions& options, std::ostream& out, std
   if (options.tasks.empty()) return absl::InvalidArgumentError("--task names no file");
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (options.threads > 0) SetTensorThreads(options.threads);
-  std::vector<EvalTask> tasks;  // all read before the first is run, so that a fault in the last costs no hours
+  std::vector<EvalTask> tasks;  // all read before the first is run, so that a fault in the last is found at once
   for (const std::string& path : options.tasks) {
     ATOLL_ASSIGN_OR_RETURN(EvalTask task, LoadTask(*files, path));
     tasks.push_back(std::move(task));

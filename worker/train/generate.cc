@@ -13,7 +13,7 @@ namespace atl {
 namespace {
 
 constexpr uint32_t kMaxTokens = 65536;
-// A token of a smaller model takes less time than it takes to wake further threads.
+// For a smaller model, waking more threads takes longer than computing a token.
 constexpr uint64_t kManyThreadsElements = uint64_t{32} << 20;
 
 absl::Status CheckOptions(const GenerateOptions& options) {
@@ -28,7 +28,7 @@ absl::Status CheckOptions(const GenerateOptions& options) {
   return absl::OkStatus();
 }
 
-// True when the text ends inside a UTF-8 sequence, or with the mark that a decoder puts for one.
+// True if the text ends inside a UTF-8 sequence, or with a decoder's replacement character for one.
 bool EndsInside(const std::string& text) {
   if (text.size() >= 3 && text.compare(text.size() - 3, 3, "\xef\xbf\xbd") == 0) return true;
   for (size_t back = 1; back <= std::min<size_t>(4, text.size()); ++back) {
@@ -40,7 +40,7 @@ bool EndsInside(const std::string& text) {
   return false;
 }
 
-// Prints what a growing sequence of tokens says, as soon as it is certain.
+// Prints the text of a growing token sequence as soon as it is certain.
 class Printer {
  public:
   Printer(const Tokenizer& tokenizer, std::ostream& out) : tokenizer_(tokenizer), out_(out) {}
@@ -76,7 +76,7 @@ absl::StatusOr<uint32_t> NextToken(const GenerateOptions& options, const Checkpo
   const std::vector<int32_t> tokens(ids.end() - static_cast<ptrdiff_t>(window), ids.end());
   std::vector<float> scores(checkpoint.config.model.vocab_size);
   ATOLL_RETURN_IF_ERROR(model.LastLogits({.tokens = tokens, .sequences = 1}, scores));
-  // Rows that only pad the vocabulary stand for no token.
+  // Rows that only pad the vocabulary have no token.
   return DrawToken(std::span(scores).first(token_ids), options.temperature, options.top_k, rng);
 }
 

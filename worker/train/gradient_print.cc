@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kBlock = 4096;
 
-// Rows of a block each, then the rest as a row.
+// Rows of one block each, then the remainder as a row.
 std::vector<at::Tensor> Rows(const at::Tensor& arena) {
   std::vector<at::Tensor> rows;
   const int64_t whole = arena.numel() / kBlock * kBlock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A summary of the arena of gradients, for telling whether two ways to them agree without keeping both: norm and sum of
-// every block of 4,096. Private to worker/train; LibTorch stays behind it.
+// A summary of the gradient arena that shows whether two computations agree without keeping both:
+// norm and sum of every block of 4,096. Private to worker/train; no LibTorch type appears here.
 #ifndef ATOLL_WORKER_TRAIN_GRADIENT_PRINT_H_
 #define ATOLL_WORKER_TRAIN_GRADIENT_PRINT_H_
 
@@ -18,9 +18,10 @@ struct GradientPrint {
 
 absl::StatusOr<GradientPrint> PrintOf(const Arena& gradients, double loss);
 
-// OK where `got` is `wanted` but for the order in which a device adds: the loss to 1e-5 of it, a block's norm and sum
-// to a hundredth of its norm and a millionth of the largest block's. Otherwise FailedPrecondition, with what differs.
-// Both are of one arena; something that is not finite agrees with nothing.
+// OK if `got` equals `wanted` except for the order of the device's additions: the loss within 1e-5
+// of its value, a block's norm and sum within a hundredth of its norm and a millionth of the
+// largest block's. Otherwise FailedPrecondition, with the difference. Both must be of one arena; a
+// non-finite value never agrees.
 absl::Status Agree(const GradientPrint& got, const GradientPrint& wanted);
 
 }  // namespace atl

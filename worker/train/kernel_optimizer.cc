@@ -34,7 +34,7 @@ size_t BlocksOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1)
 // Parameters, gradients, first and second moments.
 using Arenas = std::array<std::unique_ptr<Arena>, 4>;
 constexpr std::array<const char*, 4> kNames = {"parameters", "gradients", "first moments", "second moments"};
-// Of each: what may differ beside a millionth of the value. Parameters have their own rounding in every update.
+// Absolute tolerance of each, in addition to a millionth of the value. Every update rounds the parameters.
 constexpr std::array<float, 4> kSlack = {1e-6f, 0, 1e-8f, 1e-10f};
 
 absl::StatusOr<Arenas> MakeArenas(TensorDevice device) {
@@ -71,7 +71,7 @@ absl::Status Differs(const char* what, size_t element, float got, float wanted) 
                                                     " of the ", what, " where LibTorch makes ", wanted));
 }
 
-// One update of both; by `kernels` it writes `rounded` and clears where that is not empty.
+// One update of both; if `rounded` is not empty, `kernels` write it and clear the gradients.
 absl::Status UpdateBoth(StepKernels& kernels, uint64_t step, const Arenas& ours, const Arenas& reference,
                         std::span<uint16_t> rounded) {
   AdamwUpdate update = kUpdate;
@@ -87,7 +87,7 @@ absl::Status UpdateBoth(StepKernels& kernels, uint64_t step, const Arenas& ours,
   return absl::OkStatus();
 }
 
-// All four, or all but gradients that were cleared.
+// All four, or all except cleared gradients.
 absl::Status CheckValues(const Arenas& ours, const Arenas& reference, bool cleared) {
   std::vector<float> got(kChecked), wanted(kChecked);
   for (size_t which = 0; which < kNames.size(); ++which) {
@@ -110,7 +110,8 @@ absl::Status CheckUpdates(StepKernels& kernels, const Arenas& ours, const Arenas
   return CheckValues(ours, reference, /*cleared=*/false);
 }
 
-// The update as training takes it: what is rounded is what LibTorch makes of the same parameters, gradients are zero.
+// The update as in training: the rounded copy equals LibTorch's rounding of the same parameters,
+// and gradients are zero.
 absl::Status CheckRoundingUpdate(StepKernels& kernels, const Arenas& ours, const Arenas& reference, Arena& memory) {
   const std::span<uint16_t> rounded(reinterpret_cast<uint16_t*>(memory.memory().data()), kChecked);
   ATOLL_RETURN_IF_ERROR(UpdateBoth(kernels, kUpdates + 1, ours, reference, rounded));
@@ -127,7 +128,7 @@ absl::Status CheckRoundingUpdate(StepKernels& kernels, const Arenas& ours, const
   return absl::OkStatus();
 }
 
-// Of the gradients that the updates left.
+// Checks the sums of the gradients after the updates.
 absl::Status CheckSums(StepKernels& kernels, const Arena& gradients, Arena& sums) {
   std::vector<float> values(kChecked), got(BlocksOf(kChecked));
   ATOLL_RETURN_IF_ERROR(kernels.SumSquares(gradients.memory(), sums.memory().first(got.size()), nullptr));
@@ -152,7 +153,7 @@ absl::Status CheckKernels(StepKernels& kernels, TensorDevice device) {
   return Guarded("comparing the optimizer's kernels", [&]() -> absl::Status {
     ATOLL_ASSIGN_OR_RETURN(const Arenas ours, MakeArenas(device));
     ATOLL_ASSIGN_OR_RETURN(const Arenas reference, MakeArenas(device));
-    ATOLL_ASSIGN_OR_RETURN(const auto memory, Arena::Create(kChecked, device));  // for sums, and for what is rounded
+    ATOLL_ASSIGN_OR_RETURN(const auto memory, Arena::Create(kChecked, device));  // for sums and for the rounded copy
     ATOLL_RETURN_IF_ERROR(CheckUpdates(kernels, ours, reference));
     ATOLL_RETURN_IF_ERROR(CheckSums(kernels, *ours[1], *memory));
     return CheckRoundingUpdate(kernels, ours, reference, *memory);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW and the gradient's norm by a device's own kernels. Private to worker/train; LibTorch stays behind it.
+// AdamW and the gradient norm by a device's own kernels. Private to worker/train; no LibTorch type
+// appears here.
 #ifndef ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
 #define ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
 
@@ -12,10 +13,10 @@
 
 namespace atl {
 
-// Compares `kernels` with LibTorch on random values on the device: three updates of 10,007 elements, with clipping and
-// decay, the sums of squares, and a fourth update that rounds and clears. FailedPrecondition, with what differs, where
-// they do not agree within fp32's rounding, or not to the bit in what is rounded and cleared; the kernels' own error
-// where they fail.
+// Compares `kernels` with LibTorch on random values on the device: three updates of 10,007
+// elements, with clipping and decay, the sums of squares, and a fourth update that rounds and
+// clears. FailedPrecondition, with the difference, unless they agree within fp32's rounding, and to
+// the bit in the rounded copy and the cleared gradients; the kernels' own error if they fail.
 absl::Status CheckKernels(StepKernels& kernels, TensorDevice device);
 
 // Owned by one thread at a time. `kernels` and `gradients` outlive it.

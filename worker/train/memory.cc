@@ -19,7 +19,7 @@ constexpr uint64_t kGpuPassTokens = 65536;
 
 uint64_t PassTokens(TensorDevice device) { return device.gpu ? kGpuPassTokens : kCpuPassTokens; }
 
-// Values of a model for each token of a pass.
+// Values of a model per token of a pass.
 struct Widths {
   explicit Widths(const ModelSpec& m)
       : hidden(m.hidden_size),
@@ -29,17 +29,17 @@ struct Widths {
   uint64_t hidden, query, kv, inner;
 };
 
-// What one transformer block keeps for its backward pass under autograd, per token: input and normalised input of both
-// halves with the fp32 intermediates of RMSNorm, projections before and after rotation, attention's output, and four
-// times the MLP's width.
+// The values that one transformer block keeps for its backward pass under autograd, per token:
+// input and normalised input of both halves with the fp32 intermediates of RMSNorm, projections
+// before and after rotation, attention's output, and four times the MLP's width.
 uint64_t AutogradBlockValues(const ModelSpec& m) {
   const Widths w(m);
   return 10 * w.hidden + 6 * w.query + 3 * w.kv + 4 * w.inner + (m.qk_norm ? 2 * (w.query + w.kv) : 0);
 }
 
-// Beside the blocks: some rows of scores as they are made, in fp32 and as a gradient, or as many bytes of more rows
-// where kernels judge them in their place; the gradient of the hidden states; in bf16 that of the head before it is
-// added.
+// Memory besides the blocks: some rows of scores, in fp32 and as a gradient, or the same bytes for
+// more rows if kernels judge them in place; the gradient of the hidden states; in bf16 the gradient
+// of the head before it is added.
 uint64_t AutogradBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
   const uint64_t scores = std::min<uint64_t>(tokens, static_cast<uint64_t>(ScoreRows(m.vocab_size))) * m.vocab_size;
   const uint64_t product = value == 2 ? uint64_t{m.vocab_size} * m.hidden_size * value : 0;
@@ -47,8 +47,8 @@ uint64_t AutogradBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
          scores * (2 * sizeof(float) + 2 * value) + product;
 }
 
-// The pass of worker/model/cpu_pass.h: what its records hold of each block, the largest temporaries of one block, some
-// rows of scores, and in bf16 the gradient of one matrix.
+// For the pass of worker/model/cpu_pass.h: the records of each block, the largest temporaries of
+// one block, some rows of scores, and in bf16 the gradient of one matrix.
 uint64_t CpuPassBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
   const Widths w(m);
   const uint64_t record = 4 * w.hidden + 2 * w.query + 2 * w.kv + 3 * w.inner + (m.qk_norm ? w.query + 2 * w.kv : 0);
@@ -84,7 +84,7 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
                                       uint32_t micro_batch, Passes passes) {
   ATOLL_CHECK(micro_batch >= 1, "a pass has a sample");
   const ModelSpec& m = spec.model;
-  // A CPU without products of bf16 holds what is rounded to it as fp32.
+  // A CPU without bf16 products stores values rounded to bf16 as fp32.
   const bool products = device.gpu || CpuMultipliesBf16();
   const uint64_t value = m.precision == Precision::kBf16 && products ? 2 : 4;
   const uint64_t tokens = uint64_t{micro_batch} * spec.data.sequence_length;
@@ -101,8 +101,8 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   out.sync_bytes = HeldBytes(items, MemoryPlace::kHost) - (device.gpu ? 0 : trained);
   if (device.gpu) out.sync_bytes += BetweenBytes(items, MemoryPlace::kHost);
   out.between_bytes = BetweenBytes(items, device.gpu ? MemoryPlace::kGpu : MemoryPlace::kHost);
-  // With separate documents a mask of one byte a pair, and as what is added to scores, which autograd keeps of each
-  // layer until its backward pass.
+  // With separate documents, a mask of one byte per pair, and the same as a summand of the scores,
+  // which autograd keeps for each layer until its backward pass.
   const uint64_t added = device.gpu ? m.layers * value : value;
   const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + added) : 0;
   out.activation_bytes = mask + (device.gpu ? AutogradBytes(m, tokens, value) : CpuPassBytes(m, tokens, value));

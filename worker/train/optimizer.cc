@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kNormBlock = 4096;
 
-// A run of neighbouring tensors that are treated alike.
+// A run of adjacent tensors that are treated the same.
 struct Run {
   uint64_t offset = 0, elements = 0;
   bool decay = false;
@@ -35,7 +35,7 @@ std::vector<Run> RunsOf(const ModelLayout& layout) {
   return runs;
 }
 
-// The tensors of all runs of one kind, cut from an arena.
+// The tensors of all runs with this `decay`, as views into an arena.
 std::vector<at::Tensor> Cut(const at::Tensor& arena, const std::vector<Run>& runs, bool decay) {
   std::vector<at::Tensor> out;
   for (const Run& r : runs) {
@@ -48,12 +48,12 @@ std::vector<at::Tensor> Cut(const at::Tensor& arena, const std::vector<Run>& run
 }  // namespace
 
 struct Optimizer::State {
-  // Same positions, same runs.
+  // Same indices, same runs.
   struct Group {
     std::vector<at::Tensor> parameters, gradients, first, second;
   };
   at::Tensor parameters, gradients;  // whole arenas
-  AdamwSpans spans;                  // of the same, and of the moments
+  AdamwSpans spans;                  // over the same arenas, and the moments
   std::vector<Run> runs;
   StepKernels* kernels = nullptr;    // null: LibTorch's
   std::unique_ptr<KernelNorm> norm;  // with kernels
@@ -154,7 +154,7 @@ absl::Status Optimizer::ApplyByKernels(double learning_rate, double factor) {
 absl::Status Optimizer::ApplyAdamW(double learning_rate, double factor) {
   ++steps_;
   const at::Tensor step = at::full({}, static_cast<double>(steps_), state_->parameters.options());
-  // LibTorch divides gradients by it on the way.
+  // LibTorch divides the gradients by it during the update.
   std::optional<at::Tensor> divisor;
   if (factor != 1.0) divisor = at::full({}, 1.0 / factor, state_->parameters.options());
   for (const bool decay : {true, false}) {

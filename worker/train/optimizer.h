@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clipping and the optimizer's update over whole arenas: AdamW over the runs of tensors with and without weight decay,
-// by LibTorch or by kernels of the device's own, or plain SGD. Private to worker/train; LibTorch stays behind it.
+// Clipping and the optimizer's update over whole arenas: AdamW over the runs of tensors with and
+// without weight decay, by LibTorch or by the device's own kernels, or plain SGD. Private to
+// worker/train; no LibTorch type appears here.
 #ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 #define ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 
@@ -19,10 +20,10 @@ namespace atl {
 // The device's own kernels for AdamW, which outlive the optimizer.
 struct OptimizerKernels {
   StepKernels* step = nullptr;  // null: LibTorch's
-  std::span<uint16_t> rounded;  // as long as the arenas: written with the parameters, rounded to bf16; may be empty
+  std::span<uint16_t> rounded;  // receives the parameters rounded to bf16, as long as the arenas; may be empty
 };
 
-// Owned by one thread at a time. Arenas outlive it and lie on one device.
+// Owned by one thread at a time. Arenas outlive it and are on one device.
 class Optimizer {
  public:
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
@@ -32,15 +33,16 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that
-  // it does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
+  // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in
+  // arena order, so that it does not depend on the number of threads. Not finite if a gradient is
+  // not, or if a block overflows fp32.
   absl::StatusOr<double> GradientNorm();
-  // One update with gradients * factor. Requires finite gradients. Afterwards they are zero where clears(), else what
-  // was used; where rounds(), the rounded copy is that of the parameters.
+  // One update with gradients * factor. Requires finite gradients. Afterwards they are zero if
+  // clears(), else the scaled ones; if rounds(), the rounded copy matches the parameters.
   absl::Status Apply(double learning_rate, double factor);
   bool clears() const;
   bool rounds() const;
-  // From now on LibTorch's AdamW, whatever was given.
+  // Uses LibTorch's AdamW from now on.
   void DropKernels();
 
   Arena* first_moments() { return first_.get(); }  // nullptr with SGD

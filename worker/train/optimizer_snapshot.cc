@@ -22,7 +22,7 @@ constexpr uint64_t kElementsAtOnce = uint64_t{4} << 20;
 
 using Metadata = std::map<std::string, std::string>;
 
-// Gives `take` the arena, part after part.
+// Passes the arena to `take`, part after part.
 absl::Status EachPart(const Arena& arena, const std::function<absl::Status(std::span<const float>)>& take) {
   std::vector<float> part(std::min(kElementsAtOnce, arena.elements()));
   for (uint64_t at = 0; at < arena.elements(); at += part.size()) {
@@ -69,7 +69,7 @@ std::string ValueOf(const Metadata& metadata, const char* name) {
   return found == metadata.end() ? "" : found->second;
 }
 
-// "3 3 2"; files of before they were kept have none.
+// "3 3 2"; older files have none.
 absl::StatusOr<VersionVector> VersionsOf(const std::string& text) {
   VersionVector versions;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
@@ -85,7 +85,7 @@ std::string TextOf(const VersionVector& versions) {
 
 std::string TextOf(const JobCourse& course) { return absl::StrCat(course.line, " ", course.epoch); }
 
-// The step of the job at which it was kept.
+// Returns the job step of the snapshot.
 absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerSnapshotFacts& facts) {
   if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is no snapshot of an optimizer");
   if (ValueOf(metadata, "job") != facts.job.value || ValueOf(metadata, "layout") != facts.layout.Hex())
@@ -163,7 +163,7 @@ absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::st
   absl::StatusOr<uint64_t> read = Read(files, path, facts, trainer);
   if (read.ok()) return read;
   ATOLL_RETURN_IF_ERROR(trainer.ResetOptimizer());
-  // Of whatever kind the fault of a file is that belongs here: its values are lost.
+  // Any fault of a file that belongs to this job: its values are lost.
   if (absl::IsFailedPrecondition(read.status())) return Annotate(read.status(), path);
   return absl::DataLossError(absl::StrCat(path, ": ", read.status().message()));
 }

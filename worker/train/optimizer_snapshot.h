@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner optimizer of a job, kept in a file of the worker's own: moments and steps, nothing of the parameters, which
-// are the coordinator's to give. A worker that was started again takes them up, so that its first steps are no one
-// else's to pay for. Format: docs/formats/optimizer-snapshot.md.
+// A snapshot of a job's inner optimizer in a local file: moments and steps, but no parameters,
+// which come from the coordinator. A restarted worker resumes with it, so that its first steps do
+// not disturb the job. Format: docs/formats/optimizer-snapshot.md.
 #ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_SNAPSHOT_H_
 #define ATOLL_WORKER_TRAIN_OPTIMIZER_SNAPSHOT_H_
 
@@ -18,7 +18,7 @@
 
 namespace atl {
 
-// What moments belong to.
+// Identifies the state that moments belong to.
 struct OptimizerSnapshotFacts {
   JobId job;
   Digest layout;            // of the parameters (common/plan/model_layout.h)
@@ -27,13 +27,13 @@ struct OptimizerSnapshotFacts {
   JobCourse course{};       // of the job
 };
 
-// Writes the trainer's moments to `path`, whole or not at all. FailedPrecondition with SGD, which has none.
+// Writes the trainer's moments to `path`, atomically. FailedPrecondition with SGD, which has none.
 absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const OptimizerSnapshotFacts& facts,
                                     Trainer& trainer);
 
-// The trainer's moments and steps are those of `path`. NotFound when there is no file; FailedPrecondition when it is of
-// another job, course or model, or of a step or a version beyond those of `facts`; DataLoss when it is damaged. On any
-// error the trainer's optimizer is at zero. The step that they were kept at otherwise.
+// Restores the trainer's moments and steps from `path`, and returns the job step of the snapshot. NotFound if
+// there is no file; FailedPrecondition if it is of another job, course or model, or of a step or version beyond
+// those of `facts`; DataLoss if it is damaged. On any error the trainer's optimizer is at zero.
 absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::string& path,
                                                const OptimizerSnapshotFacts& facts, Trainer& trainer);
 

@@ -10,8 +10,9 @@
 
 namespace atl {
 
-// temperature 0: the highest score (the first of equals). Otherwise a draw from softmax(scores / temperature) over the
-// `top_k` highest scores (0 or more than there are: all). Requires scores, finite and at least one, temperature >= 0.
+// temperature 0: the highest score (the first on a tie). Otherwise a draw from softmax(scores /
+// temperature) over the `top_k` highest scores (0 or more than the scores: all). Requires at least
+// one score, finite scores, temperature >= 0.
 uint32_t DrawToken(std::span<const float> scores, double temperature, uint32_t top_k, Rng& rng);
 
 }  // namespace atl

@@ -20,8 +20,8 @@
 namespace atl {
 namespace {
 
-constexpr uint32_t kEvaluationTokens = 4096;  // of one pass
-// Elements of a gradient exchanged at once: NCCL is at its rate with some 25 MB, as PyTorch's DDP has them.
+constexpr uint32_t kEvaluationTokens = 4096;  // per pass
+// Elements of a gradient exchanged at once: NCCL reaches its full rate at about 25 MB, PyTorch's DDP default.
 constexpr uint64_t kCpuBucket = uint64_t{1} << 20, kGpuBucket = uint64_t{1} << 23;
 
 ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
@@ -38,7 +38,7 @@ TokenBatch Slice(const TokenBatch& batch, uint32_t first, uint32_t count) {
           .sequences = count};
 }
 
-// Why a trainer records no passes; OK where it may. Without a recorder nobody asks.
+// The reason why a trainer records no passes; OK if it can.
 absl::Status MayRecord(const TrainerOptions& options) {
   if (options.recorder == nullptr) return absl::FailedPreconditionError("the device records no passes");
   if (options.island == nullptr) return absl::OkStatus();
@@ -65,37 +65,37 @@ struct Trainer::State {
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   absl::Status kernels_refused, pass_kernels_refused;
-  PassKernels* pass_kernels = nullptr;       // that are used
+  PassKernels* pass_kernels = nullptr;       // null unless used
   std::unique_ptr<GradientBuckets> buckets;  // with an island
   PassRecorder* const recorder;
   PassPlan plan;
-  std::unique_ptr<PassGraph> recorded;  // of the model's fixed pass, whose shape is
+  std::unique_ptr<PassGraph> recorded;  // of the model's fixed pass, which has this shape:
   PassShape shape;
   TrainingMemory memory;
   uint32_t micro = 1;
   bool cleared = false;  // the gradients are zero already
-  bool agreed = false;   // the ranks of the island on the optimizer's kernels
+  bool agreed = false;   // the ranks of the island have agreed on the optimizer's kernels
 
-  // All passes of one step with the present micro-batch; `targets` of the whole step, on all ranks.
+  // All passes of one step with the present micro-batch; `targets` counts the whole step, on all ranks.
   absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch, uint64_t targets);
   absl::Status Clear();
-  // Gradients are zero before.
+  // Requires zero gradients.
   absl::StatusOr<LossSum> LaunchPasses(const TokenBatch& batch, double scale);
   absl::StatusOr<LossSum> PlayPasses(const TokenBatch& batch, double scale);
-  // The step's passes both ways, those that were launched last; the plan hears whether they agree.
+  // The step's passes both ways, launched last; passes the result of the comparison to the plan.
   absl::StatusOr<LossSum> ProvePasses(const TokenBatch& batch, const PassShape& of);
   absl::StatusOr<GradientPrint> RecordAndPlay(const TokenBatch& batch);
   void DropRecording();
   // Halves the micro-batch until the passes fit.
   absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets);
-  // From now on gradients are exchanged as the pass is through with them.
+  // From now on, gradients are exchanged as the pass completes them.
   void BeginExchange();
-  // The gradients and the loss of all ranks in the place of this one's.
+  // Replaces this rank's gradients and loss by those of all ranks.
   absl::Status JoinIsland(uint64_t targets, LossSum& sum);
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, uint64_t targets, double learning_rate);
   absl::Status ClipAndApply(double learning_rate, StepReport& report);
   absl::Status Apply(double learning_rate, double factor);
-  // Once: kernels that one rank of the island does without are used by none.
+  // Called once: if one rank of the island cannot use the kernels, no rank does.
   absl::Status AgreeOnKernels();
 };
 
@@ -135,7 +135,7 @@ void Trainer::State::DropRecording() {
   model->CloseFixedPass();
 }
 
-// Recording runs the pass once, so gradients are cleared behind it.
+// Recording runs the pass once, so the gradients are cleared afterwards.
 absl::StatusOr<GradientPrint> Trainer::State::RecordAndPlay(const TokenBatch& batch) {
   ATOLL_RETURN_IF_ERROR(model->OpenFixedPass(shape.sequences, shape.length, shape.scale));
   ATOLL_RETURN_IF_ERROR(model->FillFixedPass(Slice(batch, 0, shape.sequences)));
@@ -152,7 +152,7 @@ absl::StatusOr<LossSum> Trainer::State::ProvePasses(const TokenBatch& batch, con
   if (!played.ok()) DropRecording();
   ATOLL_RETURN_IF_ERROR(Clear());
   absl::StatusOr<LossSum> launched = LaunchPasses(batch, of.scale);
-  if (!launched.ok() && played.ok()) {  // perhaps for want of the memory that the recording has
+  if (!launched.ok() && played.ok()) {  // possibly because the recording takes memory
     DropRecording();
     plan.Proved(launched.status());
     ATOLL_RETURN_IF_ERROR(Clear());
@@ -171,7 +171,7 @@ absl::StatusOr<LossSum> Trainer::State::ProvePasses(const TokenBatch& batch, con
 absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
   ATOLL_RETURN_IF_ERROR(Clear());
   if (batch.sequences == 0) BeginExchange();
-  // The mean over the ranks takes their number out again.
+  // The mean over ranks later divides by their number.
   const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
   const PassShape now{std::min(micro, batch.sequences), batch.length(), scale};
   switch (plan.Next(now)) {
@@ -198,7 +198,7 @@ absl::StatusOr<LossSum> Trainer::State::AccumulateWithinMemory(const TokenBatch&
   for (;;) {  // at most log2(micro) + 1 rounds
     absl::StatusOr<LossSum> sum = Accumulate(batch, targets);
     if (sum.ok()) return sum;
-    // What the island has already is not taken back.
+    // Gradients already given to the island cannot be taken back.
     const bool again = buckets == nullptr || buckets->Halt();
     if (!absl::IsResourceExhausted(sum.status()) || micro == 1 || spec.batch.micro_batch != 0 || !again) return sum;
     micro = (micro + 1) / 2;

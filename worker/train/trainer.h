@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena. It owns
-// the arenas and nothing of the network, the clock of the job or the data: the caller brings tokens and the learning
-// rate.
+// The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena.
+// It owns the arenas, but no network, job clock or data: the caller passes tokens and the learning rate.
 //
 //   loss = mean over the step's targets of -log p(target)
 //   g <- g * min(1, gradient_clip / (|g| + 1e-6))                       global norm over the whole arena
 //   AdamW (Loshchilov and Hutter 2019, algorithm 2): p <- p - lr wd p; m, v; p <- p - lr m^ / (sqrt(v^) + eps)
-// Weight decay is decoupled for SGD as well (p <- p - lr wd p - lr g) and skips norms.
+// Weight decay is decoupled for SGD too (p <- p - lr wd p - lr g) and skips norms.
 #ifndef ATOLL_WORKER_TRAIN_TRAINER_H_
 #define ATOLL_WORKER_TRAIN_TRAINER_H_
 
@@ -31,26 +30,27 @@ namespace atl {
 
 struct TrainerOptions {
   TensorDevice device;
-  int32_t threads = 0;                      // of LibTorch in this process; 0: leave as it is
+  int32_t threads = 0;                      // of LibTorch in this process; 0: unchanged
   std::optional<uint32_t> end_of_text;      // of the job's tokenizer
-  std::optional<uint64_t> available_bytes;  // free on the device; a GPU's must be given, a host is asked
-  Island* island = nullptr;                 // outlives the trainer, which takes its rank's share of each step; or alone
-  // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, in an island
-  // on all ranks' devices: ranks must all do the same.
+  std::optional<uint64_t> available_bytes;  // free on the device; required for a GPU, read from the system for a host
+  Island* island = nullptr;  // outlives the trainer, which takes its rank's share of each step; null: no island
+  // Kernels of the device; outlive the trainer. Used for AdamW if they agree with LibTorch's on this device. In
+  // an island they must agree on all ranks' devices, because all ranks must compute the same.
   StepKernels* kernels = nullptr;
   HostFeed* feed = nullptr;  // of the device, for a step's tokens: as in ModelOptions
-  // Of the device, outlive the trainer: used where they agree with LibTorch's operators on this device. Ranks of an
-  // island may differ, which exchange gradients and not what those are made of.
+  // Kernels of the device; outlive the trainer. Used if they agree with LibTorch's operators on
+  // this device. Ranks of an island may differ here, because they exchange only the gradients.
   PassKernels* pass_kernels = nullptr;
-  // Of the device, outlives the trainer: a step's passes are recorded once and played, where that does what launches
-  // do. Not in an island, whose gradients are exchanged meanwhile. Null: they are launched.
+  // Recorder of the device; outlives the trainer. A step's passes are recorded once and replayed,
+  // if that gives the same results as launches. Not in an island, which exchanges gradients during
+  // the pass. Null: passes are launched.
   PassRecorder* recorder = nullptr;
-  bool bf16_products = false;  // for tests, as in ModelOptions; the next likewise
+  bool bf16_products = false;  // for tests, as in ModelOptions; also the next
   bool as_on_gpu = false;
 };
 
 struct StepReport {
-  bool applied = false;  // false: loss or gradient not finite; parameters and moments are as before, bit for bit
+  bool applied = false;  // false: loss or gradient not finite; parameters and moments are unchanged, bit for bit
   double loss = 0;       // mean over targets, nats
   double grad_norm = 0;  // before clipping
   uint64_t tokens = 0;   // targets
@@ -59,56 +59,57 @@ struct StepReport {
   Duration update{};  // clipping and optimizer
 };
 
-// Owned by one thread at a time: the train thread. Calls block; a pass is not interrupted.
+// Owned by one thread at a time: the train thread. Calls block; a pass cannot be interrupted.
 class Trainer {
  public:
-  // `spec` is resolved and `layout` made from spec.model. Parameters are zero until written. ResourceExhausted when the
-  // model does not fit the memory (one sentence with the sum), InvalidArgument when separate_documents is asked for
-  // without an end-of-text token. `clock` outlives the trainer.
+  // `spec` is resolved and `layout` made from spec.model. Parameters are zero until written.
+  // ResourceExhausted, with the summands, if the model does not fit into memory; InvalidArgument if
+  // separate_documents is set without an end-of-text token. `clock` outlives the trainer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const JobSpec& spec, const ModelLayout& layout,
                                                          const TrainerOptions& options, const Clock& clock);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // One inner step on `batch` (length T + 1). A step that runs out of memory is begun again with half the micro-batch,
-  // unless the job fixes it; ResourceExhausted when one sample is too much. On any error the parameters and moments are
-  // unchanged. The result depends on the micro-batch by rounding only.
+  // One inner step on `batch` (length T + 1). A step that runs out of memory is repeated with half the
+  // micro-batch, unless the job fixes it; ResourceExhausted if one sample is too much. On any error the
+  // parameters and moments are unchanged. The micro-batch changes the result only by rounding.
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, double learning_rate);
-  // The same on every rank of the island at once: `share` is this rank's part of a batch with `targets` in all, and may
-  // be empty. Loss, norm and tokens are the island's, gradients are weighted by targets, and the ranks stay equal bit
-  // for bit. A gradient differs from what one process has of the whole batch as with another micro-batch, by rounding:
-  // in fp32 at most 2e-5 of it and 1e-7; in bf16 at most 2^-8 of its tensor's norm, with the same micro-batch, and the
-  // same kernels used on all ranks, 1e-6 of it. Unavailable when a rank is lost. After any error on this rank alone it
-  // must break the island: the others wait for it.
+  // As Step, on every rank of the island at once. `share` is this rank's part of a batch with `targets` in all,
+  // and may be empty. Loss, norm and tokens are the island's, gradients are weighted by targets, and the ranks
+  // stay equal bit for bit. A gradient differs from that of one process with the whole batch by rounding, as
+  // with another micro-batch: in fp32 at most 2e-5 of it and 1e-7; in bf16 at most 2^-8 of its tensor's norm,
+  // or 1e-6 of it with the same micro-batch and the same kernels on all ranks. Unavailable if a rank is lost.
+  // After any error on this rank alone it must break the island, because the others wait for it.
   absl::StatusOr<StepReport> StepShare(const TokenBatch& share, uint64_t targets, double learning_rate);
 
-  // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host()
-  // on a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and
-  // Write. After the first step it is told of each range.
+  // The thread that owns the trainer may change parameters between steps: in place through parameters().host()
+  // on a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read
+  // and Write. After the first step, call ParametersChanged for each range.
   Arena& parameters();
   void ParametersChanged(const ArenaRange& range);
-  // The stream on which LibTorch's work runs, for worker/device: the default stream, so null, on every device.
+  // The stream of LibTorch's work, for worker/device: the default stream, hence null, on every device.
   void* compute_stream() const { return nullptr; }
-  // Of the last step, before clipping was undone by the next, for tests and diagnostics; zero where the device's
-  // kernels have cleared them.
+  // The gradients of the last step before clipping, for tests and diagnostics; zero if the device's
+  // kernels cleared them.
   Arena& gradients();
   // The optimizer's memory, to be saved and restored with optimizer_steps(); nullptr with SGD.
   Arena* first_moments();
   Arena* second_moments();
-  // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were. In an
-  // island the first step may bring one, since the ranks agree there.
+  // Why LibTorch's AdamW is used although kernels were given; OK if it is not, or none were given.
+  // In an island the first step may set it, because the ranks agree then.
   const absl::Status& kernels_refused() const;
-  // Those of the options where they are used, else null; and why they are not although they were given, as above.
+  // The kernels of the options if they are used, else null; and the reason if they are not, as
+  // kernels_refused().
   PassKernels* pass_kernels() const;
   const absl::Status& pass_kernels_refused() const;
-  // Why passes are launched one by one although a recorder was given: one sentence; OK when they are not or none was.
+  // Why passes are launched although a recorder was given; OK if they are not, or none was given.
   const absl::Status& recording_refused() const;
-  bool plays() const;  // a recording: it was proved
-  // Steps behind the bias correction: those of this optimizer, not of the job.
+  bool plays() const;  // replays a recording, which was proved
+  // The steps for the bias correction: those of this optimizer, not of the job.
   uint64_t optimizer_steps() const;
   void set_optimizer_steps(uint64_t steps);
-  // What a joiner begins with: zero moments, zero steps.
+  // The initial state of a joiner: zero moments, zero steps.
   absl::Status ResetOptimizer();
 
   uint32_t micro_batch() const;
@@ -120,15 +121,16 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Losses under parameters that are not being trained: the outer copy, or a checkpoint. Owned by one thread at a time.
+// Computes losses with parameters that are not being trained: the outer copy, or a checkpoint.
+// Owned by one thread at a time.
 class Evaluator {
  public:
-  // On a CPU `parameters` (a whole arena in `layout`) is read in place: it outlives the evaluator and stands still
-  // during Evaluate; with bf16, or on a GPU, a copy is made here.
+  // On a CPU, `parameters` (a whole arena in `layout`) is read in place: it must outlive the
+  // evaluator and not change during Evaluate. With bf16, or on a GPU, Create copies it.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const ModelSpec& spec, const ModelLayout& layout,
                                                            const ModelOptions& options, TensorDevice device,
                                                            std::span<float> parameters);
-  // Nats over all targets of the batch (length T + 1), taken in passes of at most 4,096 tokens.
+  // Nats over all targets of the batch (length T + 1), in passes of at most 4,096 tokens.
   absl::StatusOr<LossSum> Evaluate(const TokenBatch& batch);
   Model& model() { return *model_; }
 
