@@ -11,8 +11,8 @@ constexpr size_t kChunkTokens = size_t{1} << 18;
 
 uint64_t Pair(uint32_t before, uint32_t token) { return static_cast<uint64_t>(before) << 32 | token; }
 
-// Calls `use(ids, overlap)` over the shard: from the second call on, the first id repeats the last one of the call
-// before.
+// Calls `use(ids, overlap)` for consecutive chunks of the shard. From the second call on, the first
+// id repeats the last one of the previous call.
 template <typename Use>
 absl::Status ForEachChunk(const Files& files, const std::string& path, uint32_t vocab_size, const Use& use) {
   ATOLL_ASSIGN_OR_RETURN(const auto shard, TokenShard::Open(files, path));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bigram baseline of a corpus: what a model must beat to have learned more than which token follows which.
-//   p1(b)   = (c(b) + 1) / (N + V)                                  add-one unigram
-//   p(b|a)  = (c(a,b) + f(a) p1(b)) / (c(a) + f(a))                 Witten-Bell interpolation (IEEE Trans. IT 37(4),
-//   1991)
-// with c counts in train, c(a) pairs that begin with a, f(a) distinct followers of a, N train tokens, V vocabulary
-// size. Pairs do not cross shards. perplexity = exp(-mean log p(b|a)) over all held-out tokens but the first of each
-// shard.
+// The bigram baseline of a corpus: a model that does not beat it has learned no more than which
+// token follows which.
+//   p1(b)   = (c(b) + 1) / (N + V)                     add-one unigram
+//   p(b|a)  = (c(a,b) + f(a) p1(b)) / (c(a) + f(a))    Witten-Bell interpolation (IEEE Trans. IT 37(4), 1991)
+// with c counts in train, c(a) pairs that begin with a, f(a) distinct followers of a, N train
+// tokens, V vocabulary size. Pairs do not cross shards. perplexity = exp(-mean log p(b|a)) over all
+// held-out tokens except the first of each shard.
 #ifndef ATOLL_COMMON_FORMAT_BIGRAM_H_
 #define ATOLL_COMMON_FORMAT_BIGRAM_H_
 
@@ -22,16 +22,18 @@
 
 namespace atl {
 
-// Not thread-safe. Memory: 20 B a token of the vocabulary and about 40 B a distinct pair, at most kPairs pairs; from
-// the moment the table is full, Count ignores further text.
+// Not thread-safe. Memory: 20 B per token of the vocabulary and about 40 B per distinct pair, at
+// most kPairs pairs. Once the table is full, Count ignores further text.
 class BigramModel {
  public:
   static constexpr size_t kPairs = size_t{1} << 22;
   explicit BigramModel(uint32_t vocab_size, size_t max_pairs = kPairs);
-  // A stretch of consecutive tokens; ids must be below the vocabulary size. With `continues` its first token follows
-  // the last one of the call before. False when the table was full and the text was ignored.
+  // Counts consecutive tokens; ids must be below the vocabulary size. With `continues` the first
+  // token follows the last one of the previous call. Returns false when the table was full and the
+  // text was ignored.
   bool Count(std::span<const uint32_t> ids, bool continues);
-  // Sum of -log p over the same kind of stretch, in nats; `scored` grows by the number of tokens predicted.
+  // Returns the sum of -log p over consecutive tokens, in nats, and adds the number of predicted
+  // tokens to `scored`.
   double Score(std::span<const uint32_t> ids, uint64_t& scored) const;
   double Probability(uint32_t before, uint32_t token) const;
   uint64_t counted_tokens() const { return total_; }
@@ -48,8 +50,8 @@ class BigramModel {
   std::unordered_map<uint64_t, uint64_t> pairs_;
 };
 
-// Counts on the train shards and measures on the held-out shards of `directory`. FailedPrecondition when either split
-// is empty; InvalidArgument when a token is not below the vocabulary size.
+// Counts the train shards and scores the held-out shards of `directory`. FailedPrecondition when
+// either split is empty; InvalidArgument for a token that is not below the vocabulary size.
 absl::StatusOr<BigramBaseline> MeasureBigram(const Files& files, const std::string& directory,
                                              const CorpusManifest& manifest);
 

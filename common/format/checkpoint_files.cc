@@ -17,7 +17,7 @@ constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr char kEnding[] = ".safetensors";
 constexpr size_t kIndexDepth = 8;
 
-// An index may only name files beside it.
+// An index may name only files in its own directory.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos && name[0] != '.';
 }
@@ -61,9 +61,10 @@ absl::StatusOr<CheckpointFiles> ReadIndex(const Files& files, const std::string&
   return found;
 }
 
-// Without an index only the names tell that a set of files, NAME-00001-of-00003.safetensors, is not whole.
+// Without an index, only the names of a set, NAME-00001-of-00003.safetensors, show that files are
+// missing.
 absl::Status CheckNumbered(const std::string& directory, const std::vector<std::string>& names) {
-  std::map<std::pair<std::string, unsigned>, std::set<unsigned>> sets;  // front of the name, size -> numbers
+  std::map<std::pair<std::string, unsigned>, std::set<unsigned>> sets;  // name prefix, size -> numbers
   for (const std::string& name : names) {
     const size_t dash = name.rfind("-of-");
     const size_t before = dash == std::string::npos || dash == 0 ? std::string::npos : name.rfind('-', dash - 1);

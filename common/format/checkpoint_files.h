@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files of a Hugging Face directory hold its weights: one rule for every reader.
+// Finds the weight files of a Hugging Face directory, by one rule for all readers.
 #ifndef ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_
 #define ATOLL_COMMON_FORMAT_CHECKPOINT_FILES_H_
 
@@ -13,9 +13,9 @@
 namespace atl {
 
 struct CheckpointFiles {
-  std::vector<std::string> paths;             // .safetensors files, in the order of their names; at least one
+  std::vector<std::string> paths;             // .safetensors files, ordered by name; at least one
   std::string index_path;                     // empty without an index
-  std::map<std::string, std::string> placed;  // tensor -> path, as the index says
+  std::map<std::string, std::string> placed;  // tensor -> path, from the index
   std::vector<std::string> ignored;           // names of other .safetensors files in the directory
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a copy of a corpus is there, from the names and lengths of its shards alone: what is known before a job, and
-// at once, however large the corpus. That the bytes are right is VerifyCorpus's to say.
+// Checks whether a copy of a corpus exists, by the names and lengths of its shards. Fast for a
+// corpus of any size, and possible before a job. VerifyCorpus checks the content.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_COPY_H_
 #define ATOLL_COMMON_FORMAT_CORPUS_COPY_H_
 
@@ -14,9 +14,9 @@
 namespace atl {
 
 enum class CorpusCopyState {
-  kWhole,   // every shard, each as long as the manifest says
+  kWhole,   // every shard, each with the length in the manifest
   kAbsent,  // none of its shards
-  kBroken,  // some are there, and not all of them whole
+  kBroken,  // some shards exist, but not all of them are complete
 };
 
 struct CorpusCopy {
@@ -24,16 +24,18 @@ struct CorpusCopy {
   std::string problem;  // empty when whole: "shard train-00001.bin is missing, and 2 more of 5 are not whole"
 };
 
-// Each shard is looked for in the directories in their order. May block; reads nothing but lengths.
+// Looks for each shard in the directories in order. May block; reads only file lengths.
 CorpusCopy LookAtCorpus(const Files& files, const std::vector<std::string>& directories,
                         const CorpusManifest& manifest);
 
-// Where the shards of a corpus of this name may lie below a data root (docs/install.md).
+// Directories below a data root that may contain the shards of a corpus of this name
+// (docs/install.md).
 std::vector<std::string> CorpusDirectories(const std::string& data_root, const std::string& name);
 
-// LookAtCorpus below a data root. Shards directly in it may be those of another corpus, as all have the same names:
-// there a copy counts when it is whole, or when manifest.json beside it is `manifest`. With that manifest and without
-// shards it is broken: somebody meant them to be there.
+// LookAtCorpus below a data root. Shards directly in the root may belong to another corpus, because
+// all corpora use the same shard names. There a copy counts only if it is complete, or if
+// manifest.json next to it is `manifest`. With that manifest and without shards the copy is broken:
+// the shards were meant to be there.
 CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest);
 
 }  // namespace atl

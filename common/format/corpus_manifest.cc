@@ -135,7 +135,7 @@ void ReadFiles(json::Reader& reader, CorpusManifest& manifest) {
   }
 }
 
-// Rules between fields: names differ, splits are in order, sums are the totals.
+// Rules across fields: names differ, splits are in order, sums equal the totals.
 void CheckFiles(json::Reader& reader, const CorpusManifest& manifest) {
   std::set<std::string> names;
   CorpusTotals sums[2];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the data order needs to know of a job's corpora: their shards' token counts, from the manifests. The coordinator
-// counts samples with it and workers find them, so both must see the same. Pure.
+// Shapes of a job's corpora for the data order: token counts of their shards, from the manifests.
+// The coordinator counts samples with them and workers locate samples, so both must use the same
+// shapes. Pure.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_SHAPES_H_
 #define ATOLL_COMMON_FORMAT_CORPUS_SHAPES_H_
 
@@ -13,8 +14,8 @@
 
 namespace atl {
 
-// The shards of one split, in manifest order, with the job's names and weights. `manifests` are in the order of
-// data.corpora; InvalidArgument when they are not as many.
+// Returns the shards of one split, in manifest order, with the job's names and weights. `manifests`
+// are in the order of data.corpora; InvalidArgument when the numbers differ.
 absl::StatusOr<std::vector<CorpusShape>> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
                                                   CorpusSplit split);
 

@@ -25,7 +25,7 @@ absl::Status CheckOptions(const CorpusWriterOptions& options) {
   return absl::OkStatus();
 }
 
-// A run that was killed leaves these; the next one clears them away.
+// True for a leftover of a killed run, which the next run removes.
 bool IsLeftover(const std::string& name) {
   const bool ours = name.rfind("train-", 0) == 0 || name.rfind("held_out-", 0) == 0 || name.rfind("tokenizer.", 0) == 0;
   const size_t at = name.find(kNew);
@@ -34,7 +34,7 @@ bool IsLeftover(const std::string& name) {
   return rest == kNew || rest == ".new.area" || rest == ".new.tmp";
 }
 
-// Names that the earlier corpus of `directory` owns; AlreadyExists when something else is there.
+// Names of the files of the previous corpus in `directory`; AlreadyExists when other files exist.
 absl::StatusOr<std::vector<std::string>> EarlierFiles(Files& files, const std::string& directory, bool replace) {
   ATOLL_ASSIGN_OR_RETURN(std::vector<std::string> present, files.List(directory));
   for (const std::string& name : present) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<CorpusWriter>> CorpusWriter::Create(Files& files,
 
 CorpusWriter::~CorpusWriter() {
   for (SplitState& split : splits_) split.shard.reset();
-  // Best effort: whoever reads the directory knows a corpus by its manifest.
+  // Best effort: readers recognize a corpus by its manifest.
   for (const std::string& name : unpublished_) files_.Remove(JoinPath(directory_, name + kNew)).IgnoreError();
 }
 
@@ -157,12 +157,13 @@ absl::Status CorpusWriter::Publish(CorpusManifest& manifest) {
                                               AsBytes(options_.tokenizer_bytes)));
   }
   if (manifest.held_out.tokens > 1) {
-    CorpusManifest unnamed = manifest;  // the shards still carry their temporary names
+    CorpusManifest unnamed = manifest;  // the shards still have their temporary names
     for (CorpusFile& file : unnamed.files) file.name += kNew;
     ATOLL_ASSIGN_OR_RETURN(manifest.bigram, MeasureBigram(files_, directory_, unnamed));
   }
   ATOLL_RETURN_IF_ERROR(ParseManifest(SerializeManifest(manifest)).status());
-  // From here the earlier corpus is gone: its manifest first, so that no mixture is ever taken for a corpus.
+  // From here on the previous corpus is gone. Its manifest is removed first, so that a mixture is
+  // never taken for a corpus.
   for (const std::string& name : earlier_) {
     ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(directory_, name)));
     if (name == kManifestName) ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(directory_));

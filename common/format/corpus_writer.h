@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a corpus directory: documents in, shards of both splits and the manifest out. Memory is bounded (one block a
-// split). Everything is written under names ending in ".new" and renamed by Finish, manifest last, so an earlier corpus
-// stands until the new one is whole.
+// Writes a corpus directory from documents: shards of both splits and the manifest. Memory is
+// bounded (one block per split). Files are written with names ending in ".new", and Finish renames
+// them, manifest last. A previous corpus thus remains until the new one is complete.
 #ifndef ATOLL_COMMON_FORMAT_CORPUS_WRITER_H_
 #define ATOLL_COMMON_FORMAT_CORPUS_WRITER_H_
 
@@ -21,31 +21,33 @@ namespace atl {
 
 struct CorpusWriterOptions {
   std::string name;                 // of the corpus
-  CorpusTokenizer tokenizer;        // `file` and `sha256` are filled from tokenizer_bytes
-  std::string tokenizer_bytes;      // written beside the shards unless empty
-  bool append_eot = true;           // needs tokenizer.eot_id
-  double held_out_fraction = 0.05;  // in [0, 1): documents are drawn by SplitOf
+  CorpusTokenizer tokenizer;        // `file` and `sha256` are computed from tokenizer_bytes
+  std::string tokenizer_bytes;      // written next to the shards unless empty
+  bool append_eot = true;           // requires tokenizer.eot_id
+  double held_out_fraction = 0.05;  // in [0, 1): SplitOf selects the documents
   uint64_t split_seed = 0;
   uint64_t shard_tokens = uint64_t{1} << 26;  // a shard ends at the first document boundary at or after this many
-  bool replace = false;  // an earlier corpus in the directory is replaced; other files are never touched
+  bool replace = false;  // replaces a previous corpus in the directory; other files are never touched
 };
 
-// The split of a document: held-out when a hash of (seed, content) falls below `held_out_fraction`, so that the answer
-// depends on neither order nor number of documents, and equal documents stay on one side.
+// Returns the split of a document: held-out when a hash of (seed, content) is below
+// `held_out_fraction`. The result does not depend on the order or number of documents, and equal
+// documents are in the same split.
 CorpusSplit SplitOf(Bytes document, double held_out_fraction, uint64_t seed);
 
 class CorpusWriter {
  public:
-  // AlreadyExists when `directory` holds anything and (without `replace`, or with `replace` but no manifest of ours).
-  // InvalidArgument for options out of range. Creates the directory.
+  // AlreadyExists when `directory` is not empty, unless `replace` is set and it contains a corpus
+  // manifest. InvalidArgument for options out of range. Creates the directory.
   static absl::StatusOr<std::unique_ptr<CorpusWriter>> Create(Files& files, std::string directory,
                                                               CorpusWriterOptions options);
   // Removes unfinished files.
   ~CorpusWriter();
-  // One document: its ids without end-of-text, and its UTF-8 text length.
+  // Adds a document: its ids without end-of-text, and its length as UTF-8 text.
   absl::Status Add(CorpusSplit split, std::span<const uint32_t> ids, uint64_t text_bytes);
-  // FailedPrecondition for an empty corpus, or an empty held-out split although one was asked for. Otherwise closes the
-  // shards, measures the bigram baseline where both splits hold tokens, publishes, returns the manifest as written.
+  // FailedPrecondition for an empty corpus, or an empty held-out split although one was requested.
+  // Otherwise closes the shards, computes the bigram baseline if both splits have tokens, publishes
+  // the files and returns the written manifest.
   absl::StatusOr<CorpusManifest> Finish();
 
  private:
@@ -65,7 +67,7 @@ class CorpusWriter {
   CorpusWriterOptions options_;
   TokenType type_;
   std::array<SplitState, 2> splits_;
-  std::vector<std::string> earlier_;      // file names of the corpus that is replaced
+  std::vector<std::string> earlier_;      // files of the replaced corpus
   std::vector<std::string> unpublished_;  // final names of files that still end in ".new"
 };
 

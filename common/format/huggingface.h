@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hugging Face directory of a Llama: config.json, generation_config.json, safetensors (split beyond a size),
-// tokenizer files (docs/formats/huggingface.md). Tensor names of ModelLayout are Hugging Face's already, rotary
-// embeddings are rotate-half, so export renames and permutes nothing.
+// The Hugging Face directory of a Llama: config.json, generation_config.json, safetensors (split
+// above a size) and tokenizer files (docs/formats/huggingface.md). ModelLayout already uses Hugging
+// Face's tensor names, and rotary embeddings are rotate-half, so an export renames and permutes
+// nothing.
 #ifndef ATOLL_COMMON_FORMAT_HUGGINGFACE_H_
 #define ATOLL_COMMON_FORMAT_HUGGINGFACE_H_
 
@@ -21,7 +22,7 @@
 
 namespace atl {
 
-// What config.json says beyond the model's shape.
+// The contents of config.json.
 struct HuggingFaceConfig {
   ModelSpec model;                        // resolved: no zero sizes
   uint32_t max_positions = 2048;          // max_position_embeddings: the longest sequence trained on
@@ -29,33 +30,34 @@ struct HuggingFaceConfig {
   std::optional<uint32_t> bos_id, eos_id;
 };
 
-// The text of config.json: LlamaForCausalLM, with rope_theta and rope_parameters, torch_dtype and dtype, so that
-// transformers 4 and 5 both read it.
+// Returns the text of config.json: LlamaForCausalLM, with both rope_theta and rope_parameters,
+// torch_dtype and dtype, so that transformers 4 and 5 can read it.
 std::string HuggingFaceConfigJson(const HuggingFaceConfig& config);
 std::string GenerationConfigJson(const HuggingFaceConfig& config);
 
-// Reads config.json of a Llama. InvalidArgument names the key: another model_type or activation, biases, rope scaling
-// or sizes that do not fit together are refused. Fields that training decides (init_std, precision) keep their
-// defaults.
+// Parses config.json of a Llama. InvalidArgument names the key; another model_type or activation,
+// biases, rope scaling, or inconsistent sizes are refused. Training parameters (init_std,
+// precision) keep their defaults.
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(const std::string& json);
 
-// The tensors that a directory of this model holds, in arena order: name and shape. lm_head.weight only when untied.
+// Returns names and shapes of the model's tensors, in arena order. lm_head.weight only when untied.
 std::vector<std::pair<std::string, std::vector<uint64_t>>> HuggingFaceTensors(const ModelSpec& model);
 
-// Fills `out` with elements [begin, begin + out.size()) of tensor `index` of WriteHuggingFaceDirectory's `tensors`.
-// Called in order, front to back, once for every element.
+// Fills `out` with elements [begin, begin + out.size()) of tensor `index` in
+// WriteHuggingFaceDirectory's `tensors`. Called in order, once for every element.
 using TensorSource = std::function<absl::Status(size_t index, uint64_t begin, std::span<float> out)>;
 
 struct HuggingFaceWriteOptions {
-  uint64_t shard_bytes = uint64_t{5} << 30;     // tensors beyond this begin a new file; one tensor is never split
-  uint64_t chunk_elements = uint64_t{1} << 20;  // asked of the source at once: the memory used
+  uint64_t shard_bytes = uint64_t{5} << 30;     // above this size a new file begins; a tensor is never split
+  uint64_t chunk_elements = uint64_t{1} << 20;  // elements requested at once; determines the memory
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 };
 
-// Writes the directory (created if absent): weights first, then index, configs and `tokenizer_files` (name -> content),
-// config.json last; each file atomically. model.safetensors when all fits in one file, otherwise
-// model-0000i-of-0000n.safetensors with model.safetensors.index.json. AlreadyExists when the directory holds anything;
-// InvalidArgument when a tokenizer file's name is not one of IsTokenizerFileName; then nothing is written.
+// Writes the directory (created if missing): weights first, then index, configs and
+// `tokenizer_files` (name -> content), config.json last; each file atomically. Writes
+// model.safetensors if everything fits in one file, otherwise model-0000i-of-0000n.safetensors with
+// model.safetensors.index.json. AlreadyExists when the directory is not empty. InvalidArgument when
+// a tokenizer file's name fails IsTokenizerFileName; nothing is then written.
 absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& directory, const HuggingFaceConfig& config,
                                        const std::vector<TensorInfo>& tensors,
                                        const std::map<std::string, std::string>& tokenizer_files,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json and generation_config.json of a Llama, written and read.
+// Writes and parses config.json and generation_config.json of a Llama.
 #include <cmath>
 
 #include "common/format/huggingface.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kDepth = 8;
 
-// The architectures of transformers that compute what our model does.
+// The transformers architectures that compute the same function as Atoll's model.
 struct Architecture {
   const char* type;
   const char* name;
@@ -39,7 +39,7 @@ uint32_t Size(json::Reader& reader, const char* key, uint32_t max) {
   return static_cast<uint32_t>(value);
 }
 
-// What this program's Llama cannot do is refused, not ignored.
+// Refuses unsupported features instead of ignoring them.
 void RefuseOthers(const json::Value& root, json::Reader& reader) {
   if (const std::string type = reader.String("model_type"); type != kPlain.type && type != kQkNorm.type) {
     reader.Fail("model_type", absl::StrCat("is \"", type, "\"; only llama and qwen3 are read"));
@@ -58,8 +58,8 @@ void RefuseOthers(const json::Value& root, json::Reader& reader) {
     reader.Fail("pretraining_tp", "must be 1");
 }
 
-// transformers 5 writes rope_parameters, 4 writes rope_theta, and both know rope_scaling: all that are there must
-// agree.
+// transformers 5 writes rope_parameters, transformers 4 writes rope_theta, and both read
+// rope_scaling. All values present must agree.
 double RopeTheta(const json::Value& root, json::Reader& reader) {
   std::optional<double> theta;
   const auto take = [&](json::Reader& from) {
@@ -76,7 +76,7 @@ double RopeTheta(const json::Value& root, json::Reader& reader) {
       if (Present(inner, kind) && rope.String(kind) != "default")
         rope.Fail(kind, "must be default: scaled rotary embeddings are not supported");
     }
-    for (const auto& member : inner.items()) {  // as models with two kinds of layers have them
+    for (const auto& member : inner.items()) {  // present for models with two kinds of layers
       if (member.value().is_object()) rope.Fail(member.key(), "must be absent: one setting holds for all layers");
     }
     const bool has_type = Present(inner, "rope_type") || Present(inner, "type");
@@ -109,7 +109,7 @@ ModelSpec ReadModel(const json::Value& root, json::Reader& reader) {
   model.kv_heads = Present(root, "num_key_value_heads") ? Size(reader, "num_key_value_heads", kSize) : model.heads;
   model.head_dim = model.heads == 0 ? 0 : model.hidden_size / model.heads;
   model.qk_norm = reader.String("model_type") == kQkNorm.type;
-  // What transformers takes for a missing head_dim differs between the two.
+  // llama and qwen3 have different defaults for a missing head_dim in transformers.
   if (model.qk_norm || Present(root, "head_dim")) model.head_dim = Size(reader, "head_dim", kSize);
   model.rope_theta = RopeTheta(root, reader);
   model.rms_norm_eps = Present(root, "rms_norm_eps") ? reader.Number("rms_norm_eps") : 1e-6;
@@ -130,7 +130,7 @@ NumberType ReadType(const json::Value& root, json::Reader& reader) {
   return NumberType::kF32;
 }
 
-// An id, null, or (eos only, Llama 3) a list of which the first is taken.
+// Reads an id, null, or (eos only, Llama 3) a list, of which the first id is used.
 std::optional<uint32_t> ReadId(const json::Value& root, const char* key, uint32_t vocab_size, json::Reader& reader) {
   if (!Present(root, key)) return std::nullopt;
   const json::Value& value = root[key];

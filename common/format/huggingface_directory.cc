@@ -10,7 +10,8 @@
 namespace atl {
 namespace {
 
-// Which tensors go into which file: consecutive, a new file where the next tensor would pass the limit.
+// Tensors of one file: consecutive; a new file begins before the tensor that would exceed the
+// limit.
 struct FilePlan {
   size_t first = 0, count = 0;
   uint64_t bytes = 0;
@@ -104,7 +105,7 @@ absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& director
     texts.emplace_back("model.safetensors.index.json", IndexJson(tensors, plan, progress.total_bytes));
   texts.insert(texts.end(), tokenizer_files.begin(), tokenizer_files.end());
   texts.emplace_back("generation_config.json", GenerationConfigJson(config));
-  texts.emplace_back("config.json", HuggingFaceConfigJson(config));  // last: a directory without it loads nowhere
+  texts.emplace_back("config.json", HuggingFaceConfigJson(config));  // last: a directory without it cannot be loaded
   for (const auto& [name, content] : texts) {
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files, JoinPath(directory, name), AsBytes(content)));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job asks of its corpora, as far as their manifests tell: the coordinator decides by it, and the command line
-// says the same before anything is stored. Pure.
+// Checks a job against its corpora, using only their manifests. The coordinator decides by it, and
+// the command line reports the same before it stores anything. Pure.
 #ifndef ATOLL_COMMON_FORMAT_JOB_CORPORA_H_
 #define ATOLL_COMMON_FORMAT_JOB_CORPORA_H_
 
@@ -14,17 +14,17 @@
 
 namespace atl {
 
-// Whether all corpora have one tokenizer, whose tokens the model knows. `manifests` are in the order of data.corpora,
-// as in all of this.
+// Checks that all corpora have the same tokenizer, and that the model's vocabulary covers it. Here
+// and below, `manifests` are in the order of data.corpora.
 std::vector<Violation> CheckTokenizers(const JobSpec& spec, const std::vector<CorpusManifest>& manifests);
 
 struct SampleCounts {
-  std::vector<Violation> violations;  // not empty: the rest means nothing
-  std::vector<uint64_t> epoch;        // samples of one, by corpus
-  uint64_t dataset = 0;               // UINT64_MAX without end
-  uint64_t held_out = 0;              // that one evaluation reads; 0: it has nothing to read
+  std::vector<Violation> violations;  // if not empty, the other fields are undefined
+  std::vector<uint64_t> epoch;        // samples in one epoch, by corpus
+  uint64_t dataset = 0;               // UINT64_MAX: unlimited
+  uint64_t held_out = 0;              // samples that one evaluation reads; 0: none available
 };
-// InvalidArgument when there are not as many manifests as corpora.
+// InvalidArgument when the numbers of manifests and corpora differ.
 absl::StatusOr<SampleCounts> CountSamples(const JobSpec& spec, const std::vector<CorpusManifest>& manifests);
 
 }  // namespace atl

@@ -9,7 +9,7 @@
 namespace atl::json {
 namespace {
 
-// Keys of equal name and depth are seen here before the tree hides them: nlohmann keeps only one of two.
+// Detects duplicate keys while parsing: nlohmann's tree keeps only one of them.
 class StrictSax final : public nlohmann::json_sax<Value> {
  public:
   StrictSax(Value& root, size_t max_depth) : builder_(root, false), max_depth_(max_depth) {}
@@ -72,7 +72,7 @@ absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth) {
   Value root;
   StrictSax sax(root, max_depth);
   if (Value::sax_parse(text, &sax)) return root;
-  if (sax.is_syntax) {  // what Python writes beyond the standard does no harm in keys that are not read
+  if (sax.is_syntax) {  // Python's extensions are harmless in keys that are not read
     Value again;
     StrictSax strict(again, max_depth);
     if (Value::sax_parse(StrictJsonOf(text).text, &strict)) return again;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading JSON strictly, shared by the formats of this room: duplicate keys, deep nesting, unknown keys and wrong types
-// are refused with the path of the key. Not for other rooms.
+// Strict JSON reading, shared by the formats of this room: duplicate keys, deep nesting, unknown
+// keys and wrong types are refused, with the path of the key. Not for other rooms.
 #ifndef ATOLL_COMMON_FORMAT_JSON_OBJECT_H_
 #define ATOLL_COMMON_FORMAT_JSON_OBJECT_H_
 
@@ -14,15 +14,16 @@
 
 namespace atl::json {
 
-using Value = nlohmann::json;            // read: members are found in logarithmic time, however many
-using Ordered = nlohmann::ordered_json;  // written: members stay in the order given
+using Value = nlohmann::json;            // for reading: members are found in logarithmic time
+using Ordered = nlohmann::ordered_json;  // for writing: members stay in insertion order
 
-// Parses `text`. InvalidArgument: syntax (with byte and reason), a duplicate key, nesting beyond `max_depth`. What
-// Python's json module writes beyond the standard is let through, but never as a number (common/base/python_json.h).
+// Parses `text`. InvalidArgument: syntax (with byte and reason), a duplicate key, nesting deeper
+// than `max_depth`. Accepts the extensions of Python's json module, but never as numbers
+// (common/base/python_json.h).
 absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth);
 
-// A view of one JSON object that remembers its path and the first fault: read all fields, then ask `status()` once.
-// After a fault every getter returns its zero value.
+// A view of one JSON object that keeps its path and the first fault: read all fields, then check
+// `status()` once. After a fault every getter returns a zero value.
 class Reader {
  public:
   Reader(const Value& object, std::string path, absl::Status& status);
@@ -33,9 +34,9 @@ class Reader {
   std::string String(const char* key);
   Sha256 Hash(const char* key);
   Reader Object(const char* key);
-  // The array's elements, at most `max`.
+  // Returns the array, which may have at most `max` elements.
   const Value& Array(const char* key, size_t max);
-  // Refuses keys outside the list.
+  // Refuses all other keys.
   void Only(std::initializer_list<const char*> keys);
   void Fail(const std::string& key, const std::string& what);
   bool ok() const { return status_.ok(); }

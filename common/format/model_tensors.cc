@@ -13,7 +13,7 @@ constexpr std::string_view kPrefix = "model.";
 constexpr uint64_t kChunkElements = uint64_t{1} << 20;
 constexpr char kOneModel[] = "; config.json and the weights must be of one model";
 
-// The name under which the checkpoint holds a tensor; empty when it does not.
+// Returns the checkpoint's name of a tensor; empty when it is missing.
 std::string StoredName(const SafetensorsReader& checkpoint, const std::string& name) {
   if (checkpoint.Find(name) != nullptr) return name;
   if (name.starts_with(kPrefix)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a model in a checkpoint: found, checked and read the same way by every reader.
+// Finds, checks and reads a model's tensors in a checkpoint, in the same way for all readers.
 #ifndef ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_
 #define ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_
 
@@ -11,16 +11,17 @@
 
 namespace atl {
 
-// Every tensor of `layout` must be in exactly one file, in its shape, and in a dtype that is read. What else the
-// checkpoint holds does not matter. transformers writes the names of a model without its head without the prefix
-// "model.", and those of a model inside another with one more: both are found. The message names tensor, file and
-// cause.
+// Every tensor of `layout` must be in exactly one file, with its shape and a supported dtype. Other
+// content of the checkpoint is ignored. transformers omits the prefix "model." for a model without
+// its head, and adds another prefix for a model inside another; both forms are found. The error
+// names tensor, file and cause.
 absl::Status CheckModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout);
 
-// The same, and reads every value into its place in `arena`, which has layout.elements. All must be finite.
+// Also reads every value into its place in `arena`, which has layout.elements elements. All values
+// must be finite.
 absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena);
 
-// The same without keeping the values: memory for a few megabytes.
+// Checks the values without storing them, with a few megabytes of memory.
 absl::Status CheckModelValues(const SafetensorsReader& checkpoint, const ModelLayout& layout);
 
 }  // namespace atl

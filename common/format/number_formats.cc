@@ -11,12 +11,12 @@ namespace {
 
 constexpr uint32_t kFloatExponentBits = 0x7f800000u;
 
-// fp16 values below 2^-14: the mantissa counts multiples of 2^-24.
+// Encodes a value below 2^-14 in fp16: the mantissa counts multiples of 2^-24.
 uint16_t SubnormalHalf(uint32_t sign, uint32_t magnitude) {
   const uint32_t exponent = magnitude >> 23;
   if (exponent < 102) return static_cast<uint16_t>(sign);  // below 2^-25: rounds to zero
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  const uint32_t shift = 126 - exponent;  // of the 24-bit mantissa down to units of 2^-24
+  const uint32_t shift = 126 - exponent;  // from the 24-bit mantissa to units of 2^-24
   const uint32_t half = 1u << (shift - 1);
   const uint32_t rest = mantissa & ((1u << shift) - 1);
   uint32_t value = mantissa >> shift;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three number formats of checkpoints and their conversion to and from fp32, in plain C++ so that every machine
-// gives the same bits. Conversions round to nearest, ties to even; NaN stays NaN, fp32 values beyond fp16's range
-// become infinity.
+// The three number formats of checkpoints and their conversion to and from fp32, in plain C++, so
+// that every machine computes the same bits. Conversions round to nearest, ties to even. NaN stays
+// NaN; fp32 values beyond fp16's range become infinity.
 #ifndef ATOLL_COMMON_FORMAT_NUMBER_FORMATS_H_
 #define ATOLL_COMMON_FORMAT_NUMBER_FORMATS_H_
 
@@ -13,12 +13,12 @@
 
 namespace atl {
 
-// Values are not stored; a safetensors header carries the names.
+// The enumerators' values are not stored; a safetensors header contains the names.
 enum class NumberType { kF32, kF16, kBF16 };
 
 // 4 or 2.
 size_t NumberBytes(NumberType type);
-// "F32", "F16", "BF16": safetensors' names.
+// Names in safetensors: "F32", "F16", "BF16".
 std::string NumberTypeName(NumberType type);
 
 uint16_t Bf16FromFloat(float value);

@@ -11,8 +11,8 @@
 namespace atl {
 namespace {
 
-constexpr size_t kChunkElements = size_t{1} << 18;  // converted at once: 1 MiB of floats
-constexpr uint64_t kHeadBytes = 64;                 // by which a file of another kind is recognised
+constexpr size_t kChunkElements = size_t{1} << 18;  // elements per conversion: 1 MiB of floats
+constexpr uint64_t kHeadBytes = 64;                 // used to recognize files of another kind
 
 uint64_t LittleEndian64(std::span<const std::byte> raw) {
   uint64_t value = 0;
@@ -20,7 +20,7 @@ uint64_t LittleEndian64(std::span<const std::byte> raw) {
   return value;
 }
 
-// Advice for a file that ends too early, and for no other.
+// Advice only for a truncated file.
 constexpr char kCopyAgain[] = "; it was not copied to its end: copy it again";
 
 absl::StatusOr<SafetensorsHeader> ReadHeader(const File& file, const std::string& path) {
@@ -199,7 +199,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
-  if (!finished_ && file_ != nullptr) files_.Remove(path_ + ".tmp").IgnoreError();  // nothing left to report it to
+  if (!finished_ && file_ != nullptr) files_.Remove(path_ + ".tmp").IgnoreError();  // an error cannot be reported here
 }
 
 absl::Status SafetensorsWriter::Append(std::span<const float> values) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of F32, F16 and BF16.
-// Tensors of other dtypes may lie beside them; their values are not read. The reader trusts nothing: header at most 16
-// MiB, at most 65,536 tensors, rank at most 8, first byte '{', nesting at most 4, no duplicate key, tensors contiguous
-// from 0 without hole or overlap, file length exact. Every refusal names the file.
+// The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of
+// F32, F16 and BF16. A file may also contain tensors of other dtypes, whose values are not read.
+// The reader validates everything: header at most 16 MiB, at most 65,536 tensors, rank at most 8,
+// first byte '{', nesting at most 4, no duplicate key, tensors contiguous from 0 without gap or
+// overlap, exact file length. Every error names the file.
 #ifndef ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 #define ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 
@@ -23,7 +24,7 @@ namespace atl {
 constexpr uint64_t kSafetensorsHeaderBytes = uint64_t{16} << 20;  // longer headers are refused
 constexpr size_t kSafetensorsTensors = 65536;                     // in one file; more are refused
 constexpr size_t kSafetensorsRank = 8;
-constexpr uint64_t kSafetensorsAlignment = 4096;  // of the data area, as written here; readers accept any
+constexpr uint64_t kSafetensorsAlignment = 4096;  // of the data area in written files; readers accept any
 
 // One tensor as declared: row-major, little-endian.
 struct SafetensorsTensor {
@@ -31,52 +32,56 @@ struct SafetensorsTensor {
   NumberType type = NumberType::kF32;
   std::vector<uint64_t> shape;   // empty: a scalar
   uint64_t elements = 0;         // product of shape
-  uint64_t offset_bytes = 0;     // in the data area
-  uint64_t size_bytes = 0;       // elements * NumberBytes(type); of another dtype, as declared
-  std::string other_dtype = {};  // not empty: a dtype that is not read, and `type` means nothing
+  uint64_t offset_bytes = 0;     // offset in the data area
+  uint64_t size_bytes = 0;       // elements * NumberBytes(type); for another dtype, as declared
+  std::string other_dtype = {};  // if not empty, an unsupported dtype; `type` is then undefined
 };
 
 struct SafetensorsHeader {
   std::vector<SafetensorsTensor> tensors;  // by offset, then name
   std::map<std::string, std::string> metadata;
-  uint64_t data_offset_bytes = 0;  // of the data area in the file
-  uint64_t data_bytes = 0;         // of the data area: exactly what the tensors cover
+  uint64_t data_offset_bytes = 0;  // offset of the data area in the file
+  uint64_t data_bytes = 0;         // size of the data area, exactly covered by the tensors
 };
 
-// Checks and parses the JSON text of a header. InvalidArgument says what is wrong. `data_bytes` is the length of the
-// data area that follows. Pure; the target of fuzzing.
+// Checks and parses the JSON text of a header. InvalidArgument describes the fault. `data_bytes` is
+// the length of the data area that follows. Pure; fuzzed.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(const std::string& json, uint64_t data_bytes);
 
-// The header as it is written: 8 bytes length, JSON, spaces up to kSafetensorsAlignment. Offsets are set in order of
-// `tensors`, whose offsets, sizes and elements are filled in. `metadata` gets "format": "pt" (transformers asks for
-// it).
+// Returns the header as written: 8 bytes length, JSON, spaces up to kSafetensorsAlignment. Sets
+// offsets, sizes and elements of `tensors`, in order. Adds "format": "pt" to `metadata`, because
+// transformers requires it.
 std::string SerializeSafetensorsHeader(std::vector<SafetensorsTensor>& tensors,
                                        std::map<std::string, std::string> metadata = {});
 
-// A checkpoint open for reading. Immutable after Open, so ReadTensor may be called from several threads. Keeps the
-// files open; reads with pread, so a file that is cut while it is open gives an error, not a signal.
+// A checkpoint open for reading. Immutable after Open, so that several threads may call ReadTensor.
+// Keeps the files open and reads with pread, so that truncation of an open file causes an error,
+// not a signal.
 class SafetensorsReader {
  public:
-  // The files that `path` means (FindCheckpointFiles). NotFound when absent; InvalidArgument when damaged, or when the
-  // index places a tensor in a file that lacks it; FailedPrecondition for a Git LFS pointer.
+  // Opens the files selected by FindCheckpointFiles. NotFound when missing; InvalidArgument when
+  // damaged, or when the index places a tensor in a file that lacks it; FailedPrecondition for a
+  // Git LFS pointer.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const std::string& path);
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const CheckpointFiles& found);
-  // One .safetensors file, whatever its name.
+  // Opens one .safetensors file, whatever its name.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenFile(const Files& files, const std::string& path);
 
   std::vector<std::string> paths() const;
   // All tensors, by name.
   std::vector<std::string> Names() const;
-  // nullptr when absent.
+  // nullptr when missing.
   const SafetensorsTensor* Find(const std::string& name) const;
-  // The file of a tensor that is there.
+  // Returns the file of an existing tensor.
   const std::string& PathOf(const std::string& name) const;
-  // NotFound when absent; InvalidArgument when two files hold the tensor or its dtype is not read.
+  // NotFound when missing; InvalidArgument when two files contain the tensor or its dtype is not
+  // supported.
   absl::Status CheckReadable(const std::string& name) const;
-  // Converts the whole tensor into `out`, whose size must be its element count. NotFound, InvalidArgument (size), or,
-  // with `require_finite`, InvalidArgument that names the first element that is NaN or infinite.
+  // Converts the whole tensor into `out`, which must have the tensor's number of elements.
+  // NotFound; InvalidArgument (size); with `require_finite` also InvalidArgument that names the
+  // first NaN or infinite element.
   absl::Status ReadTensor(const std::string& name, std::span<float> out, bool require_finite = true) const;
-  // The same for elements [begin, begin + out.size()) of the row-major tensor.
+  // Same for elements [begin, begin + out.size()) of the row-major tensor.
   absl::Status ReadElements(const std::string& name, uint64_t begin, std::span<float> out,
                             bool require_finite = true) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of the first file
@@ -97,21 +102,22 @@ class SafetensorsReader {
 
   std::vector<Shard> shards_;
   std::map<std::string, Entry> entries_;
-  std::map<std::string, size_t> again_;  // tensors that a second shard holds too: which
+  std::map<std::string, size_t> again_;  // tensors that a second shard also contains -> that shard
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes one file front to back: every tensor is declared first, then its values are appended in the same order, in any
-// number of parts. Not thread-safe. Until Finish succeeds the path is untouched; a writer destroyed before that removes
-// its temporary file.
+// Writes one file sequentially: all tensors are declared first, then their values are appended in
+// the same order, in any number of parts. Not thread-safe. Until Finish succeeds the path is
+// untouched; the destructor of an unfinished writer removes the temporary file.
 class SafetensorsWriter {
  public:
-  // InvalidArgument on a duplicate or empty name, or beyond the reader's limits.
+  // InvalidArgument for a duplicate or empty name, or beyond the reader's limits.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(Files& files, std::string path,
                                                                    std::vector<SafetensorsTensor> tensors,
                                                                    std::map<std::string, std::string> metadata = {});
   ~SafetensorsWriter();
-  // The next values, converted to the declared type. FailedPrecondition when more come than were declared.
+  // Appends the next values, converted to the declared type. FailedPrecondition for more values
+  // than declared.
   absl::Status Append(std::span<const float> values);
   // FailedPrecondition when values are missing. Flushes, renames into place, flushes the directory.
   absl::Status Finish();
@@ -123,7 +129,7 @@ class SafetensorsWriter {
   std::string path_;
   std::unique_ptr<File> file_;
   std::vector<SafetensorsTensor> tensors_;
-  size_t tensor_ = 0;    // the one being filled
+  size_t tensor_ = 0;    // the tensor being written
   uint64_t filled_ = 0;  // its elements so far
   bool finished_ = false;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header alone: JSON text <-> tensors, with every bound checked. No files here.
+// Parsing and writing of the header: JSON text <-> tensors, with all bounds checked. No file
+// access.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +12,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kDepth = 4;
-constexpr size_t kDtypeBytes = 32;  // of the name of a dtype that is not read
+constexpr size_t kDtypeBytes = 32;  // length of an unsupported dtype's name
 constexpr char kMetadataKey[] = "__metadata__";
 
 absl::Status Bad(const std::string& text) { return absl::InvalidArgumentError(text); }
@@ -25,7 +26,7 @@ absl::Status ReadMetadata(const json::Value& value, std::map<std::string, std::s
   return absl::OkStatus();
 }
 
-// A dtype that is not read is kept by its name.
+// Keeps the name of an unsupported dtype.
 void SetType(const std::string& dtype, SafetensorsTensor& tensor) {
   for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     tensor.type = type;
@@ -34,7 +35,7 @@ void SetType(const std::string& dtype, SafetensorsTensor& tensor) {
   tensor.other_dtype = dtype.substr(0, kDtypeBytes);
 }
 
-// Fills elements and size_bytes from shape and type; false on overflow.
+// Sets elements and size_bytes from shape and type; false on overflow.
 bool SetSizes(SafetensorsTensor& tensor) {
   uint64_t elements = 1;
   for (const uint64_t n : tensor.shape) {
@@ -84,7 +85,7 @@ absl::StatusOr<SafetensorsTensor> ReadOne(const std::string& name, const json::V
   return tensor;
 }
 
-// Contiguous from 0: neither hole nor overlap, and nothing beyond the last tensor.
+// Tensors must be contiguous from 0 without gap or overlap, with nothing after the last one.
 absl::Status CheckCover(const std::vector<SafetensorsTensor>& tensors, uint64_t data_bytes) {
   uint64_t at = 0;
   for (const SafetensorsTensor& tensor : tensors) {
@@ -92,7 +93,7 @@ absl::Status CheckCover(const std::vector<SafetensorsTensor>& tensors, uint64_t 
       return Bad(absl::StrCat("tensor \"", tensor.name, "\" begins at byte ", tensor.offset_bytes, " where ", at,
                               " was expected: tensors must follow each other without hole or overlap"));
     }
-    at += tensor.size_bytes;  // cannot overflow: data_offsets[1] held it
+    at += tensor.size_bytes;  // cannot overflow: data_offsets[1] had this value
   }
   if (at == data_bytes) return absl::OkStatus();
   return Bad(absl::StrCat("the tensors cover ", at, " bytes but the file holds ", data_bytes, " after its header",

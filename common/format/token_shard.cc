@@ -9,10 +9,10 @@
 namespace atl {
 namespace {
 
-// Part of the format: llm.c's numbers.
+// Magic numbers and versions of llm.c, part of the format.
 constexpr uint32_t kMagic16 = 20240520, kVersion16 = 1;
 constexpr uint32_t kMagic32 = 20240801, kVersion32 = 7;
-// Megatron's index.
+// Megatron's index format.
 constexpr char kMegatronMagic[] = "MMIDIDX\0";  // nine bytes with the final zero
 constexpr uint64_t kMegatronHeadBytes = 34;
 constexpr uint8_t kMegatronInt32 = 4, kMegatronUint16 = 8;

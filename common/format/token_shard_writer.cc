@@ -9,11 +9,11 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
-// Hashes a shard front to back: the file as a whole and each block of its token area.
+// Hashes a shard sequentially: the whole file and each block of its token area.
 class ShardHashes {
  public:
   void Header(Bytes header) { file_.Update(header); }
-  // The next part of the token area; parts are kBlockBytes long but the last.
+  // Adds the next part of the token area; all parts but the last have kBlockBytes bytes.
   void Block(Bytes block) {
     file_.Update(block);
     blocks_.push_back(Sha256Of(block));
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<TokenShardWriter>> TokenShardWriter::Create(Files
 }
 
 TokenShardWriter::~TokenShardWriter() {
-  files_.Remove(path_ + ".area").IgnoreError();  // a destructor has nobody to tell
+  files_.Remove(path_ + ".area").IgnoreError();  // a destructor cannot report an error
   if (!finished_) files_.Remove(path_ + ".tmp").IgnoreError();
 }
 
