@@ -154,7 +154,7 @@ def loco_average(loco, residual, lost):
     return coding.decode(coding.INT8, coding.encode(coding.INT8, average), len(average))
 
 
-# ---- docs/protocol.md, Training: a worker's side
+# ---- docs/formats/outer-step.md: a worker's side
 
 def mixed(mix, own, other):
     """mix own + (1 - mix) other; 0 and 1 copy."""

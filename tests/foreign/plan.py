@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both ends compute alike from a job's spec: layout, order of samples, draws, send steps.
 
-Written from docs/formats/layout.md, docs/formats/data-order.md and docs/protocol.md (Training: Send, Apply)."""
+Written from docs/formats/layout.md, docs/formats/data-order.md and docs/formats/outer-step.md (Send, Apply)."""
 import bisect
 import math
 
@@ -177,7 +177,7 @@ class JobOrder:
         return corpus, *self.corpora[corpus].at(within)
 
 
-# ---- docs/protocol.md, Training: Send, Apply
+# ---- docs/formats/outer-step.md: Send, Apply
 
 def send_offset(sync, fragment, fragments):
     return ((fragment + 1) * sync.inner_steps // fragments - sync.overlap_steps) % sync.inner_steps
