@@ -11,10 +11,10 @@ namespace {
 
 constexpr int64_t kOneSecond = Seconds(1).ns;
 constexpr Duration kLongest = Seconds(86'400);
-constexpr uint64_t kFastest = 10'000'000'000;        // bytes a second; whatever is said beyond it is as good
+constexpr uint64_t kFastest = 10'000'000'000;        // bytes per second; higher claims are cut to it
 constexpr uint64_t kMostBytes = 10'000'000'000'000;  // so that products fit 64 bits
 
-// At most a day; 0 at an unknown rate.
+// At most a day; 0 for an unknown rate.
 Duration TimeOf(uint64_t bytes, uint64_t rate) {
   if (rate == 0) return {};
   rate = std::min(rate, kFastest);
@@ -23,7 +23,7 @@ Duration TimeOf(uint64_t bytes, uint64_t rate) {
   return Seconds(static_cast<int64_t>(bytes / rate)) + Duration{static_cast<int64_t>(part)};
 }
 
-// The least rate at which so many bytes fit into the period; rounded up.
+// The lowest rate at which `bytes` fit into the period; rounded up.
 uint64_t RateFor(uint64_t bytes, Duration period) {
   const auto micros = static_cast<uint64_t>(std::max<int64_t>(1, period.ns / 1000));
   return (std::min(bytes, kMostBytes) * 1'000'000 + micros - 1) / micros;
@@ -74,9 +74,10 @@ LinkVerdict JudgeLink(const WorkerId& worker, const PeriodTraffic& traffic, Dura
   return verdict;
 }
 
-// ---- the verdicts in the fleet ------------------------------------------------------------------------------------
+// ---- the verdicts in the fleet
+// ------------------------------------------------------------------------------------
 
-// Asked at each of the worker's heartbeats. A worker that has no rates yet (any more) keeps the verdict that stands.
+// Called at each heartbeat of the worker. A worker without rates keeps its verdict.
 void Machine::JudgeLinkOf(const Run& run, Member& member) {
   const bool counts = member.Trains(run.id()) && member.stage == Stage::kTraining;
   const LinkRates rates{member.heartbeat.upload_bytes_per_second, member.heartbeat.download_bytes_per_second};
@@ -87,8 +88,8 @@ void Machine::JudgeLinkOf(const Run& run, Member& member) {
   member.link_too_slow = verdict.reason;
 }
 
-// Those with a link that is fast enough must suffice without the others: for workers.min and for a quorum that the job
-// names. Otherwise everybody stays, and the run is as slow as its links.
+// The workers with fast links must suffice for workers.min, and for a quorum that the job sets.
+// Otherwise all workers are admitted, and the run is as slow as its links.
 void Machine::AdmitWorkers(Run& run) {
   uint32_t fast = 0;
   for (const auto& [id, member] : fleet_.Of(run.id())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue at work, and what each step does beyond its event.
+// Applies the queue's decisions, and advances the runs after each event.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +12,10 @@
 namespace atl {
 namespace {
 
-// Steps of the job clock, in periods of so many at least.
+// kJoinerAhead: in steps of the job clock, for periods of at least kLongPeriod steps.
 constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
 
-// A cordoned worker may have its own job again, and no other.
+// A cordoned worker may return to its own job, and get no other.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
   for (const QueuedJob& job : jobs) {
     if (job.job != member.record.job) barred.insert(job.job);
@@ -41,7 +41,7 @@ void Machine::AdvanceRun(Run& run) {
   if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= LeastWorkers(run)) {
     if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
     SetState(run, JobState::kRunning, "");
-    // Nobody could contribute while it waited: its rounds begin now.
+    // No worker could contribute while the job waited: its rounds begin now.
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
     }
@@ -89,9 +89,10 @@ void Machine::AssignWorkers() {
                   Workers(run)};
     job.started = run.record.state != JobState::kWaitingForWorkers;
     const auto have = static_cast<uint32_t>(job.workers.size());
-    // An ending job takes new workers only for what cannot be done without them.
+    // An ending job takes new workers only up to its minimum.
     if (run.record.state == JobState::kClosing) job.max = std::max(have, job.min);
-    // Nor does it give any away that may have something to contribute, or count as done for its minimum.
+    // It also keeps its workers, because they may have something to contribute, or count as
+    // finished for its minimum.
     if (run.record.state == JobState::kClosing && run.ending == Ending::kRounds) job.keep = have;
     jobs.push_back(std::move(job));
   }
@@ -99,7 +100,7 @@ void Machine::AssignWorkers() {
   std::map<WorkerId, std::set<JobId>> barred;
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.barred.empty()) barred.emplace(id, member.barred);
-    // One that is away could not take a job up, and comes back to its own with all that it has.
+    // A disconnected worker cannot take over a job; it returns to its own with all its state.
     if (member.record.cordoned || !member.connection) KeepFromOthers(jobs, member, barred[id]);
     const bool able = member.connection && !member.draining && !member.lost && !member.record.evaluate_only;
     if (able && !member.record.cordoned && !member.Assigned()) free.push_back({id, member.barred});
@@ -144,15 +145,16 @@ void Machine::Assign(Member& member, Run& run) {
        {{"worker", member.record.worker.value}});
 }
 
-// The job's clock by now, or as of the newest contribution: behind it the joiner would send again what this period has
-// sent, and late what the others send. But not past the send step of a round that cannot reach its quorum without a
-// joiner: whoever has sent it waits at its apply step, and the joiner, a period away from sending it, would wait for
-// them elsewhere. A contribution may be on its way, so that counts from the send step on, whether it is there or not.
+// The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
+// lower step the joiner would repeat sends of this period, and send late. The step stays below the send step of
+// a round that cannot reach its quorum without a joiner: the workers that have sent to that round wait at its
+// apply step, and a joiner that starts after the send step would reach it only a period later. A contribution
+// may be in flight, so every send step counts, whether or not a contribution has arrived.
 std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
-  if (run.record.state == JobState::kClosing) return {ClockOf(run), {}};  // send steps stand for the stop step there
+  if (run.record.state == JobState::kClosing) return {ClockOf(run), {}};  // send steps may be the stop step there
   const SyncSchedule schedule(run.inner_steps(), run.spec->sync.overlap_steps, run.record.fragments);
   uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
-  bool waits = false;  // for a joiner: the clock stands
+  bool waits = false;  // a round waits for a joiner: the clock is stopped
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     const size_t most = ArrivedOf(round) + MissingOf(round).size();
@@ -166,12 +168,12 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
     for (const auto& [worker, header] : run.committed[p]) committed = std::max(committed, header.send_step);
     newest = std::max(newest, committed);
     committed = std::min(committed, run.ClockStep(UINT64_MAX));
-    const bool known = committed > 0 || round.version.value == 0;  // not just after a rollback
+    const bool known = committed > 0 || round.version.value == 0;  // false just after a rollback
     if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
   }
   if (waits) {
     const uint64_t clock = run.ClockStep(newest);
-    const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // send steps are what workers claim
+    const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // a bound: send steps are claims
     return {std::clamp(wanted, least, clock), {}};
   }
   Duration pace{};
@@ -181,8 +183,8 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
     newest = std::max(newest, StepByNow(member.step, now_ - member.step_at, step, options_.heartbeat_interval * 2));
     if (!member.lost && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
   }
-  // A little ahead of the others: what comes a moment after theirs is too late for a round that has not expected it,
-  // and what comes before is not.
+  // Slightly ahead of the others: a round that does not expect the joiner takes its contribution
+  // only if it arrives no later than theirs.
   const bool ahead = pace.ns > 0 && run.inner_steps() >= kLongPeriod;
   return {run.ClockStep(ahead ? newest + kJoinerAhead : newest), pace};
 }
@@ -191,7 +193,7 @@ uint64_t Machine::SendAssignment(Member& member, const Run& run) {
   const auto [clock, pace] = ClockOfJoiner(run);
   SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace, run.record.epoch,
                             run.layout});
-  if (member.stage == Stage::kTraining) ++member.unanswered;  // else it says Ready once it has fetched
+  if (member.stage == Stage::kTraining) ++member.unanswered;  // otherwise it sends Ready once it has fetched
   if (run.record.state == JobState::kClosing) {
     SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
   }

@@ -9,8 +9,8 @@
 namespace atl {
 namespace {
 
-// So many tokens are claimed for each that is covered and not claimed: a worker whose steps are not finite, or that
-// fetches fragments again and again, loses no larger part.
+// The number of claimed tokens per token that may be covered and never claimed. A worker with
+// non-finite steps, or with repeated fetches of fragments, then loses no larger part.
 constexpr uint64_t kPerUnclaimed = 2;
 
 }  // namespace
@@ -79,7 +79,7 @@ absl::Status ClaimsBook::Check(const ContributionHeader& header, const Coverage&
 
 void ClaimsBook::Commit(const ContributionHeader& header, uint64_t samples) {
   const auto it = accounts_.find(header.worker);
-  // Of an incarnation before: its samples are those of that one.
+  // From an earlier incarnation, which has its own account of samples.
   if (it != accounts_.end() && header.incarnation < it->second.incarnation) return;
   Account account = AccountOf(header.worker, header.incarnation);
   account.covered = AddSat(account.covered, MulSat(samples, sequence_length_));

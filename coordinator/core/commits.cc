@@ -17,9 +17,11 @@
 namespace atl {
 namespace {
 
-// In which nothing is merged, while some have nothing left to train: the end no longer waits for what others hold.
+// Round deadlines without a merge, while some workers have nothing left to train. After them the
+// end of the job no longer waits for the held samples.
 constexpr int64_t kDeadlinesOfHolders = 2;
-// In which an upload excuses who is missing in one of the last rounds: one that never ends does so no longer.
+// Round deadlines during which an upload excuses a worker that is missing in one of the last
+// rounds. A longer upload no longer does.
 constexpr int64_t kDeadlinesOfUploads = 4;
 
 }  // namespace
@@ -53,13 +55,13 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
       const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
                          !run.used_up.contains(id);
-      const bool evaluates = run.evaluation && run.evaluation->holder == id;  // for as long as that takes
+      const bool evaluates = run.evaluation && run.evaluation->holder == id;  // for the time of the evaluation
       const bool known =
           evaluates || round.expected.contains(id) || round.accepted.contains(id) || round.dropped.contains(id);
       rule.on_their_way += comes && !known ? 1 : 0;
     }
   }
-  // A walk over all members, which an event that brings no quorum is spared.
+  // Computed only with a quorum, because it visits all members.
   if (ArrivedOf(round) >= QuorumOf(round, rule)) rule.grace = GraceOf(run);
   return rule;
 }
@@ -76,7 +78,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   std::set<WorkerId> passed_over;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
-    // Scoring tasks takes long: whoever does it is waited for in no round.
+    // Scoring tasks takes long: no round waits for the worker that does it.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
     const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
     if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : round.expected).insert(id);
@@ -122,7 +124,7 @@ void Machine::AdvanceRounds(Run& run) {
     run.checkpoint_due = false;
     WriteCheckpointNow(run, run.clock_floor);
   }
-  if (pausing) return;  // a round that lacks some waits for them
+  if (pausing) return;  // an incomplete round waits for its missing workers
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
     const RoundRule rule = RuleOf(run, fragment);
@@ -146,13 +148,13 @@ void Machine::CloseWhatHasItsQuorum(Run& run) {
 void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict) {
   Round& round = run.rounds[fragment.value];
   const Duration extension = DeadlineOf(run);
-  // At the opening the pace of a new worker is not known yet; once it is, the deadline follows it.
+  // When the round opened, the pace of a new worker was unknown; once it is known, the deadline follows it.
   if (round.opened + extension > now_) {
     round.deadline = round.opened + extension;
     return;
   }
   round.deadline = now_ + extension;
-  if (disk_low_) return;  // nobody can contribute: that is no fault of those who are missing
+  if (disk_low_) return;  // no worker can contribute, so none is at fault
   const std::string name = absl::StrCat("round ", round.version.value, " of fragment ", fragment.value);
   const bool as_it_should = WaitsAsItShould(run, round);
   if (!as_it_should || !round.wait_told) {
@@ -166,7 +168,7 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   round.wait_told = round.wait_told || as_it_should;
   const uint64_t stop = run.spec->stop.inner_steps;
   if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run) >= stop) {
-    // Whoever is at the stop step sends nothing more until the end begins, so this round would wait for ever.
+    // A worker at the stop step sends nothing until the end begins, so this round would wait forever.
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
   }
@@ -182,9 +184,9 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     const bool sending = round.opened + extension * kDeadlinesOfUploads > now_ &&
                          std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& entry) { return entry.second.header.worker == id; });
-    const bool evaluates = run.evaluation && run.evaluation->holder == id;  // which has a deadline of its own
+    const bool evaluates = run.evaluation && run.evaluation->holder == id;  // the evaluation has its own deadline
     if (sending || evaluates) continue;
-    // The end of a job waits one deadline for each worker, not for ever.
+    // The end of a job waits one deadline for each worker, not forever.
     Member& member = *fleet_.Find(id);
     member.finished = member.left_out = true;
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
@@ -198,7 +200,7 @@ bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
-    const bool busy = evaluates || member.stage == Stage::kFetching;  // which have deadlines of their own
+    const bool busy = evaluates || member.stage == Stage::kFetching;  // both have their own deadlines
     if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
       any = true;
     } else if (busy || round.expected.contains(id)) {
@@ -324,7 +326,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   OpenRound(run, fragment);
   if (fragment.value != 0) return;
   CheckStop(run);
-  if (run.record.state == JobState::kClosing) return;  // its end is evaluated and saved
+  if (run.record.state == JobState::kClosing) return;  // the end has its own evaluation and checkpoint
   const Version version = run.rounds[0].version;
   const uint32_t save = run.spec->checkpoint.every_rounds;
   if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);

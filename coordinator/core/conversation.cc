@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What workers say on the control stream.
+// Handles the workers' messages on the control stream.
 #include <algorithm>
 #include <set>
 
@@ -11,15 +11,15 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // a larger claim is cut: it would stretch every deadline
+constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // cuts larger values, which would stretch every deadline
 
-// JobFailure carries words only; these two are what the worker writes when a range may be poisoned.
+// A JobFailure has only a text; the worker writes one of these two phrases if a range may be poisoned.
 bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
 }
 
-// Of all that are there to train, those included that have not fetched the parameters yet or are not back since a
-// restart, whose word does not count: a few that come first, or never begin, stop nothing.
+// Compares with all training members. These include members without the parameters, or not reconnected since a
+// restart, whose reports do not count: the first few reports alone stop nothing.
 bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& deviants) {
   size_t there = 0, deviating = 0;
   for (const auto& [id, member] : fleet.Of(job)) {
@@ -30,7 +30,7 @@ bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& 
   return deviating >= 2 && 2 * deviating > there;
 }
 
-// Nobody knows since when: a checkpoint of before is what can be trusted.
+// It is unknown since when the bits differ: only an earlier checkpoint can be trusted.
 std::string DoubtOf(const JobId& job, const FragmentVersion& at) {
   return absl::StrCat(
       "most of its workers come to other bits for fragment ", at.fragment.value, " version ", at.version.value,
@@ -43,12 +43,12 @@ std::string DoubtOf(const JobId& job, const FragmentVersion& at) {
 
 void Machine::On(const WorkerSaid& e) {
   Member* member = fleet_.OnConnection(e.connection);
-  if (member == nullptr) return;  // of a superseded stream
+  if (member == nullptr) return;  // from a superseded stream
   member->heard = now_;
   std::visit([&](const auto& message) { Hear(*member, message); }, e.message);
 }
 
-void Machine::Hear(Member&, const Hello&) {}  // only the first message of a stream may be one; the service sees to it
+void Machine::Hear(Member&, const Hello&) {}  // the service admits it only as the first message of a stream
 
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.heartbeat = message;
@@ -71,8 +71,8 @@ void Machine::Hear(Member& member, const LeaseRequest& message) {
     SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
     return;
   }
-  // Said before it was given the job anew: it holds nothing of that time, and nobody would train what is granted. One
-  // that trains and is not known to asks again once it has said Ready.
+  // The worker sent it before the job was assigned to it again. It has dropped that state, so the granted
+  // samples would not be trained. A training worker unknown as such to the coordinator asks again after Ready.
   if (member.stage != Stage::kTraining) return;
   std::string why_not;
   if (GrantLease(*run, member, message, &why_not)) return;
@@ -131,14 +131,15 @@ void Machine::Hear(Member& member, const Ready& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId& id = member.record.worker;
-  // At the end of a job the step of a Ready is a word ("nothing more comes"), not a position.
+  // At the end of a job, the step of a Ready is a message ("nothing more comes"), not a position.
   if (run->record.state != JobState::kClosing) member.Reached(message.step, now_);
   const bool joins = member.stage != Stage::kTraining;
-  // It may not have heard of the end when it said so: the step is where it stood, and it holds what it held.
+  // The worker may not have known about the end when it sent this: the step is its position, and it
+  // may hold work.
   const bool answers = member.unanswered > 0;
   if (answers) --member.unanswered;
-  // Newer versions were published while the worker was away, or it took an older snapshot for the newest version: its
-  // contributions to the older versions would be late.
+  // Newer versions were published while the worker was away, or it took an older snapshot for the
+  // newest version: contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
     if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version)
       SendTo(member, run->NewestUpdate(at.fragment));
@@ -149,14 +150,16 @@ void Machine::Hear(Member& member, const Ready& message) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run->pool.HeldBy(id).empty();
     member.finished = member.finished || (!answers && (empty || message.step >= run->record.stop_step));
-    // What was said while it was fetching did not reach it, and after a restart of the coordinator it may have fetched
-    // though its stage is kTraining. One that knows says its last word again, should this have been it.
+    // A worker that was fetching has not received it. After a restart of the coordinator this may
+    // also apply to a worker with the stage kTraining. A worker that has received it repeats its
+    // last message, if this was it.
     if (joins || answers) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
   if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
   AllowAfresh(*run, id);
   for (Round& round : run->rounds) {
-    // A joiner is expected from the next opening on; where nobody else is at work, or at the very start, from now on.
+    // A joiner is expected from the next opening on; from now on if no other worker is expected, or
+    // at the very start.
     const bool start = round.accepted.empty() && (round.version.value == 0 || round.expected.empty());
     if (!round.closing && start) round.expected.insert(id);
   }
@@ -188,7 +191,7 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId& id = member.record.worker;
-  // Whoever returns leases has withdrawn what it was sending.
+  // A worker that returns leases has withdrawn its uploads.
   DropUploads(*run, &id, absl::AbortedError("withdrawn: the leases behind it were returned"));
   LeaseId newest;
   for (const LeaseCursor& c : message.leases) {
@@ -197,8 +200,9 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
       run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
     if (c.lease.value < counters_.next_lease) newest = std::max(newest, c.lease);
   }
-  // A lease of which nothing is left is forgotten, and an offer that the return has overtaken, on the other connection,
-  // may still name it: its samples are somebody else's by then. Leases granted meanwhile are newer.
+  // A fully returned lease is deleted. A contribution offer that was sent before the return, on the
+  // other connection, may still name it although its samples belong to another worker by then.
+  // Leases granted meanwhile are newer.
   const std::vector<LeaseId> held = run->pool.HeldBy(id);
   const bool all = held.empty() || newest < held.front();
   if (!all || newest.value < member.record.leases_from.value) return;
@@ -251,10 +255,10 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
              {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
       }
       settled += count;
-      it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // nobody meets those again
+      it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // never leased again
     }
     if (settled == range.size()) continue;
-    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: it is among the newest again
+    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: now among the newest
     if (run.suspects.size() == Run::kSuspects) run.suspects.erase(run.suspects.begin());
     run.suspects.emplace_back(worker, range);
   }
@@ -266,13 +270,14 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
     const bool may_come = !member.barred.contains(run.id()) || member.rests_from == run.id();
     return !member.lost && !member.record.evaluate_only && may_come;
   });
-  // Of those that are there: machines that come for an hour with a fault of their own are not against the others.
+  // Only members that are present count: machines that leave soon, with faults of their own, do not
+  // outvote the others.
   const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
     const Member* member = fleet_.Find(entry.first);
     return entry.second.for_all && member != nullptr && !member->lost;
   });
   const size_t failed = run.failures.size();
-  // The model is broken, and who is left is the one whose contributions stood out.
+  // The model is broken, and the only remaining worker is the one with the remarkable contributions.
   const Member* suspect = fleet_.Find(run.remarks.Suspect());
   const bool left = suspect != nullptr && suspect->record.job == run.id() && !suspect->lost && able == 1;
   if (SpeaksOfNonFinite(reason) && left) {
@@ -289,6 +294,6 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
   }
 }
 
-void Machine::Hear(Member&, const LogLines&) {}  // the engine passes them on to whoever asked
+void Machine::Hear(Member&, const LogLines&) {}  // the engine forwards them to the requester
 
 }  // namespace atl

@@ -62,8 +62,9 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
   if (stop_step == 0) {
-    // So that nothing that was sent before passes for the last contribution of anybody. Steps are what workers claim;
-    // an honest one has sent nothing beyond `most`, and runs no further without a synchronisation than it may.
+    // The stop step is after all earlier sends, so that none of them passes for a worker's last
+    // contribution. Steps are claims of workers: an honest worker has sent nothing after `most`,
+    // and its step without synchronisation is bounded.
     const uint64_t newest = run.ClockStep(UINT64_MAX), most = newest + run.inner_steps();
     const uint64_t farthest = newest + (uint64_t{run.spec->sync.max_unsynced_periods} + 1) * run.inner_steps();
     const auto pass = [&](const ContributionHeader& h) {
@@ -121,14 +122,14 @@ void Machine::AdvanceClosing(Run& run) {
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
       return !entry.member.lost && entry.member.stage == Stage::kTraining;
     });
-    // After a restart nobody may be left at a job of which all is done but the word. One that is lost may come back,
-    // with what it has trained.
+    // After a restart the job may have no members although only its end remains to be recorded. A
+    // lost member may return with trained work.
     const bool nobody = there.begin() == there.end();
     const bool saved = run.CheckpointOf(run.Versions()) != nullptr;
     if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
-    if (run.evaluation) run.evaluation->tries = 0;  // those were of older versions
+    if (run.evaluation) run.evaluation->tries = 0;  // they were for older versions
     Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }
   if (run.ending == Ending::kEvaluation) {
@@ -174,8 +175,8 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
     round.dropped.clear();
     round.closing = false;
   }
-  for (auto& newest : run.committed) newest.clear();  // nobody is told any more what became of it
-  run.log_damage.clear();                             // nothing of it is merged any more
+  for (auto& newest : run.committed) newest.clear();  // fates of contributions are no longer reported
+  run.log_damage.clear();                             // its rounds are no longer merged
   SettleRevoked(run);
   if (run.rollback_request) {
     Answer(*run.rollback_request, absl::AbortedError(absl::StrCat("the job has ended meanwhile: ", reason)), run.id());
@@ -207,8 +208,8 @@ void Machine::On(const CheckpointWritten& e) {
   const auto it = run->checkpoints.find(e.step);
   if (it == run->checkpoints.end() || it->second.complete) return;
   it->second.complete = true;
-  // They are written in order: an older one that is not there had no room, and is tried again or given up for a newer
-  // one.
+  // Checkpoints are written in order. An unwritten older one had no disk space: it is retried, or
+  // abandoned for a newer one.
   const bool older_waits = std::any_of(run->checkpoints.begin(), it, [](const auto& c) { return !c.second.complete; });
   if (older_waits) RetryCheckpoints(*run);
   run->no_room.clear();
@@ -228,7 +229,8 @@ void Machine::Retain(Run& run) {
   const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
     const bool stays = run.checkpoints.at(complete[i]).kept == Kept::kForGood || run.rollback_check == complete[i];
-    // What a job begins from stays until it has: the next checkpoint asks again.
+    // A checkpoint from which another job starts stays until that job has begun; the next
+    // checkpoint checks again.
     if (!stays && HeirOf(runs_, run.id(), complete[i]) == nullptr) GiveUp(run, complete[i]);
   }
 }
@@ -236,7 +238,7 @@ void Machine::Retain(Run& run) {
 void Machine::GiveUp(Run& run, uint64_t checkpoint) {
   const auto it = run.checkpoints.find(checkpoint);
   const auto next = std::next(it);
-  // One that was never written hands on what it was for.
+  // A checkpoint that was never written passes its retention to the next one.
   if (!it->second.complete && it->second.kept == Kept::kForGood && next != run.checkpoints.end() &&
       next->second.kept != Kept::kForGood) {
     next->second.kept = Kept::kForGood;
@@ -259,7 +261,7 @@ void Machine::On(const CheckpointUnwanted& e) {
   Answer(e.request, may, e.job);
 }
 
-// The files are told to go each time: whoever asks again may do so since they did not.
+// Posts the deletion of the files each time, because the request may be a retry after a failed deletion.
 void Machine::On(const JobUnwanted& e) {
   Run* run = Find(e.job);
   if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who makes an evaluation, for how long, and what becomes of its result.
+// Assigns evaluations to workers, with deadlines, and handles the results.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@ namespace atl {
 namespace {
 
 constexpr uint32_t kEvaluationTries = 5;           // then it is left out and the job goes on
-constexpr Duration kEvaluationRetry = Seconds(5);  // of the same worker, for causes that pass; doubled each time
+constexpr Duration kEvaluationRetry = Seconds(5);  // for a retry by the same worker; doubled each time
 
 uint64_t SamplesToEvaluate(const Run& run) {
   return std::min(EvaluationSamples(*run.spec), run.record.held_out_samples);
@@ -21,7 +21,7 @@ bool SameResult(const EvaluationDone& a, const EvaluationDone& b) {
          a.tasks == b.tasks;
 }
 
-// For the evaluation that the run has.
+// For the pending evaluation.
 Duration AllowanceOf(const Run& run, const Member& member) {
   return EvaluationAllowance(*run.spec, run.evaluation->score_tasks,
                              Duration{std::max<int64_t>(0, member.heartbeat.step_ns)});
@@ -119,7 +119,7 @@ void Machine::AdvanceEvaluation(Run& run) {
   if (!again || now_ >= run.evaluation->retry_at) GiveEvaluation(run, *next);
 }
 
-// Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
+// If no other worker is available, taking the evaluation from a busy worker would only discard its progress.
 bool Machine::ProlongEvaluation(Run& run, const Member& holder) {
   PendingEvaluation& pending = *run.evaluation;
   const bool at_it = holder.heartbeat.job == run.id() && holder.heartbeat.activity == WorkerActivity::kEvaluating;
@@ -142,7 +142,7 @@ void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
   Note(run.id(), "evaluation moves",
        absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ", why),
        {{"worker", pending.holder.value}});
-  if (holder_is_able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
+  if (holder_is_able) AllowAfresh(run, pending.holder);  // the evaluation kept it from its own steps
   pending.failed = pending.failure.empty() ? WorkerId{} : pending.holder;
   pending.retry_at = now_ + kEvaluationRetry * (int64_t{1} << pending.tries);
   pending.holder = {};
@@ -159,8 +159,8 @@ Member* Machine::NextEvaluator(const Run& run) {
   Member* failed = nullptr;
   for (auto& [id, member] : fleet_.Of(run.id())) {
     if (member.lost || member.draining) continue;
-    // An evaluator takes them all, also where it sorts behind the trainers; not while its fetch is overdue, and one
-    // that has just failed where there is no trainer.
+    // An evaluator gets every evaluation, even after the trainers in order. Exceptions: its fetch
+    // is overdue, or it has just failed and there is a trainer.
     const bool waited_for = member.stage != Stage::kFetching || member.fetch_reports == 0;
     if (member.record.evaluate_only && waited_for) {
       Member* const ready = member.stage == Stage::kTraining ? &member : nullptr;

@@ -11,11 +11,11 @@
 namespace atl {
 namespace {
 
-constexpr Duration kMinimum = Seconds(60);  // beyond what the worker's own pace suggests
+constexpr Duration kMinimum = Seconds(60);  // added to the estimate from the worker's pace
 constexpr Duration kExampleMinimum = Milliseconds(250);
 constexpr Duration kHour = Seconds(3600);
 constexpr Duration kDay = Seconds(86'400);
-constexpr uint64_t kTextsOfAnExample = 4;  // HellaSwag's; the texts of other tasks are fewer or shorter
+constexpr uint64_t kTextsOfAnExample = 4;  // of HellaSwag; texts of other tasks are fewer or shorter
 
 bool Every(uint32_t rounds, Version version) { return rounds != 0 && version.value % rounds == 0; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen to the coordinator's core, and what it asks for in return. Pure values: no clock, thread, file,
+// The events of the coordinator's core, and its effects. Pure values: no clock, thread, file,
 // socket or floating-point decision. Time is an argument of Core::Step.
 #ifndef ATOLL_COORDINATOR_CORE_EVENTS_H_
 #define ATOLL_COORDINATOR_CORE_EVENTS_H_
@@ -22,7 +22,7 @@
 namespace atl {
 
 using ConnectionId = uint64_t;  // of a control stream; never reused in one process
-using RequestId = uint64_t;     // of a call that waits for an answer; never reused in one process
+using RequestId = uint64_t;     // of a call that awaits an answer; never reused in one process
 
 // ---- events -------------------------------------------------------------------------------------------------------
 
@@ -39,17 +39,17 @@ struct ConnectionClosed {
   ConnectionId connection = 0;
 };
 
-// An upload wants to begin. Answered by UploadVerdict.
+// A worker offers an upload. Answered by UploadVerdict.
 struct UploadOffered {
   UploadId upload = 0;
   ContributionHeader header;
-  BootNumber boot;  // the sender's newest; 0 none
+  BootNumber boot;  // the newest known to the sender; 0: none
 };
 // All bytes are in the segment and the digest matches. The core answers with FlushAcceptance or a refusing verdict.
 struct UploadFinished {
   UploadId upload = 0;
 };
-// The trailer is flushed: the contribution is accepted for good.
+// The trailer is flushed: the acceptance is final.
 struct ContributionDurable {
   UploadId upload = 0;
 };
@@ -61,8 +61,8 @@ struct UploadBroken {
 // A job with resolved spec and known sizes. Answered by RequestAnswered.
 struct JobSubmitted {
   RequestId request = 0;
-  std::string request_id;  // idempotence key of the caller, empty when none
-  JobSpec spec;            // spec.name is the wished-for id
+  std::string request_id;  // the caller's idempotency key; empty if none
+  JobSpec spec;            // spec.name is the requested id
   uint32_t fragments = 0;
   uint64_t stop_step = 0;
   uint64_t dataset_samples = 0;
@@ -81,7 +81,7 @@ struct JobUpdated {
   JobId job;
   JobSpec spec;  // the whole new spec; the service has merged and validated it
   uint64_t stop_step = 0;
-  uint64_t expected_revision = 0;  // 0: whatever it is
+  uint64_t expected_revision = 0;  // 0: any
 };
 struct JobRolledBack {
   RequestId request = 0;
@@ -94,12 +94,12 @@ struct CheckpointUnwanted {
   JobId job;
   uint64_t step = 0;
 };
-// All that a job which has ended keeps beside its line in the ledger.
+// Deletes everything that an ended job keeps, except its record in the ledger.
 struct JobUnwanted {
   RequestId request = 0;
   JobId job;
 };
-// kCordon: it gets no other job. kEvict: into quarantine. kReadmit: out of both.
+// kCordon: gets no other job. kEvict: into quarantine. kReadmit: ends both.
 enum class WorkerAction { kDrain, kCordon, kEvict, kReadmit };
 struct WorkerSteered {
   RequestId request = 0;
@@ -113,19 +113,20 @@ struct ParametersReady {
   std::vector<Digest> hashes;  // content hash of each fragment at version 0 (or at the versions of a rollback)
   PeriodTraffic traffic = {};
 };
-// There is no room on the disk for the parameters of version 0, or of a rollback. Nothing is lost: the core asks again.
+// The disk has no space for the parameters of version 0, or of a rollback. Nothing is lost: the
+// core asks again.
 struct PreparationDelayed {
   JobId job;
   std::string reason;
 };
 struct TaskFailed {
   JobId job;
-  std::string reason;  // the job stops with it
+  std::string reason;  // the reason for which the job stops
 };
 struct CheckpointChecked {
   JobId job;
   uint64_t step = 0;
-  absl::Status status;  // of every file of it
+  absl::Status status;  // of all its files together
 };
 struct RoundAggregated {
   JobId job;
@@ -140,7 +141,7 @@ struct CheckpointWritten {
   std::vector<Digest> hashes;
   int64_t wall_nanos = 0;
 };
-// There is no room on the disk for the checkpoint. The core asks again; rounds go on.
+// The disk has no space for the checkpoint. The core asks again; rounds go on.
 struct CheckpointDelayed {
   JobId job;
   uint64_t step = 0;
@@ -150,7 +151,8 @@ struct CheckpointDelayed {
 struct DiskSpace {
   bool low = false;
 };
-// The coordinator itself did not run for so long, up to now (process stopped, machine asleep): it could hear nobody.
+// The coordinator did not run for `time`, up to now (process stopped, machine asleep): it could not
+// hear any worker.
 struct CoordinatorStalled {
   Duration time;
 };
@@ -174,20 +176,20 @@ struct CloseConnection {
 
 enum class UploadDecision {
   kGranted,   // send the bytes (the engine says from which offset)
-  kAccepted,  // all is durable already; nothing to send
-  kRefused,   // `status` says why
+  kAccepted,  // everything is durable already; nothing to send
+  kRefused,   // `status` has the reason
 };
 struct UploadVerdict {
   UploadId upload = 0;
   UploadDecision decision = UploadDecision::kRefused;
-  absl::Status status;  // for kRefused: code and sentence for the sender
-  Digest replaces;      // for kGranted: of this worker's contribution that the screens have refused; zero: none
+  absl::Status status;  // for kRefused: code and message for the sender
+  Digest replaces;      // for kGranted: this worker's contribution that the screens refused; zero: none
 };
 
 struct RequestAnswered {
   RequestId request = 0;
   absl::Status status;
-  JobId job;  // of job calls
+  JobId job;  // for job calls
 };
 
 // A line of the job's event log, for people and machines.
@@ -198,8 +200,9 @@ struct JobNote {
   std::map<std::string, std::string> fields;
 };
 
-// What one step asks for. The engine makes `records` durable as one transaction before any send, verdict, answer or
-// task of the same step leaves (commit, then publish); steps leave in order. FlushAcceptance may run beside the commit.
+// The effects of one step. The engine makes `records` durable as one transaction before any send,
+// verdict, answer or task of the same step is released (commit, then publish); steps are released
+// in order. FlushAcceptance may run in parallel with the commit.
 struct Effects {
   std::vector<LedgerRecord> records;
   std::vector<Send> sends;
@@ -208,7 +211,7 @@ struct Effects {
   std::vector<Task> tasks;
   std::vector<RequestAnswered> answers;
   std::vector<JobNote> notes;
-  size_t count() const;  // of all together
+  size_t count() const;  // of all kinds together
 };
 
 }  // namespace atl

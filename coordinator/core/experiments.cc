@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job's `experiment` does to its rounds and its workers (common/plan/experiment.h decides what): syncs that are
-// lost on purpose, and a pool of workers that changes over the run.
+// Applies a job's `experiment` to its rounds and workers (common/plan/experiment.h has the rules):
+// syncs dropped on purpose, and a pool of workers that changes over the run.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ void Machine::Hear(Member& member, const SyncDropped& message) {
   const WorkerId& id = member.record.worker;
   if (message.target.fragment.value >= run->rounds.size() || !member.Trains(run->id())) return;
   Round& round = run->rounds[message.target.fragment.value];
-  // Nobody is excused but by the job's own draw.
+  // Only the job's own draw excuses a worker.
   const bool open = !round.closing && round.version == message.target.version && !round.accepted.contains(id);
   if (!open || !DropsSync(*run->spec, id, message.target)) return;
   member.step = std::max(member.step, message.send_step);

@@ -13,8 +13,8 @@ namespace {
 
 constexpr Duration kPreparation = Seconds(120);  // manifests, memory, a model on its device
 constexpr uint64_t kParameterBytes = 4;
-constexpr Duration kRest = Seconds(60);    // in which others may take the place
-constexpr uint64_t kSlowLink = 1'250'000;  // bytes a second: 10 Mbit/s
+constexpr Duration kRest = Seconds(60);    // during it, others may take the place
+constexpr uint64_t kSlowLink = 1'250'000;  // bytes per second: 10 Mbit/s
 
 }  // namespace
 
@@ -37,12 +37,12 @@ Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
   return member.fetch_since + FetchDeadline(time.allowed, member.fetch_reports);
 }
 
-// Whoever does not come to an end with it is told of, then taken off the job, so that another one may have its place
-// and nobody waits for it for ever.
+// Reports a worker that does not finish its fetch, then takes it off the job, so that another
+// worker can have its place and no round waits for it forever.
 void Machine::AdvanceFetches(Run& run) {
   for (auto& [id, member] : fleet_.Of(run.id())) {
     if (member.lost || member.stage != Stage::kFetching) continue;
-    if (!run.loaded) member.fetch_since = now_;  // nothing is there to be fetched yet
+    if (!run.loaded) member.fetch_since = now_;  // the parameters are not available yet
     if (now_ < FetchDeadlineOf(run, member)) continue;
     const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);
     const std::string since = absl::StrCat("in ", SecondsOf(now_ - member.fetch_since), " (", time.reason, ")");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a worker may be at fetching a job, by what there is to fetch and what its link has carried. Pure.
+// The time that a worker may take to fetch a job, from the job's size and the measured link rate. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_FETCHING_H_
 #define ATOLL_COORDINATOR_CORE_FETCHING_H_
 
@@ -11,18 +11,18 @@
 
 namespace atl {
 
-// Deadlines of one fetch, each twice as long as the one before; at the last the worker is taken off the job.
+// Deadlines of one fetch, each twice as long as the previous one; at the last, the worker is taken off the job.
 constexpr uint32_t kFetchDeadlines = 3;
 
 struct FetchTime {
   Duration allowed{};  // until the first deadline; at most about two days
-  std::string reason;  // "440 MB at 9.8 MB/s, as measured": what follows from it
+  std::string reason;  // "440 MB at 9.8 MB/s, as measured": the basis of `allowed`
 };
 
-// `measured_rate` in bytes a second; 0: not measured, then that of a slow link.
+// `measured_rate` in bytes per second; 0: not measured, then the rate of a slow link.
 FetchTime FetchTimeOf(const JobSpec& spec, uint64_t measured_rate);
 
-// From the beginning to deadline number `passed` + 1.
+// From the start of the fetch to deadline number `passed` + 1.
 Duration FetchDeadline(Duration allowed, uint32_t passed);
 
 }  // namespace atl

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that went away are remembered for a while, so that people see them, and then forgotten: neither the fleet nor
-// the ledger grows with every name that there ever was. What a name stands for by then is over: it was fenced when it
-// went, numbers of incarnations and leases are never given twice, and one that comes back joins as a new worker, to
-// which leases of before are void.
+// Workers that went away stay visible to people for a while and are then forgotten, so that neither
+// the fleet nor the ledger grows with every name ever used. This is safe: the worker was fenced
+// when it went, and numbers of incarnations and leases are never reused. If it comes back, it joins
+// as a new worker, and its earlier leases are void.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +22,7 @@ void Machine::ForgetMembers() {
   }
   size_t excess = gone.size() - std::min<size_t>(gone.size(), limits::kGoneWorkers);
   if (!any && excess == 0) return;
-  // After a restart all count as gone since then; who was fenced first has the smaller incarnation.
+  // After a restart, all have the same loss time; the one fenced first has the smaller incarnation.
   std::sort(gone.begin(), gone.end(), [](const Member* a, const Member* b) {
     return std::pair(a->lost_at, a->record.incarnation) < std::pair(b->lost_at, b->record.incarnation);
   });
@@ -40,7 +40,7 @@ void Machine::ForgetMembers() {
   for (const auto& [worker, why] : forgotten) Forget(worker, why);
 }
 
-// Something that is still to be merged or given back bears its name.
+// Whether a contribution to be merged, or a lease to be returned, names the worker.
 bool Machine::IsNeeded(const WorkerId& worker) const {
   const auto needs = [&worker](const Run& run) {
     const bool rounds = std::any_of(run.rounds.begin(), run.rounds.end(), [&](const Round& round) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The refusal of a contribution that came after its round had closed, or while its job gathers nothing: what happens to
-// a worker behind the others in the ordinary course. Its work goes into the next contribution. Pure.
+// The refusal of a contribution that arrives after its round has closed, or while its job gathers
+// none: the normal case for a slow worker. Its work is part of the next contribution. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_LATENESS_H_
 #define ATOLL_COORDINATOR_CORE_LATENESS_H_
 

@@ -140,7 +140,7 @@ void LeasePool::RollBack(uint64_t frontier) {
   record_.returned = std::move(below);
   record_.frontier = frontier;
   const uint64_t used = frontier - SizeOf(record_.returned);
-  // Where the abandoned samples lay is not recorded; the sum must hold either way.
+  // The positions of abandoned samples are not recorded; the sum must still hold.
   record_.abandoned = std::min(record_.abandoned, used);
   record_.consumed = used - record_.abandoned;
   TouchPool();

@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-constexpr int kAdvanceLimit = 64;  // passes until nothing more is possible; each pass but the last has an effect
+constexpr int kAdvanceLimit = 64;  // passes until nothing more is possible; each but the last has an effect
 
 }  // namespace
 
@@ -68,7 +68,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   run.tokens_committed = job.tokens_committed;
   run.evaluations = std::move(job.evaluations);
   for (CheckpointRecord& c : job.checkpoints) run.checkpoints.emplace(c.step, c);
-  // The wall clock may have been set back since: what follows is still not earlier than what was.
+  // The wall clock may have been set back: later times must not be earlier than recorded ones.
   wall_nanos_ =
       std::max({wall_nanos_, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});
   if (run.record.state == JobState::kClosing) {
@@ -201,7 +201,7 @@ void Machine::SetState(Run& run, JobState state, const std::string& reason) {
   run.touched = true;
   out_.notes.push_back(StateNote(run.id(), state, reason));
   Run* const source = begun ? SourceOf(runs_, run.record.spec) : nullptr;
-  if (source != nullptr) Retain(*source);  // its checkpoint may have stayed for this one alone
+  if (source != nullptr) Retain(*source);  // its checkpoint may have been kept only for this one
 }
 
 void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status status) {
@@ -219,7 +219,7 @@ Instant Machine::MembersWake() const {
     } else if (member.Assigned()) {
       wake = std::min(wake, member.lost_at + AbsenceOf(member));
     } else if (member.Gone() && member.lost_at + limits::kGoneWorkerMemory > now_) {
-      wake = std::min(wake, member.lost_at + limits::kGoneWorkerMemory);  // later it waits for what happens anyway
+      wake = std::min(wake, member.lost_at + limits::kGoneWorkerMemory);  // after that, any later event removes it
     }
   }
   return wake;
@@ -231,8 +231,8 @@ Instant Machine::NextWake() const {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
     if (run.evaluation && run.evaluation->retry_at > now_) wake = std::min(wake, run.evaluation->retry_at);
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
-    // While its parameters are not loaded, or a checkpoint waits for a merge, nothing is done about a round, whatever
-    // its time: that ends with an event.
+    // While parameters are not loaded, or a checkpoint waits for a merge, rounds do nothing at
+    // their deadlines; an event ends that state.
     if (!run.Gathers() || !run.loaded || run.SavesAfterMerge()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);

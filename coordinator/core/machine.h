@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state behind Core and the verbs that change it, spread over bodies by theme: each section below names its own.
-// Handlers change state; Advance then does everything that has become possible. Records of changed rows are collected
-// once, at the end of the step. Pure; owned by the engine thread.
+// The state of Core and the operations that change it, implemented in several files by theme: each section
+// below names its own. Handlers change state; Advance then does everything that has become possible. Records of
+// changed rows are collected once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -70,13 +70,13 @@ class Machine {
   void Join(Member& member, const Hello& hello);
   std::vector<Welcome::Fate> FatesOf(const Hello& hello) const;
   void ExpireMembers();
-  void Excuse(Duration time);  // nobody is silent, late or away for it: such clocks go on from where they stood
+  void Excuse(Duration time);  // does not count this time as silence, lateness or absence
   Duration AbsenceOf(const Member& member) const;
-  void ForgetMembers();  // forgetting.cc, as the next two
+  void ForgetMembers();  // forgetting.cc, like the next two
   bool IsNeeded(const WorkerId& worker) const;
   void Forget(const WorkerId& worker, const std::string& why);
-  void Fence(Member& member, const std::string& why);   // leases back, uploads refused, a number that nobody holds
-  void Detach(Member& member, const std::string& why);  // it leaves its job: told when connected, else fenced
+  void Fence(Member& member, const std::string& why);   // returns leases, refuses uploads, takes an unused incarnation
+  void Detach(Member& member, const std::string& why);  // it leaves its job: notified if connected, otherwise fenced
   void DropWork(Member& member, const std::string& why);
   void ReturnLeases(Run& run, const WorkerId& worker);
 
@@ -108,24 +108,24 @@ class Machine {
   RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
   Duration GraceOf(const Run& run) const;
   Duration DeadlineOf(const Run& run) const;
-  Duration PeriodOf(const Run& run, const Member& member) const;  // at its pace; zero when no step was measured
+  Duration PeriodOf(const Run& run, const Member& member) const;  // at its pace; zero if no step was measured
   void BalancePace(const Run& run, Member& member);
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
   void CloseWhatHasItsQuorum(Run& run);  // before a pause
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
   void ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict);
-  // The deadlines of the open rounds begin now; with a worker, only of those that wait for nobody but it.
+  // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
-  uint32_t LeastExpected(const Run& run) const;  // workers that no round can do without; starved.cc, as the next one
-  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the round that is committed
+  uint32_t LeastExpected(const Run& run) const;  // workers that every round needs; starved.cc, like the next one
+  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the committed round
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
-  uint64_t StepOfHalf(const Run& run) const;  // which at least half of those that train it have reached
+  uint64_t StepOfHalf(const Run& run) const;  // reached by at least half of the training workers
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
-  std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and what a step of it takes; 0: it stands
+  std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and the time of a step; 0: it is stopped
   // ---- admission.cc
   void JudgeLinkOf(const Run& run, Member& member);
   void AdmitWorkers(Run& run);
@@ -137,7 +137,7 @@ class Machine {
   void Quarantine(Member& member, const std::string& why);
 
   // ---- experiments.cc
-  uint32_t PoolOf(const Run& run) const;        // may take part, by the committed versions of fragment 0
+  uint32_t PoolOf(const Run& run) const;        // allowed to take part, by the committed versions of fragment 0
   uint32_t LeastWorkers(const Run& run) const;  // workers.min and workers.max, cut to the pool
   uint32_t MostWorkers(const Run& run) const;
   std::string WhyTooMany(const Run& run) const;
@@ -145,14 +145,14 @@ class Machine {
 
   // ---- pinning.cc
   std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);  // for its next lease; none: no corpus
-  void RecoverShards(Run& run);  // who read which corpus, from what is durable
+  void RecoverShards(Run& run);  // the corpus of each worker, from the durable state
 
   // ---- ending.cc
   void CheckStop(Run& run);
-  // A training worker has reported `step`, and every other one too or waits in vain: none of them sends anything more.
+  // A training worker has reported `step`, every other one too or is blocked: none sends anything more.
   bool NobodyGoesOn(const Run& run, uint64_t step) const;
-  bool WaitsInVain(const Run& run, const Member& member) const;  // at an apply step: no quorum, nothing under way
-  void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);  // 0: a step ahead of all that was sent
+  bool WaitsInVain(const Run& run, const Member& member) const;             // at an apply step: no quorum, no upload
+  void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);  // 0: one step after all earlier sends
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);
   void End(Run& run, JobState state, const std::string& reason);
@@ -179,12 +179,12 @@ class Machine {
   std::string RoomLine(const Run& run) const;
 
   // ---- stopping.cc
-  static constexpr char kStopped[] = "stopped: ";   // begins the reason of a job that no person has paused
-  void Hold(Run& run, const std::string& reason);   // PAUSED with the reason; workers are free
-  void BreakOff(Run& run, const std::string& why);  // FAILED where nothing is lost by it, else PAUSED with the reason
-  void Unload(Run& run);                            // memory is given up; the next Load begins from what is durable
+  static constexpr char kStopped[] = "stopped: ";   // prefix of the reason of a job that no person has paused
+  void Hold(Run& run, const std::string& reason);   // PAUSED with the reason; its workers become free
+  void BreakOff(Run& run, const std::string& why);  // FAILED if nothing is lost by it, else PAUSED with the reason
+  void Unload(Run& run);                            // frees the memory; the next Load begins from the durable state
   void Load(Run& run);
-  void LiftBars(Run& run);  // workers that failed at the job may be given it again
+  void LiftBars(Run& run);  // workers that failed at the job may get it again
 
   // ---- requests.cc
   void Answer(RequestId request, absl::Status status, const JobId& job = {});
@@ -200,19 +200,19 @@ class Machine {
   // ---- assignment.cc
   void Advance();
   void AdvanceRun(Run& run);
-  void AdvanceFetches(Run& run);  // fetching.cc, as the next one
+  void AdvanceFetches(Run& run);  // fetching.cc, like the next one
   Instant FetchDeadlineOf(const Run& run, const Member& member) const;
   void AssignWorkers();
   void AssignEvaluators();
   void Assign(Member& member, Run& run);
-  uint64_t SendAssignment(Member& member, const Run& run);  // the clock that it tells
+  uint64_t SendAssignment(Member& member, const Run& run);  // returns the clock that it sends
   uint32_t Needed(const Run& run) const;
   std::vector<WorkerId> Workers(const Run& run) const;  // alive and assigned to train, by name
   uint32_t Training(const Run& run) const;
 
-  // ---- small tools
-  bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: all but its job is at rest
-  Instant MembersWake() const;      // when something about a member is due by itself
+  // ---- helpers
+  bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: only its job needs work
+  Instant MembersWake() const;      // when a member needs an action by itself
   Run* Find(const JobId& job);
   const Run* Find(const JobId& job) const;
   Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record.job) : nullptr; }
@@ -223,13 +223,13 @@ class Machine {
   void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {});
   void SetState(Run& run, JobState state, const std::string& reason);
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
-  uint64_t Touches() const;  // how often a worker's record or a pool has changed, ever: told of or not
+  uint64_t Touches() const;  // total changes of worker records and pools, reported or not
   Effects TakeEffects();
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
   std::string WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const;
-  std::string WhoMayCome(const Run& run, FragmentIndex fragment) const;  // not expected in it, and may contribute
-  bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: who is missing evaluates or fetches
+  std::string WhoMayCome(const Run& run, FragmentIndex fragment) const;  // unexpected ones that may contribute
+  bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: the missing workers evaluate or fetch
   std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;
@@ -241,7 +241,7 @@ class Machine {
   bool disk_low_ = false;
   static constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
   Instant now_{};
-  Instant members_wake_{};  // at most MembersWake(), which calm heartbeats put off
+  Instant members_wake_{};  // at most MembersWake(); calm heartbeats do not update it
   int64_t wall_nanos_ = 0;
   Effects out_;
 };

@@ -10,7 +10,7 @@
 namespace atl {
 namespace {
 
-// Of whoever was not heard since the coordinator has started: its period is not known.
+// For a member that was not heard since the coordinator's start: its period is unknown.
 constexpr Duration kAbsenceOverAStart = Seconds(600);
 
 }  // namespace
@@ -37,8 +37,8 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
                    true};
   }
   if (!member->record.quarantine.empty()) return Refused{QuarantineLine(member->record), true};
-  // The nonce alone tells a process from another one: incarnations are no secret. A process that was started again
-  // comes in once the connection of its predecessor is closed, or was silent for the membership timeout.
+  // Only the nonce identifies a process, because incarnations are not secret. A restarted process is admitted
+  // once the connection of its predecessor is closed, or was silent for the membership timeout.
   if (member->connection && hello.start_nonce != member->record.start_nonce) {
     return Refused{
         absl::StrCat("a worker named ", hello.worker.value, " is connected from another process; give this one ",
@@ -50,7 +50,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
 
 bool Machine::MayResume(const Member& member, const Hello& hello) const {
   const WorkerRecord& record = member.record;
-  // What it holds is of a history that this coordinator does not have.
+  // The worker's state is from a history that this coordinator does not have.
   if (LineOf(hello.last_boot) != LineOf(boot_)) return false;
   if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
   if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
@@ -63,7 +63,7 @@ bool Machine::MayResume(const Member& member, const Hello& hello) const {
 
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
-    // For good it is refused for something else.
+    // A refusal without retry has another reason.
     if (refused->retry && e.hello.last_boot > boot_) fleet_.TurnedAway({e.hello.worker, e.hello.last_boot, now_});
     Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
     out_.sends.push_back({e.connection, *refused});
@@ -72,11 +72,11 @@ void Machine::On(const WorkerConnected& e) {
   }
   Member* member = fleet_.Find(e.hello.worker);
   const bool known = member != nullptr;
-  // Leases of one that bore the name before and was forgotten are not this one's.
+  // Leases of a forgotten worker with this name do not belong to the new one.
   if (!known) member = &fleet_.Add({.worker = e.hello.worker, .leases_from = LeaseId{counters_.next_lease}});
   Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
-  // The process that was asked to leave: the word may be lost with the stream of before.
+  // Keeps the drain for the same process: the request may have been lost with the old stream.
   member->draining = member->draining && !member->left && e.hello.start_nonce == member->record.start_nonce;
   if (!resumed) Join(*member, e.hello);
   fleet_.Connect(*member, e.connection);
@@ -96,22 +96,23 @@ void Machine::On(const WorkerConnected& e) {
   Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
   DropUploads(*run, &e.hello.worker, absl::AbortedError("a newer stream of this worker has begun; offer it again"));
-  // What it does not name it does not have: a grant or a return was lost with the old stream.
+  // The worker does not have the leases that it does not name: a grant or a return was lost with
+  // the old stream.
   for (const LeaseId lease : run->pool.HeldBy(e.hello.worker)) {
     const bool named = std::any_of(e.hello.leases.begin(), e.hello.leases.end(),
                                    [&](const LeaseCursor& c) { return c.lease == lease; });
     if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
   }
   SendAssignment(*member, *run);
-  member->unanswered = 1;          // whatever it is at
-  member->not_waited_for = false;  // what it was told may be lost: it is told again
+  member->unanswered = 1;          // whatever it is doing
+  member->not_waited_for = false;  // the notice may be lost: sent again
   if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
 }
 
 void Machine::Join(Member& member, const Hello& hello) {
   Run* run = RunOf(member);
   if (run != nullptr && run->evaluation && run->evaluation->holder == hello.worker) {
-    // Perhaps it is the evaluation that ends its process.
+    // The evaluation itself may be what ends its process.
     run->evaluation->failure = "it joins anew, as after the end of its process";
     TakeEvaluation(*run, false);
   }
@@ -168,7 +169,7 @@ void Machine::ExpireMembers() {
       member.lost = true;
       member.lost_at = now_;
       Disconnect(member);
-      // Who had no job before this start, and is not back: it may have left long ago.
+      // Not for a member without a job that has not returned since the start: it may have left long ago.
       if (member.has_spoken || member.Assigned()) {
         Note(member.record.job, "worker lost",
              absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),

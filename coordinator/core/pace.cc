@@ -34,8 +34,8 @@ Duration Machine::PeriodOf(const Run& run, const Member& member) const {
   return TimesAtMostADay(Duration{member.heartbeat.step_ns}, steps);
 }
 
-// Asked at each of the worker's heartbeats, which say what pace it has: so nothing is to be remembered over a restart,
-// and a message that was lost is sent again.
+// Called at each heartbeat of the worker, which contains its pace: no state must survive a restart,
+// and a lost message is sent again.
 void Machine::BalancePace(const Run& run, Member& member) {
   const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
                      member.stage == Stage::kTraining;

@@ -24,7 +24,7 @@ uint64_t FrontOf(const VersionVector& versions) {
 
 void FragmentProgress::Recover(const VersionVector& versions, const std::vector<uint64_t>& lags) {
   const uint64_t front = FrontOf(versions);
-  // Versions cannot be claimed, as steps are: where those are equal no fragment lags.
+  // Versions, unlike steps, are not claims of workers: with equal versions no fragment lags.
   for (size_t p = 0; p < front_at_.size(); ++p) {
     front_at_[p] = std::max(versions[p].value, front - std::min(front, lags[p]));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which workers take part in the rounds of a fragment, and whether its rounds keep up with those of the others. Counts
-// alone; forgotten at a restart, but for what Recover is given. Pure; owned by the engine thread.
+// Which workers take part in the rounds of a fragment, and whether its rounds keep up with those of the others.
+// Only counts; cleared at a restart, except for the input of Recover. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_PARTICIPATION_H_
 #define ATOLL_COORDINATOR_CORE_PARTICIPATION_H_
 
@@ -16,11 +16,11 @@
 
 namespace atl {
 
-// Rounds that a worker was expected in and missed, running, by fragment.
+// Consecutive rounds that a worker was expected in and missed, by fragment.
 class MissBook {
  public:
   explicit MissBook(size_t fragments) : missed_(fragments) {}
-  // Counts one more, and returns how many there are running now.
+  // Counts one more, and returns the number of consecutive ones.
   uint32_t Missed(FragmentIndex fragment, const WorkerId& worker) { return ++missed_[fragment.value][worker]; }
   // It contributed, or its sync was dropped on purpose.
   void TookPart(FragmentIndex fragment, const WorkerId& worker) { missed_[fragment.value].erase(worker); }
@@ -31,18 +31,18 @@ class MissBook {
   std::vector<std::map<WorkerId, uint32_t>> missed_;
 };
 
-// The version of the fragment with the most.
+// The version of the most advanced fragment.
 uint64_t FrontOf(const VersionVector& versions);
 
-// By how many rounds each fragment lags the front (FrontOf).
+// The number of rounds by which each fragment lags the front (FrontOf).
 class FragmentProgress {
  public:
   explicit FragmentProgress(size_t fragments) : front_at_(fragments, 0) {}
   // After a start: at most `lags` periods have passed since the newest round of each fragment.
   void Recover(const VersionVector& versions, const std::vector<uint64_t>& lags);
-  // A round of the fragment was committed with enough workers; `front`: after it.
+  // A round of the fragment was committed with enough workers; `front`: after this round.
   void Committed(FragmentIndex fragment, uint64_t front) { front_at_[fragment.value] = front; }
-  // Rounds that the fragment at the front had since the newest of this one.
+  // The rounds of the front fragment since the newest one of this fragment.
   uint64_t Lag(FragmentIndex fragment, uint64_t front) const {
     return front - std::min(front, front_at_[fragment.value]);
   }
@@ -58,14 +58,14 @@ struct Remark {
   std::string text;  // one clause
 };
 
-// The newest contributions that stood out: when the model breaks they are the first suspects.
+// The newest contributions that stood out: the first suspects if the model breaks.
 class RemarkBook {
  public:
   void Add(Remark remark);
   void Clear() { newest_.clear(); }
   // The worker with the most of them; empty: none stood out.
   WorkerId Suspect() const;
-  // One clause that names that worker, its newest such contribution and what to do; empty: none stood out.
+  // One clause that names that worker, its newest such contribution and the remedy; empty: none stood out.
   std::string Line() const;
 
  private:

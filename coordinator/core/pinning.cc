@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// data.assignment: shards at work: each worker's leases lie in its corpus.
+// Implements data.assignment: shards: each worker's leases are in its corpus.
 #include <algorithm>
 #include <tuple>
 
@@ -28,7 +28,7 @@ std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worke
 
 void Machine::RecoverShards(Run& run) {
   if (!run.spec->data.pin_shards) return;
-  std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest word counts
+  std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest entry counts
   const auto look = [&](const ContributionHeader& header) {
     const auto corpus = ShardOf(header.cursors);
     if (corpus && fleet_.Find(header.worker) != nullptr) {

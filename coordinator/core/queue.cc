@@ -54,7 +54,8 @@ class Planner {
     job.started = job.started || job.workers.size() >= job.min;
   }
 
-  // Workers the job at `index` could get: free ones and those that jobs of lower priority have beyond what they keep.
+  // The number of workers available to the job at `index`: free ones, and those that lower-priority
+  // jobs do not keep.
   size_t Available(size_t index) const {
     const JobId& job = jobs_[index].job;
     size_t count = 0;
@@ -68,7 +69,8 @@ class Planner {
     return count;
   }
 
-  // Does the job at `donor`, which cannot go on either, give its workers to the one at `taker`? An order of jobs.
+  // Whether the job at `donor`, which cannot continue either, gives its workers to the job at
+  // `taker`. A strict order of jobs.
   bool Yields(size_t donor, size_t taker) const {
     const QueuedJob &gives = jobs_[donor], &takes = jobs_[taker];
     if (gives.workers.size() >= gives.min) return false;
@@ -79,7 +81,7 @@ class Planner {
   void FillFromStuck(size_t index) {
     QueuedJob& job = jobs_[index];
     if (job.workers.size() >= job.min) return;
-    std::vector<std::pair<size_t, WorkerId>> able;  // the last ones first
+    std::vector<std::pair<size_t, WorkerId>> able;  // last jobs first
     for (size_t j = jobs_.size(); j-- > 0;) {
       if (!Yields(j, index)) continue;
       for (const WorkerId& w : jobs_[j].workers) {

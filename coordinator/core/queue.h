@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which job gets which workers (docs/design.md section 6): priority, then age. Every running job keeps its minimum;
-// spare workers go to the highest priority below its maximum. A job that waits starts only when its whole minimum can
-// be had, so that no worker stands idle in a job that cannot run. Jobs that lack their minimum, each with workers that
-// another of them needs, would wait for each other: the first that can go on, or start, with those of later jobs
-// gets them. Jobs that keep theirs, since they end, come first there. Pure.
+// Decides which job gets which workers (docs/design.md section 6): by priority, then age. Every
+// running job keeps its minimum; spare workers go to the highest priority below its maximum. A
+// waiting job starts only when its whole minimum is available, so that no worker is idle in a job
+// that cannot run. Jobs without their minimum, each with workers that another one needs, could wait
+// for each other. So the first job that can continue, or start, with the workers of later jobs gets
+// them. Jobs that keep their workers because they end come first there. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_QUEUE_H_
 #define ATOLL_COORDINATOR_CORE_QUEUE_H_
 
@@ -20,21 +21,20 @@ struct QueuedJob {
   int32_t priority = 0;
   uint64_t sequence = 0;
   uint32_t min = 1, max = 1;
-  bool started = false;           // takes whatever there is
-  std::vector<WorkerId> workers;  // alive and training it or on the way there, by name
-  uint32_t keep = 0;              // others get none of so many, even where `min` is less
+  bool started = false;           // takes any number of workers
+  std::vector<WorkerId> workers;  // alive and training it, or about to, by name
+  uint32_t keep = 0;              // not taken by other jobs, even if `min` is less
 };
 struct FreeWorker {
   WorkerId worker;
-  std::set<JobId> barred;  // it failed at these
+  std::set<JobId> barred;  // jobs at which it failed
 };
 struct Move {
   WorkerId worker;
-  JobId from, to;  // empty: from or to nowhere
+  JobId from, to;  // empty: none
   friend auto operator<=>(const Move&, const Move&) = default;
 };
-// In the order in which they are to be carried out. `barred` holds, for workers that have a job, the jobs they may not
-// get.
+// The moves in execution order. `barred`: for workers with a job, the jobs that they may not get.
 std::vector<Move> PlanMoves(std::vector<QueuedJob> jobs, std::vector<FreeWorker> free,
                             const std::map<WorkerId, std::set<JobId>>& barred);
 

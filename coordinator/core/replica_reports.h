@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What members say of their outer copies: by fragment, who has other bits than published at its newest version, where
-// nobody has the published ones. One worker that deviates has a fault; if most do, at one version, the coordinator's
-// own copy has one (ADR 23). Forgotten at a restart, in a rollback and whenever parameters are loaded. Not thread-safe.
+// The members' reports on their outer copies. By fragment: the workers with bits other than the
+// published ones at the newest version, unless some worker has the published ones. A single
+// deviating worker has a fault; if most deviate at one version, the coordinator's own copy has one
+// (ADR 23). Cleared at a restart, in a rollback and at each load of parameters. Not thread-safe.
 #ifndef ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 #define ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 
@@ -14,8 +15,9 @@ namespace atl {
 
 class ReplicaReports {
  public:
-  // What a worker that deviates says of the same version afterwards, when it has fetched it whole, does not count. Who
-  // deviates at this version; nobody where some worker has its bits, or it is not the newest heard of.
+  // Returns the workers that deviate at this version; none if some worker has its bits, or the
+  // version is not the newest reported. A second report of a deviating worker for the same version,
+  // after a full fetch, does not count.
   std::set<WorkerId> Hear(FragmentVersion applied, const WorkerId& worker, bool matches) {
     Reports& of = newest_[applied.fragment];
     if (applied.version < of.version) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people ask for.
+// Handles people's requests.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +16,7 @@ uint64_t DatasetOf(const JobSpec& spec, uint64_t samples) {
   return spec.data.pin_shards ? ShardRange(static_cast<uint32_t>(spec.data.corpora.size())).begin : samples;
 }
 
-// With shards everything is free from the beginning, so that each corpus is read from its own first sample.
+// With shards everything is free from the start, so that each corpus is read from its own first sample.
 PoolRecord FirstPool(const JobRecord& record) {
   PoolRecord pool;
   pool.job = record.job;
@@ -180,7 +180,7 @@ void Machine::On(const JobUpdated& e) {
   ++run->record.spec_revision;
   run->spec = std::make_shared<const JobSpec>(run->record.spec);
   run->touched = true;
-  Retain(*run);  // fewer may be wanted, and a full disk writes no next one
+  Retain(*run);  // fewer may be kept, and on a full disk no next checkpoint triggers it
   for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
   const std::string early = ScheduleEndsEarly(*run->spec);
   Note(e.job, "updated",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Back to a checkpoint: it is read whole first, so that a damaged one is a refusal that changes nothing.
+// Rolls back to a checkpoint. It is read completely first, so that a damaged one causes a refusal
+// without any change.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -86,12 +87,12 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.claims.Clear();
   run.remarks.Clear();
   run.progress.Recover(run.Versions(), run.PeriodsSinceRounds());
-  run.log_damage.clear();  // of rounds that are given up
+  run.log_damage.clear();  // of discarded rounds
   SettleRevoked(run);
   run.pool.RollBack(checkpoint.pool_frontier);
   run.clock_floor = checkpoint.step;
   run.participants.clear();
-  run.replicas = {};  // of versions that are given up
+  run.replicas = {};  // of discarded versions
   run.not_evaluated.clear();
   run.evaluation.reset();
   run.made.reset();

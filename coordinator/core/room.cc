@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A full disk: parameters and checkpoints that cannot be written wait for room and are tried again, and uploads are
-// held before it is full; nothing is lost.
+// Handles a full disk: parameters and checkpoints that cannot be written wait for space and are
+// retried, and uploads are held before the disk is full. Nothing is lost.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,7 @@ void Machine::On(const CheckpointDelayed& e) {
   WaitForRoom(*run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
 }
 
-// Writes no record: a commit needs room as well.
+// Writes no record, because a commit needs space too.
 void Machine::WaitForRoom(Run& run, const std::string& what, const std::string& reason) {
   const bool first = run.no_room.empty();
   run.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
@@ -76,7 +76,7 @@ void Machine::RetryCheckpoints(Run& run) {
       overtaken.push_back(step);
     }
   }
-  // The versions that it was to hold are overwritten in memory: the next ones take its place.
+  // The versions of the checkpoint are overwritten in memory: a later checkpoint replaces it.
   for (const uint64_t step : overtaken) {
     GiveUp(run, step);
     run.checkpoint_due = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event log's lines about a committed round and about a job's state: made at the commit, and again from the ledger
-// where a crash came between the two. Pure.
+// The event log's lines about a committed round and a job's state. Made at the commit, and again
+// from the ledger if a crash came between the commit and the line. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
 

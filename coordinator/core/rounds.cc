@@ -49,7 +49,7 @@ bool NobodyMissing(const Round& round) {
 uint32_t ArrivedOf(const Round& round) { return static_cast<uint32_t>(round.accepted.size() + round.dropped.size()); }
 
 uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
-  // Who has contributed and is not expected any more: it left, was lost, or joined in this round.
+  // Contributors that are not expected: they left, were lost, or joined during this round.
   const auto unexpected = [&](const auto& entry) { return !round.expected.contains(entry.first); };
   const auto others = std::count_if(round.accepted.begin(), round.accepted.end(), unexpected) +
                       std::count_if(round.dropped.begin(), round.dropped.end(), unexpected);
@@ -83,7 +83,7 @@ RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now)
     verdict.nobody = all_there;
   }
   if (verdict.close) verdict.wake = kNever;
-  if (rule.flushing > 0) verdict.close = false;  // its end is an event
+  if (rule.flushing > 0) verdict.close = false;  // an event ends it
   return verdict;
 }
 

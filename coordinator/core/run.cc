@@ -12,13 +12,13 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is dropped more often at a sensible share
+constexpr uint64_t kDropsFollowed = 1000;  // limit of counted consecutive drops; beyond every sensible rate
 
 std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
   return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
 }
 
-// Every cursor of contributions that are accepted or being flushed.
+// Visits every cursor of contributions that are accepted or being flushed.
 template <typename F>
 void LookAtAccepted(const Run& run, const F& look) {
   for (const Round& round : run.rounds) {
@@ -64,15 +64,15 @@ uint64_t Run::StepOf(Version version) const {
 }
 
 uint64_t Run::ClockStep(uint64_t newest_step) const {
-  // The workers were there, even where a merge covers more than one period.
+  // The workers reached it, even if a merge covers more than one period.
   if (record.state == JobState::kSucceeded && record.stop_step > 0) return record.stop_step;
   if (rounds.empty()) return clock_floor;
-  if (HasEnded(record.state)) {  // nobody is there any more who would say how far they were
+  if (HasEnded(record.state)) {  // no worker is left to report its step
     if (const CheckpointRecord* const last = CheckpointOf(Versions())) return std::max(clock_floor, last->step);
   }
   const uint64_t sent = StepOf(rounds[0].version);
   const uint64_t base = std::max(sent, clock_floor);
-  const uint64_t most = std::max(base, sent + inner_steps() - 1);  // less than one period beyond the last commit
+  const uint64_t most = std::max(base, sent + inner_steps() - 1);  // less than one period after the last commit
   return std::clamp(newest_step, base, most);
 }
 
@@ -156,7 +156,7 @@ uint64_t Run::PeriodSamples(uint64_t periods) const {
 }
 
 Coverage Run::CoverageOf(const ContributionHeader& header) const {
-  // What a worker can have trained since its newest committed contribution, and lost of the fragment.
+  // The samples that a worker can train after its newest committed contribution, and lose for the fragment.
   Coverage coverage{.allowance = LeaseLimit(header.worker)};
   std::map<LeaseId, uint64_t> accepted, with;
   const auto look = [&](const ContributionHeader& h) {
@@ -238,7 +238,7 @@ std::vector<CheckpointRecord> Run::DecideKept() {
   for (auto& [step, checkpoint] : checkpoints) {
     newer -= checkpoint.complete ? 1 : 0;
     if (checkpoint.kept != Kept::kUndecided) continue;
-    // What is not among the newest and still there was kept by the rule of its time.
+    // A stored checkpoint that is not among the newest was kept by the rule at its time.
     const bool old = checkpoint.complete && newer >= std::max<int64_t>(1, spec->checkpoint.keep_last);
     checkpoint.kept = old || KeepsForGood(checkpoint.versions) ? Kept::kForGood : Kept::kWhileNew;
     decided.push_back(checkpoint);
@@ -259,8 +259,8 @@ WriteCheckpoint WriteTaskOf(const CheckpointRecord& record) {
 Task LoadTaskOf(const Run& run) {
   const VersionVector heads = run.Versions();
   Task load = PrepareParameters{run.id()};
-  // Until something is committed behind a rollback the checkpoint stands for the epoch. Then it has snapshots of its
-  // own, and rounds, by which the norm screen knows what is usual.
+  // Until the first commit after a rollback, the checkpoint holds the state of the epoch.
+  // Afterwards the epoch has its own snapshots, and rounds for the norm screen's history.
   const bool begun =
       std::any_of(run.committed.begin(), run.committed.end(), [](const auto& of) { return !of.empty(); });
   if (run.record.epoch == 0 || begun) return load;

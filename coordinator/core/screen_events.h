@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the screens on contributions say to the core, in words and flags: figures stay where they were measured. Pure.
+// The results of the contribution screens for the core, as texts and flags; the figures stay where
+// they were measured. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_SCREEN_EVENTS_H_
 #define ATOLL_COORDINATOR_CORE_SCREEN_EVENTS_H_
 
@@ -12,22 +13,22 @@
 
 namespace atl {
 
-// Of a contribution that is merged all the same.
+// About a contribution that is merged nevertheless.
 struct ScreenRemark {
   WorkerId worker;
   std::string text;      // one clause
   bool clipped = false;  // it was scaled down; false: only reported
 };
 
-// Of one that is not.
+// About a contribution that is not merged.
 struct ScreenedOut {
   WorkerId worker;
   std::string why;   // one clause
-  bool far = false;  // so far from the others' that its worker is quarantined at once
+  bool far = false;  // so far from the others that its worker is quarantined at once
 };
 
-// The aggregate found contributions that may not be merged; nothing was changed. The core refuses them and decides
-// anew.
+// The aggregate found contributions that must not be merged; it changed nothing. The core refuses
+// them and decides again.
 struct ContributionsScreened {
   JobId job;
   uint64_t epoch = 0;

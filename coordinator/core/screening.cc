@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from the screens: refusals and clips told and counted, workers quarantined.
+// Handles the results of the screens: logs and counts refusals and clips, quarantines workers.
 #include <set>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ void Machine::On(const ContributionsScreened& e) {
     const Digest digest = it->second.header.digest;
     round.accepted.erase(it);
     round.screened[out.worker] = digest;
-    // It stays in the round log: a restart must not take it again.
+    // It stays in the round log: a restart must not accept it again.
     out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, digest});
     round.expected.erase(out.worker);
     const Member* member = fleet_.Find(out.worker);
@@ -81,7 +81,7 @@ void Machine::Quarantine(Member& member, const std::string& why) {
   Note(job, "worker quarantined", QuarantineLine(member.record), {{"worker", id.value}});
   if (member.connection) SendTo(member, Refused{QuarantineLine(member.record), true});
   Disconnect(member);
-  member.lost = true;  // it is not there, and nobody need be told so later
+  member.lost = true;  // it is gone, and its loss needs no later report
   member.lost_at = now_;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strikes: what a worker's refused and clipped contributions add up to (docs/design.md section 6, "Screens"). Which
-// contributions those are is measured elsewhere; here are only counts, so that the decision needs no floating point.
-// Pure; owned by the engine thread.
+// Strikes: the count of a worker's refused and clipped contributions (docs/design.md section 6,
+// "Screens"). The measurements are made elsewhere. Here are only counts, so that the decision needs
+// no floating point. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_SCREENS_H_
 #define ATOLL_COORDINATOR_CORE_SCREENS_H_
 
@@ -14,19 +14,19 @@
 
 namespace atl {
 
-// One job's. A strike is a contribution to a fragment that was refused or clipped; one that is merged whole clears
-// those of its worker in that fragment. Counted by fragment: a worker that is broken in one of many shows it all the
-// same.
+// The strikes of one job. A strike is a refused or clipped contribution to a fragment; a
+// contribution merged without change clears the strikes of its worker in that fragment. Counted by
+// fragment, so that a worker that is broken in one of many is detected too.
 class StrikeBook {
  public:
-  // Counts one, for the reason (one clause), and says how many there are running now.
+  // Counts one, for the reason (one clause), and returns the number of consecutive ones.
   uint32_t Strike(const WorkerId& worker, FragmentIndex fragment, const std::string& why);
   void Clear(const WorkerId& worker, FragmentIndex fragment);
   // Of every fragment.
   void Forget(const WorkerId& worker) { strikes_.erase(worker); }
   uint32_t Running(const WorkerId& worker, FragmentIndex fragment) const;
-  // "2 strikes in fragment 0 (quarantined at 3), the newest: WHY", of the fragment with the most; empty without any.
-  // `limit` 0: nobody is quarantined.
+  // "2 strikes in fragment 0 (quarantined at 3), the newest: WHY", for the fragment with the most;
+  // empty without any. `limit` 0: no worker is quarantined.
   std::string LineOf(const WorkerId& worker, uint32_t limit) const;
 
  private:
@@ -37,7 +37,7 @@ class StrikeBook {
   std::map<WorkerId, std::map<FragmentIndex, Strikes>> strikes_;
 };
 
-// What a quarantined worker, and whoever asks for it, is told: why, and the way back.
+// The message for a quarantined worker, and for people: the reason, and the way back.
 std::string QuarantineLine(const WorkerRecord& worker);
 
 }  // namespace atl

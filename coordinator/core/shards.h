@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which worker reads which corpus under data.assignment: shards. A worker keeps its corpus for as long as nobody else
-// had to take it, also while it is away: a newcomer takes a corpus that nobody has had, else one whose holder is away.
-// Nothing of it is written down: after a restart it follows from leases and contributions, which are. Pure; owned by
-// the engine thread.
+// Which worker reads which corpus under data.assignment: shards. A worker keeps its corpus, also
+// while it is away, until another worker has to take it. A newcomer takes an unused corpus,
+// otherwise one of an absent worker. Nothing is stored: after a restart the assignment follows from
+// the durable leases and contributions. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_SHARDS_H_
 #define ATOLL_COORDINATOR_CORE_SHARDS_H_
 
@@ -20,16 +20,16 @@ class ShardBook {
   // 0: the job has no shards.
   explicit ShardBook(size_t corpora) : holders_(corpora) {}
 
-  // The worker has read the corpus; newer than everything seen before. No effect on a corpus that is not there.
+  // The worker has read the corpus; newer than all earlier calls. No effect for an unknown corpus.
   void Saw(const WorkerId& worker, uint32_t corpus);
-  // The worker's corpus, which it holds from now on; none when each is held by another worker of `present`.
+  // The worker's corpus, which it holds from now on; none if each is held by another worker of `present`.
   std::optional<uint32_t> Take(const WorkerId& worker, const std::set<WorkerId>& present);
-  // Its corpus is one that nobody has had.
+  // Its corpus becomes an unused one.
   void Forget(const WorkerId& worker);
   std::optional<uint32_t> Of(const WorkerId& worker) const;
 
  private:
-  std::vector<WorkerId> holders_;  // by corpus; empty: nobody yet
+  std::vector<WorkerId> holders_;  // by corpus; empty: unused
 };
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers that miss rounds, and fragments whose rounds they leave without a quorum while others go on.
+// Handles workers that miss rounds, and fragments that lack a quorum because of them while others go on.
 #include "coordinator/core/starved.h"
 
 #include <algorithm>
@@ -31,12 +31,13 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
   const uint64_t front = FrontOf(versions);
   --versions[fragment.value].value;
   const uint64_t before = FrontOf(versions);
-  // One that was starved is so until a round of it has had as many workers as the job needs.
+  // A starved fragment stays starved until one of its rounds has had as many workers as the job needs.
   if (enough || !run.IsStarved(fragment, before)) run.progress.Committed(fragment, front);
   for (uint32_t p = 0; p < versions.size(); ++p) {
     const FragmentIndex other{p};
     if (!run.IsStarved(other, front)) continue;
-    // A member that contributes to one fragment alone leaves the rounds of the others without a majority for ever.
+    // A member that contributes to one fragment only would leave the rounds of the others without a
+    // majority forever.
     Round& lacking = run.rounds[p];
     for (const WorkerId& id : lacking.closing ? std::vector<WorkerId>{} : MissingOf(lacking)) {
       const bool sends = run.IsUploading(id, other);

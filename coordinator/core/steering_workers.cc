@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators do with workers: drain, cordon, evict, readmit.
+// Handles the operators' commands for workers: drain, cordon, evict, readmit.
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/machine.h"
 
@@ -17,7 +17,8 @@ void Machine::On(const WorkerSteered& e) {
     case WorkerAction::kEvict: break;
     case WorkerAction::kReadmit: return Answer(e.request, Readmit(*member));
   }
-  // Evicted at once, whatever it is at: its leases go back, what it sends from now on is refused, and it stays out.
+  // Evicted at once, whatever it does: its leases are returned, its later messages are refused, and
+  // it stays out.
   if (!member->record.quarantine.empty()) {
     return Answer(e.request,
                   absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record), " to let it back in")));
@@ -39,7 +40,7 @@ absl::Status Machine::Drain(Member& member) {
   return absl::OkStatus();
 }
 
-// It stays at the work that it has, over a reconnect too, and gets no other.
+// It keeps its present job, also over a reconnect, and gets no other.
 void Machine::Cordon(Member& member) {
   const std::string& id = member.record.worker.value;
   if (member.record.cordoned) return;
@@ -54,8 +55,7 @@ absl::Status Machine::Readmit(Member& member) {
   if (member.record.quarantine.empty() && !member.record.cordoned) {
     return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is neither quarantined nor cordoned"));
   }
-  if (!member.record.quarantine.empty())
-    member.lost_at = now_;  // it is remembered for as long as any other from now on
+  if (!member.record.quarantine.empty()) member.lost_at = now_;  // from now on it is remembered as long as any other
   member.record.quarantine.clear();
   member.record.cordoned = false;
   fleet_.Touch(member.record.worker);

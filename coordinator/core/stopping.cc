@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters in memory, and a job that cannot go on: for want of data, or because a file is missing or damaged. Where
-// it holds work it stops with everything that is durable, says why, and goes on when it is asked to.
+// Loading of parameters, and jobs that cannot continue for lack of data, or because a file is missing or
+// damaged. A job that holds work stops with all its durable state, gives the reason, and continues on request.
 #include "absl/strings/str_cat.h"
 #include "common/plan/job_validation.h"
 #include "coordinator/core/machine.h"
@@ -14,7 +14,7 @@ void Machine::Load(Run& run) {
     if (!checkpoint.complete && checkpoint.versions != heads) overtaken.push_back(step);
   }
   for (const uint64_t step : overtaken) GiveUp(run, step);
-  run.checkpoint_due = run.record.state != JobState::kClosing && run.CheckpointIsOwed();  // whose end is saved
+  run.checkpoint_due = run.record.state != JobState::kClosing && run.CheckpointIsOwed();  // the end has its own
   run.loading = true;
   run.replicas = {};
   out_.tasks.push_back(LoadTaskOf(run));
@@ -25,14 +25,14 @@ void Machine::Unload(Run& run) {
   run.loading = false;
   run.checkpoint_due = false;
   run.no_room.clear();
-  // What a round has accepted stays accepted: it is durable, and the round closes after the next Load.
+  // An acceptance stays valid: it is durable, and the round closes after the next Load.
   for (Round& round : run.rounds) round.closing = false;
   out_.tasks.push_back(ReleaseJob{run.id()});
 }
 
 void Machine::Hold(Run& run, const std::string& reason) {
   run.ending = Ending::kNone;
-  // One that is due goes on when the job does; the last one of an ending job is called for again by its end.
+  // A pending evaluation continues with the job; the end of an ending job requests its last one again.
   if (run.record.state == JobState::kClosing) run.evaluation.reset();
   if (run.evaluation) run.evaluation = PendingEvaluation{.number = run.record.next_evaluation};
   if (run.record.state == JobState::kClosing) {
@@ -88,7 +88,7 @@ void Machine::On(const ParametersReady& e) {
 void Machine::On(const TaskFailed& e) {
   Run* run = Find(e.job);
   if (run == nullptr || HasEnded(run->record.state)) return;
-  if (!run->loaded && !run->loading) return;  // it has stopped; this is of before
+  if (!run->loaded && !run->loading) return;  // the job has stopped; this result is older
   if (run->rollback_request && !run->rollback_check) {
     Answer(*run->rollback_request, absl::FailedPreconditionError(e.reason), run->id());
     run->rollback_request.reset();

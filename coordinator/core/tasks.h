@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the core has the engine's executors do: blocking work, each piece of which ends in an event (events.h). Pure
-// values.
+// Tasks that the core gives to the engine's executors: blocking work, each ending with an event
+// (events.h). Pure values.
 #ifndef ATOLL_COORDINATOR_CORE_TASKS_H_
 #define ATOLL_COORDINATOR_CORE_TASKS_H_
 
@@ -25,17 +25,17 @@ struct FlushAcceptance {  // -> ContributionDurable
 struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFailed
   JobId job;
   uint64_t epoch = 0;
-  FragmentVersion target;  // the version it starts from
+  FragmentVersion target;  // the version from which it starts
   uint64_t spec_revision = 0;
   std::vector<ContributionHeader> contributions;  // in worker-name order
   uint64_t clock_step = 0;                        // job clock after the commit
-  bool past_finished = false;  // as in Round (rounds.h): the norms of few are judged by history alone
+  bool past_finished = false;                     // as in Round (rounds.h): the few norms are judged by history alone
 };
-struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the commits before it
+struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the preceding commits
   JobId job;
   uint64_t step = 0;
   VersionVector versions;
-  uint64_t pool_consumed = 0, pool_frontier = 0;  // as its record has them
+  uint64_t pool_consumed = 0, pool_frontier = 0;  // as in its record
 };
 struct DropCheckpoint {
   JobId job;
@@ -45,18 +45,18 @@ struct DropCheckpoint {
 struct CheckCheckpoint {
   JobId job;
   uint64_t step = 0;
-  VersionVector versions;      // that it must hold
-  std::vector<Digest> hashes;  // of them
+  VersionVector versions;      // expected content
+  std::vector<Digest> hashes;  // of these versions
 };
-// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady,
+// Restores parameters and outer state from a checkpoint, durable as snapshots -> ParametersReady,
 // PreparationDelayed or TaskFailed.
 struct RestoreCheckpoint {
   JobId job;
   uint64_t step = 0;
   uint64_t epoch = 0;
 };
-// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one; of a
-// purged one nothing is kept.
+// The job has ended, or stopped for a failure: frees its memory, and for an ended job the files
+// that retention does not keep; for a purged job, all files.
 struct ReleaseJob {
   JobId job;
   bool ended = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contributions on their way in: who may offer what, and when it counts.
+// Incoming contributions: decides offers and acceptances.
 #include <algorithm>
 #include <set>
 
@@ -18,7 +18,7 @@ absl::Status Late(Version version) {
                                 " is committed or being made; contribute against the newest version"));
 }
 
-// By what is known of the contribution with that key; none: nothing is.
+// Decides from an existing contribution with the same key; none if there is none.
 std::optional<Judgement> JudgeKey(const Run& run, const ContributionHeader& header) {
   const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
   const Round& round = run.rounds[header.target.fragment.value];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a job's data: no sample is free any more, and the workers train what they hold. Pure; owned by the engine
-// thread.
+// The end of a job's data: no sample is free any more, and the workers train the samples they hold.
+// Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_USED_UP_H_
 #define ATOLL_COORDINATOR_CORE_USED_UP_H_
 
@@ -11,21 +11,22 @@
 
 namespace atl {
 
-// Finds who has nothing left to train (run.used_up): it waits, has asked in vain, and all that it held is committed. No
-// open round waits for those, but where they are sending to it: others may go on for some rounds.
+// Updates run.used_up, the workers with nothing left to train: each waits, was denied samples, and
+// all its samples are committed. No open round waits for them, except where they are sending;
+// others may continue for some rounds.
 void MarkUsedUp(Run& run, const Fleet& fleet);
 
-// Whether every sample is trained: none is free, somebody has asked for some in vain, everybody waits, and what the
-// workers hold is in contributions that are accepted or committed. Not asked of whoever is at the job's stop step,
-// which trains no more.
+// Whether every sample is trained: none is free, some worker was denied samples, every worker
+// waits, and all held samples are in accepted or committed contributions. Ignores workers at the
+// job's stop step, which train no more.
 bool DataIsTrained(const Run& run, const Fleet& fleet);
 
-// Whether those who hold the last samples have sent nothing for so long: somebody has nothing left to train, and no
-// round has been made within `limit`, or twice that where something is on its way.
+// Whether the holders of the last samples have been silent for too long: some worker has nothing
+// left to train, and no round was made within `limit`, or twice that with an upload in progress.
 bool HeldInVain(const Run& run, Duration limit, Instant now);
 
-// "; b holds 100 (waits for block 7)": who has samples that are in no contribution, so many of them in none that is
-// committed. Empty: nobody.
+// "; b holds 100 (waits for block 7)": the workers with samples that are in no contribution, and
+// their uncommitted samples. Empty: none.
 std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now);
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people see, and what must always hold.
+// The views for people, and the invariants.
 #include <algorithm>
 #include <set>
 
@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-// What the worker does by its newest heartbeat; by what it was told or said since, when that is of another job.
+// The worker's activity from its newest heartbeat; if that is for another job, from later messages.
 Heartbeat NewestOf(const Member& member, bool silent) {
   Heartbeat last = member.heartbeat;
   if (!member.connection || silent) last.waiting_for.clear();
@@ -37,7 +37,7 @@ std::string HeldAgainst(const Member& member, const Run* run) {
   return run->strikes.LineOf(member.record.worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
 }
 
-// "; 2 are idle; 1 at work for other; start 2 more workers", where `lacking` is above those who are idle.
+// "; 2 are idle; 1 at work for other; start 2 more workers", the last if `lacking` exceeds the idle ones.
 std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   uint32_t idle = 0, busy = 0;
   std::set<std::string> jobs;
@@ -73,7 +73,7 @@ std::string FailuresLine(const Run& run) {
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
-// Empty: nobody was turned away for that.
+// Empty: no worker was refused for that reason.
 std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
   if (ahead.boot.value == 0) return "";
   return absl::StrCat("worker ", ahead.worker.value, " has followed boot ", ahead.boot.value,
@@ -81,7 +81,7 @@ std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
                       ": start the coordinator on that, or the workers again, which then follow this one");
 }
 
-// Of all.
+// For the whole fleet.
 std::string KeptOutLine(const Fleet& fleet) {
   std::vector<WorkerId> quarantined, cordoned;
   for (const auto& [id, member] : fleet.members()) {
@@ -126,7 +126,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.Of(job)) {
-    // Whoever was not heard since the start is waited for, but nobody knows that it lives.
+    // A member not heard since the start is waited for, but is not known to be alive.
     if (!member.Trains(job) || member.lost || !member.has_spoken) continue;
     ++view.alive;
     view.training += member.stage == Stage::kTraining ? 1 : 0;
@@ -226,7 +226,7 @@ std::string Machine::WaitingForRound(const Run& run, Instant now) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing && ArrivedOf(run.rounds[p]) > 0) return WaitingFor(run, FragmentIndex{p}, now);
   }
-  // That nothing has come yet is as it should be, unless nobody is at it, or the end waits, or it is late.
+  // A round without contributions is normal, unless no worker is at it, or the end waits, or it is overdue.
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     if (round.closing || (round.expected.empty() && run.record.state == JobState::kClosing)) continue;
@@ -323,7 +323,7 @@ void Machine::CheckInvariants() const {
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];
       ATOLL_CHECK(!round.closing || ArrivedOf(round) > 0, "I8: an empty round is being closed");
-      // Who is lost while it closes makes the majority smaller, never larger.
+      // A worker lost during the closing makes the majority smaller, never larger.
       ATOLL_CHECK(!round.closing || run.spec->sync.quorum != 0 || ArrivedOf(round) > MissingOf(round).size(),
                   "I8: a round is being closed without a majority");
       for (const auto& [worker, arrival] : round.accepted) {
