@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// int8, mxfp4 and e3m0: blocks of codes under one scale. These are the reference; block_kernels-inl.h and
-// the two files of fp4 beside it do the same in lanes.
+// int8, mxfp4 and e3m0: blocks of codes with a shared scale. This is the reference.
+// block_kernels-inl.h and the two fp4 files next to it compute the same in SIMD lanes.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,21 +19,21 @@ struct Range {
 };
 
 Range RangeOf(std::span<const float> block) {
-  uint32_t largest = 0;  // magnitudes order like their bits, and every NaN lies above infinity
+  uint32_t largest = 0;  // magnitudes are ordered like their bits, and every NaN is above infinity
   for (const float x : block) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
   return {std::bit_cast<float>(largest), largest < 0x7f800000u};
 }
 
 uint32_t SignBit(float x) { return std::bit_cast<uint32_t>(x) >> 31 << 3; }
 
-// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6; a tie goes to the even code; beyond 6 is 6.
+// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; larger values become 6.
 uint32_t E2m1Code(float x, float inverse_scale) {
   const float a = std::fabs(x) * inverse_scale;
   const int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
   return SignBit(x) | static_cast<uint32_t>(code);
 }
 
-// Nearest of 0 and 2^(code - 7) for code 1 to 7; a tie goes to the even code; beyond 1 is 1.
+// Nearest of 0 and 2^(code - 7) for codes 1 to 7, ties to the even code; larger values become 1.
 uint32_t E3m0Code(float x, float inverse_scale) {
   const float a = std::fabs(x) * inverse_scale;
   const int code = (a > 0x1p-7f) + (a >= 0x1.8p-6f) + (a > 0x1.8p-5f) + (a >= 0x1.8p-4f) + (a > 0x1.8p-3f) +
@@ -73,7 +73,7 @@ void DecodeFp4(const float* table, const std::byte* in, std::span<float> out) {
 
 }  // namespace
 
-// Nearest bf16 to absmax / 127, one step lower where 127 scales would not be finite.
+// bf16 value nearest to absmax / 127, one step lower if 127 scales would not be finite.
 uint16_t Int8Scale(float max_abs) {
   uint16_t scale = Bfloat16FromFloat(max_abs / 127.0f);
   if (!std::isfinite(FloatFromBfloat16(scale) * 127.0f)) --scale;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD forms of int8, compiled once for each instruction set: the arithmetic of block_codecs.cc in lanes, whole blocks
-// only. What it shares with those of four bits (fp4_kernels-inl.h, fp4_encoding-inl.h) stands before it.
+// SIMD implementation of int8, compiled once for each instruction set: the arithmetic of
+// block_codecs.cc in lanes, for whole blocks only. Declarations shared with the 4-bit formats
+// (fp4_kernels-inl.h, fp4_encoding-inl.h) come first.
 #if defined(ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
 #undef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
@@ -26,7 +27,8 @@ using Unsigned = hn::Rebind<uint32_t, Floats>;
 using SmallCodes = hn::Rebind<uint8_t, Floats>;
 using SignedCodes = hn::Rebind<int8_t, Floats>;
 
-// The bits of the largest magnitude: they order like magnitudes, and every NaN lies above infinity.
+// Returns the bits of the largest magnitude. Bits are ordered like magnitudes, and every NaN is
+// above infinity.
 template <size_t kBlock>
 HWY_INLINE uint32_t LargestBits(const float* block) {
   const Unsigned d;
@@ -74,7 +76,7 @@ HWY_INLINE void DecodeInt8Blocks(const std::byte* in, size_t blocks, Emit& emit)
   }
 }
 
-// Keeps what is decoded.
+// Stores the decoded values.
 struct KeepAt {
   float* out;
   template <class V>

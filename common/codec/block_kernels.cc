@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// int8, mxfp4 and e3m0 over spans: whole blocks by the best instruction set of this CPU, the rest by the reference.
+// int8, mxfp4 and e3m0 over spans: whole blocks with the CPU's best instruction set, the rest with
+// the reference.
 #include "common/codec/families.h"
 
 #undef HWY_TARGET_INCLUDE

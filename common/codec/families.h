@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each family of codecs gives to codec.cc. Private to this room. Sizes were checked by the caller.
+// Functions of each family of codecs for codec.cc. Private to this room. The caller checks sizes.
 #ifndef ATOLL_COMMON_CODEC_FAMILIES_H_
 #define ATOLL_COMMON_CODEC_FAMILIES_H_
 
@@ -21,19 +21,19 @@ float FloatFromHalf(uint16_t half);
 uint16_t Bfloat16FromFloat(float x);
 float FloatFromBfloat16(uint16_t value);
 
-// Over spans, by SIMD (word_kernels.cc): the same bits as the functions above.
+// SIMD forms over spans (word_kernels.cc), with the same bits as the functions above.
 void EncodeHalf(std::span<const float> in, std::byte* out);
 void DecodeHalf(const std::byte* in, std::span<float> out);
 void EncodeBfloat16(std::span<const float> in, std::byte* out);
 void DecodeBfloat16(const std::byte* in, std::span<float> out);
 
-// Block formats: each block is its scale, then its codes; the last block holds what is left.
+// Block formats: each block is a scale followed by its codes; the last block may be shorter.
 constexpr size_t kInt8Block = 128;  // bf16 scale, one byte an element
 constexpr size_t kFp4Block = 32;    // E8M0 scale, four bits an element, the even element in the low half of the byte
 constexpr size_t Int8Bytes(size_t n) { return 2 + n; }
 constexpr size_t Fp4Bytes(size_t n) { return 1 + (n + 1) / 2; }
 
-// By SIMD (block_kernels.cc): the same bits as the reference.
+// SIMD forms (block_kernels.cc), with the same bits as the reference.
 void EncodeInt8(std::span<const float> in, std::byte* out);
 void DecodeInt8(const std::byte* in, std::span<float> out);
 void EncodeMxfp4(std::span<const float> in, std::byte* out);
@@ -41,8 +41,9 @@ void DecodeMxfp4(const std::byte* in, std::span<float> out);
 void EncodeE3m0(std::span<const float> in, std::byte* out);
 void DecodeE3m0(const std::byte* in, std::span<float> out);
 
-// Where elements [begin, begin + elements) of an encoding lie. Checks that they end within it, and with it unless they
-// are whole codec blocks. fused.cc
+// Returns the first byte of elements [begin, begin + elements) of an encoding. Checks that the
+// range ends within the encoding, and at its end unless it consists of whole codec blocks. Defined
+// in fused.cc.
 const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t elements);
 
 namespace scalar {  // the reference: plain C++
@@ -54,8 +55,8 @@ void EncodeE3m0(std::span<const float> in, std::byte* out);
 void DecodeE3m0(const std::byte* in, std::span<float> out);
 }  // namespace scalar
 
-// Bits of the bf16 scale of a block, from its largest magnitude, which is finite: the nearest to absmax / 127, one step
-// lower where 127 scales would not be finite.
+// Bits of a block's bf16 scale, from its largest magnitude, which must be finite: nearest to absmax
+// / 127, one step lower if 127 scales would not be finite.
 uint16_t Int8Scale(float max_abs);
 constexpr uint16_t kNanScale16 = 0x7fc0;
 constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
@@ -70,23 +71,25 @@ constexpr float E8m0Scale(uint8_t byte) {
   return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
 }
 
-// Floor of the base-2 logarithm; subnormal numbers count as -127.
+// Floor of the base-2 logarithm; -127 for subnormal numbers.
 inline int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
 
-// Exponents of the scale of a block, from its largest magnitude, which is finite. docs/design.md section 3: OCP's
-// floor, raised where absmax would exceed 7 scales. At most 125, so that six scales are finite.
+// Exponent of a block's scale, from its largest magnitude, which must be finite. docs/design.md
+// section 3: OCP's floor, plus one where absmax would exceed 7 scales. At most 125, so that six
+// scales are finite.
 inline int Mxfp4Exponent(float max_abs) {
   const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
   return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
 }
 
-// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
+// Exponent of the power of two nearest to absmax: floor, plus one where absmax would exceed 1.5
+// scales.
 inline int E3m0Exponent(float max_abs) {
   const int exponent = std::clamp(Exponent(max_abs), -127, 127);
   return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
 }
 
-// What a code of four bits stands for, before its scale.
+// Values of the 4-bit codes, before scaling.
 inline constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 inline constexpr float kE3m0[16] = {0,     0x1p-6f,  0x1p-5f,  0x1p-4f,  0x1p-3f,  0x1p-2f,  0x1p-1f,  1,
                                     -0.0f, -0x1p-6f, -0x1p-5f, -0x1p-4f, -0x1p-3f, -0x1p-2f, -0x1p-1f, -1};

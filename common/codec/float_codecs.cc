@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp16 and bf16 in integer arithmetic: the same bits whether or not the CPU has conversion instructions. These are the
-// reference; word_kernels-inl.h does the same in lanes.
+// fp16 and bf16 in integer arithmetic: the same bits with or without conversion instructions of the
+// CPU. This is the reference; word_kernels-inl.h computes the same in SIMD lanes.
 #include <bit>
 
 #include "common/codec/families.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kMagnitude = 0x7fffffffu;
 constexpr uint32_t kInfinity = 0x7f800000u;
-constexpr uint32_t kHalfOverflow = 0x477ff000u;  // 65520: from here on rounding would reach infinity
+constexpr uint32_t kHalfOverflow = 0x477ff000u;  // 65520: from here on rounding would give infinity
 constexpr uint32_t kHalfSmallest = 0x38800000u;  // 2^-14: the smallest normal fp16
 
 }  // namespace
@@ -23,10 +23,10 @@ uint16_t HalfFromFloat(float x) {
   if (mag == kInfinity) return static_cast<uint16_t>(sign | 0x7c00u);
   if (mag >= kHalfOverflow) return static_cast<uint16_t>(sign | 0x7bffu);
   if (mag < kHalfSmallest) {
-    // The last place of 0.5 is 2^-24, fp16's subnormal unit, so the addition rounds as wanted.
+    // The last place of 0.5 is 2^-24, fp16's subnormal unit, so that the addition rounds correctly.
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(mag) + 0.5f) - 0x3f000000u));
   }
-  mag += 0xfffu + (mag >> 13 & 1u);  // half a unit, less one where the kept part is even
+  mag += 0xfffu + (mag >> 13 & 1u);  // half a unit, less one if the kept part is even
   return static_cast<uint16_t>(sign | (mag - 0x38000000u) >> 13);
 }
 
@@ -34,7 +34,7 @@ float FloatFromHalf(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16;
   const uint32_t mag = (half & 0x7fffu) << 13;
   if ((half & 0x7c00u) == 0x7c00u) return std::bit_cast<float>(sign | mag | kInfinity);
-  const float value = std::bit_cast<float>(mag) * 0x1p112f;  // exact: moves the exponent's bias, subnormals too
+  const float value = std::bit_cast<float>(mag) * 0x1p112f;  // exact: changes the exponent bias, also for subnormals
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding in mxfp4 and e3m0, compiled once for each instruction set: the arithmetic of block_codecs.cc in lanes, whole
-// blocks only.
+// Encoding to mxfp4 and e3m0, compiled once for each instruction set: the arithmetic of
+// block_codecs.cc in lanes, for whole blocks only.
 #if defined(ATOLL_COMMON_CODEC_FP4_ENCODING_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_FP4_ENCODING_INL_H_
 #undef ATOLL_COMMON_CODEC_FP4_ENCODING_INL_H_
@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::codec {
 namespace HWY_NAMESPACE {
 
-// A block's scale goes to out[0]; its inverse comes back. False where the block holds what is not finite: it is written
-// then.
+// Writes a block's scale to out[0] and sets its inverse. For a block with a non-finite value,
+// writes the whole block and returns false.
 template <class Format>
 HWY_INLINE bool ScaleOf(uint32_t largest, std::byte* out, float& inverse) {
   if (HWY_UNLIKELY(largest >= 0x7f800000u)) {
@@ -34,7 +34,7 @@ HWY_INLINE bool ScaleOf(uint32_t largest, std::byte* out, float& inverse) {
   return true;
 }
 
-// Codes of x, sign included, one a lane, as Format::Code gives them.
+// Returns the codes of x from Format::Code, with sign, one per lane.
 template <class Format, class V>
 HWY_INLINE hn::Vec<Unsigned> SignedCode(V x, V inverse) {
   const Unsigned d;
@@ -49,10 +49,11 @@ HWY_INLINE hn::Vec<Unsigned> SignedCode(V x, V inverse) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// The codes of a block, which is in two vectors.
+// Stores the codes of a block given in two vectors.
 template <class Format, class V>
 HWY_INLINE void StoreCodes(V first, V second, V inverse, std::byte* out) {
-  // Of a lane of 64 bits: two codes of the first vector and, a byte higher, two of the second; then the same as pairs.
+  // A 64-bit lane holds two codes of the first vector and, a byte higher, two of the second; these
+  // are then packed to pairs.
   const Unsigned du;
   const hn::Repartition<uint64_t, Unsigned> d64;
   const hn::CappedTag<uint8_t, 16> d8;
@@ -63,7 +64,7 @@ HWY_INLINE void StoreCodes(V first, V second, V inverse, std::byte* out) {
   hn::StoreU(hn::TableLookupBytes(hn::BitCast(d8, pairs), hn::Load(d8, kInOrder)), d8, reinterpret_cast<uint8_t*>(out));
 }
 
-// The bits of the larger magnitude of each lane of a block's two vectors.
+// Bits of the larger magnitude in each lane of a block's two vectors.
 HWY_INLINE hn::Vec<Unsigned> LargerBits(const float* block) {
   const Floats df;
   const Unsigned du;
@@ -78,10 +79,11 @@ HWY_INLINE void EncodeFp4Block(const float* block, std::byte* out) {
   StoreCodes<Format>(hn::LoadU(df, block), hn::LoadU(df, block + 16), hn::Set(df, inverse), out + 1);
 }
 
-// Blocks whose scales are found together, since the lanes of a vector hold what there is to find of many.
+// Number of blocks processed together to find their scales, so that all lanes of a vector are used.
 constexpr size_t kTogether = 8;
 
-// The bits of the largest magnitudes of so many blocks: of block i in lane i + (i & 4), and again four lanes on.
+// Bits of the largest magnitude of each of these blocks: that of block i is in lane i + (i & 4),
+// and again four lanes later.
 HWY_INLINE hn::Vec<Unsigned> LargestOfBlocks(const float* blocks) {
   const Unsigned d;
   const hn::Repartition<uint64_t, Unsigned> d64;
@@ -99,7 +101,7 @@ HWY_INLINE hn::Vec<Unsigned> LargestOfBlocks(const float* blocks) {
   return hn::Max(halves, hn::SwapAdjacentBlocks(halves));
 }
 
-// False, and nothing is written, where a block holds what is not finite.
+// Returns false, without writing, when a block contains a non-finite value.
 template <class Format>
 HWY_INLINE bool EncodeTogether(const float* blocks, std::byte* out) {
   const Floats df;
@@ -107,7 +109,7 @@ HWY_INLINE bool EncodeTogether(const float* blocks, std::byte* out) {
   const auto largest = LargestOfBlocks(blocks);
   if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, 0x7f800000u))))) return false;
   const auto scales = Format::ScaleBytes(largest);
-  // 2^(127 - scale), of which the least is no normal number.
+  // 2^(127 - scale); the smallest of these is subnormal.
   const auto normal = hn::ShiftLeft<23>(hn::Sub(hn::Set(d, 254), scales));
   alignas(64) uint32_t scale[16];
   alignas(64) float inverse[16];

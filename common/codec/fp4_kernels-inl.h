@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats mxfp4 and e3m0 in lanes, and decoding them, compiled once for each instruction set: the arithmetic of
-// block_codecs.cc, whole blocks only. Encoding them is in fp4_encoding-inl.h.
+// The formats mxfp4 and e3m0 in lanes, and their decoding, compiled once for each instruction set:
+// the arithmetic of block_codecs.cc, for whole blocks only. fp4_encoding-inl.h contains the
+// encoding.
 #if defined(ATOLL_COMMON_CODEC_FP4_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_FP4_KERNELS_INL_H_
 #undef ATOLL_COMMON_CODEC_FP4_KERNELS_INL_H_
@@ -19,10 +20,12 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::codec {
 namespace HWY_NAMESPACE {
 
-// Scales of blocks by the bits of their largest magnitude; of a non-negative a (|x| / scale) its code, in the low three
-// bits of what comes back, of which the next 21 are zero; and the magnitude of a code.
+// Each format computes: the scale of a block from the bits of its largest magnitude; the code of a
+// non-negative a (|x| / scale) in the low three bits, with the next 21 bits zero; and the magnitude
+// of a code.
 struct E2m1 {
-  // Mxfp4Exponent + 127, of the bits of the largest magnitude: a mantissa beyond 7 / 4 carries into the exponent.
+  // Mxfp4Exponent + 127, from the bits of the largest magnitude: a mantissa above 7 / 4 carries
+  // into the exponent.
   static uint32_t ScaleByte(uint32_t largest) { return std::clamp((largest + 0x1fffff) >> 23, 2u, 254u) - 2; }
   template <class V>
   static V ScaleBytes(V largest) {
@@ -31,8 +34,9 @@ struct E2m1 {
     return hn::Sub(hn::Min(hn::Max(exponent, hn::Set(d, 2)), hn::Set(d, 254)), hn::Set(d, 2));
   }
 
-  // Codes are steps of 0.5 up to 2, of 1 up to 4 and of 2 up to 6: the least of a counted in each, to nearest even,
-  // from where that step begins. Beside 2^23 a float has no fraction, so that adding rounds; no product is inexact.
+  // Codes have steps of 0.5 up to 2, of 1 up to 4, and of 2 up to 6. The code is the minimum of a
+  // counted in each step from the start of that step, rounded to nearest even. Near 2^23 a float
+  // has no fraction, so that the addition rounds; all products are exact.
   template <class V>
   static hn::Vec<Unsigned> Code(V a) {
     const Floats df;
@@ -55,8 +59,8 @@ struct E2m1 {
 };
 
 struct E3m0 {
-  // E3m0Exponent + 127, of the bits of the largest magnitude: a mantissa beyond 3 / 2 carries into the exponent, but
-  // subnormal numbers have none.
+  // E3m0Exponent + 127, from the bits of the largest magnitude: a mantissa above 3 / 2 carries into
+  // the exponent. Subnormal numbers are handled separately.
   static uint32_t ScaleByte(uint32_t largest) {
     if (largest < 0x00800000u) return largest > 0x00600000u ? 1 : 0;
     return std::min((largest + 0x3fffff) >> 23, 254u);
@@ -70,7 +74,8 @@ struct E3m0 {
     return hn::IfThenElse(hn::Lt(largest, hn::Set(d, 0x00800000)), small, normal);
   }
 
-  // From 2^-6 on no bit of mantissa is kept, to the nearest and then the even code; below, above 2^-7 is 2^-6.
+  // From 2^-6 on, rounds to the nearest power of two, ties to the even code. Below, values above
+  // 2^-7 become 2^-6.
   template <class V>
   static hn::Vec<Unsigned> Code(V a) {
     const Ints d;
@@ -93,7 +98,7 @@ struct E3m0 {
 };
 
 #if HWY_TARGET == HWY_SCALAR
-// Four-bit codes of a block, one a byte, to pairs; and back.
+// Packs the 4-bit codes of a block, one per byte, to pairs; and unpacks them.
 HWY_INLINE void PackPairs(const uint8_t* codes, std::byte* out) {
   for (size_t i = 0; i < kFp4Block; i += 2) out[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
 }
@@ -101,7 +106,7 @@ HWY_INLINE void UnpackPairs(const std::byte* in, uint8_t* codes) {
   for (size_t i = 0; i < kFp4Block; ++i) codes[i] = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
 }
 #else
-// Four-bit codes of a block, one a byte, to pairs; and back.
+// Packs the 4-bit codes of a block, one per byte, to pairs; and unpacks them.
 HWY_INLINE void PackPairs(const uint8_t* codes, std::byte* out) {
   const hn::CappedTag<uint8_t, 16> d8;
   const hn::Repartition<uint16_t, decltype(d8)> d16;
@@ -126,25 +131,26 @@ HWY_INLINE void UnpackPairs(const std::byte* in, uint8_t* codes) {
 }
 #endif
 
-// The factor of a block's codes. That of zeros is 2^-127, products with which take some processors a hundred times as
-// long: with 0 they have the same bits, since nothing but zeros is looked up among them.
+// Factor of a block's codes. A block of zeros has scale 2^-127, and multiplications with that are
+// up to a hundred times slower on some processors. The factor 0 gives the same bits there, because
+// all its codes are zero.
 HWY_INLINE float FactorOf(const std::byte* block) {
   static_assert(kFp4Block == 32, "two words of codes");
   if (HWY_LIKELY(block[0] != std::byte{0})) return E8m0Scale(static_cast<uint8_t>(block[0]));
-  uint64_t low, high;  // not an array, which GCC would lay on the stack for every block
+  uint64_t low, high;  // not an array, which GCC would put on the stack for every block
   std::memcpy(&low, block + 1, sizeof(low));
   std::memcpy(&high, block + 1 + sizeof(low), sizeof(high));
   return ((low | high) & 0x7777777777777777u) == 0 ? 0.0f : E8m0Scale(0);
 }
 
-// Gives the decoded vectors of a block to emit(index, vector), in order.
+// Passes the decoded vectors of a block to emit(index, vector), in order.
 template <class Format, class Emit>
 HWY_INLINE void DecodeFp4Block(const std::byte* in, size_t at, Emit& emit) {
   const Ints d;
   const Floats df;
   const auto scale = hn::Set(df, FactorOf(in));
 #if HWY_TARGET <= HWY_AVX3
-  const auto values = hn::Mul(hn::LoadU(df, Format::Table()), scale);  // all sixteen of this block
+  const auto values = hn::Mul(hn::LoadU(df, Format::Table()), scale);  // all sixteen values of this block
   const SmallCodes d8;
   const hn::Repartition<uint16_t, SmallCodes> d16;
   const auto pairs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(in) + 1);

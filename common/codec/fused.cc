@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::codec {
 namespace HWY_NAMESPACE {
 
-// Asks for the bytes of the same elements one codec block further on. What is decoded comes from memory in pieces that
-// are shorter than the hardware needs to see a stream, and it never looks beyond a page.
+// Prefetches the bytes of the same elements one codec block ahead. Decoding reads memory in runs
+// that are too short for the hardware prefetcher, which also stops at page boundaries.
 struct Ahead {
   const std::byte* next;
   size_t quarter_shift;  // an element takes 4 bytes >> this
@@ -39,7 +39,7 @@ HWY_INLINE Ahead AheadOf(CodecKind kind, const std::byte* in) {
   return {in, 0};
 }
 
-// vecmath's Scale and ScaledAccumulate, a vector at a time.
+// vecmath's Scale and ScaledAccumulate, one vector at a time.
 struct ScaleTo {
   float weight;
   float* out;
@@ -64,7 +64,7 @@ struct AccumulateTo {
   }
 };
 
-// Decodes as many of n elements as whole vectors and blocks cover; how many that was.
+// Decodes as many of the n elements as whole vectors and blocks cover. Returns that number.
 template <class Emit>
 HWY_INLINE size_t DecodeEach(CodecKind kind, const std::byte* in, size_t n, Emit& emit) {
   const Floats d;
@@ -94,7 +94,7 @@ size_t AccumulatedInto(CodecKind kind, const std::byte* in, float weight, float*
   return DecodeEach(kind, in, n, emit);
 }
 
-// vecmath's Subtract, Add and MaxAbs at once.
+// vecmath's Subtract, Add and MaxAbs in one pass.
 struct Settle {
   const float* h;
   float* lost;
@@ -106,7 +106,7 @@ struct Settle {
   HWY_INLINE void operator()(size_t i, V x) {
     const Floats d;
     const Unsigned du;
-    __builtin_prefetch(public_copy + i + kCodecBlock, 1, 2);  // the same place of the next block, to be written
+    __builtin_prefetch(public_copy + i + kCodecBlock, 1, 2);  // prefetch for writing: same position in the next block
     const auto mask = hn::Set(du, 0x7fffffffu);
     const auto rest = hn::Sub(hn::LoadU(d, h + i), x);
     const auto sum = hn::Add(hn::LoadU(d, public_copy + i), x);
@@ -170,7 +170,7 @@ double Lost(CodecKind kind, const std::byte* in, const float* h, float* lost, si
   return emit.squares.Total();
 }
 
-// False where the last vectors or blocks are not whole.
+// Returns false unless n consists of whole vectors and blocks.
 bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n, double* squares) {
   if (n % kInt8Block != 0) return false;
   const bool stream = h != lost && reinterpret_cast<uintptr_t>(lost) % 64 == 0;
@@ -178,21 +178,21 @@ bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, 
   return true;
 }
 
-// Sums of squares of block formats without looking at each value in fp64. Squares are whole multiples of the square of
-// their block's unit; where the scales of a codec block lie near enough, every sum of them has at most 53 bits, so that
-// any order of adding gives the one exact result, the order of vecmath's lanes too. Exponents of scales as they are
-// stored.
+// Sums of squares of block formats without converting each value to fp64. Squares are integer
+// multiples of the square of their block's unit. If the scales of a codec block are close enough,
+// every partial sum has at most 53 bits. Any order of additions then gives the same exact result,
+// including the order of vecmath's lanes. Exponents are those of the stored scales.
 struct Spread {
   int least = 255, most = 0;
   HWY_INLINE void Add(int exponent) {
     least = std::min(least, exponent);
     most = std::max(most, exponent);
   }
-  bool Within(int distance) const { return most - least <= distance; }  // also of no block at all
+  bool Within(int distance) const { return most - least <= distance; }  // true also without blocks
 };
 
-// How the squares of codes are looked up: low and high bytes of whole numbers; a unit is 2^(2 e - kUnitShift) for the
-// scale 2^e.
+// Lookup tables for the squares of codes: low and high bytes of integers. The unit is 2^(2 e -
+// kUnitShift) for scale 2^e.
 struct E2m1Squares {
   using Format = E2m1;
   static constexpr int kUnitShift = 2, kDistance = 16,
@@ -210,7 +210,7 @@ struct E3m0Squares {
   static constexpr uint8_t kHigh[16] = {0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 1, 4, 16};
 };
 
-// False where the blocks lie too far apart, or hold scales that no encoder writes.
+// Returns false when the blocks' scales are too far apart, or are not written by any encoder.
 template <class Squares>
 HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
   const Floats df;
@@ -241,7 +241,7 @@ HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats
                                 hn::SumsOf8(hn::TableLookupBytes(high_squares, odd)));
       squares = hn::Add(squares, hn::ShiftLeft<8>(high));
     }
-    if (scale == 0 && hn::AllTrue(d64, hn::Eq(squares, hn::Zero(d64)))) continue;  // a block of zeros
+    if (scale == 0 && hn::AllTrue(d64, hn::Eq(squares, hn::Zero(d64)))) continue;  // block of zeros
     spread.Add(scale);
     const uint64_t unit = static_cast<uint64_t>(2 * (scale - 127) - Squares::kUnitShift + 1023) << 52;
     const auto units = hn::Set(dd, std::bit_cast<double>(unit));
@@ -256,8 +256,9 @@ HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats
   return spread.Within(Squares::kDistance);
 }
 
-// Squares of codes summed in fp32, exact below 2^24. A scale has 8 bits: a decoded value has at most 16 and is a
-// multiple of 2^(exponent - 134), its square below 2^(2 exponent - 238), 4,096 of them 12 bits more.
+// Squares of codes summed in fp32, exact below 2^24. A scale has 8 bits. A decoded value therefore
+// has at most 16 bits and is a multiple of 2^(exponent - 134); its square is below 2^(2 exponent -
+// 238), and the sum of 4,096 squares has 12 more bits.
 HWY_INLINE bool ExactInt8(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
   const Floats df;
   const Ints d;
@@ -375,7 +376,8 @@ const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t e
 
 namespace {
 
-// What whole vectors and blocks left over: fewer elements than a block. Decoded from a multiple of one.
+// Decodes the elements after the last whole vector or block: fewer than a block. `done` is a
+// multiple of a block.
 std::span<float> Rest(CodecKind kind, const std::byte* in, size_t done, size_t elements, std::span<float> scratch) {
   const std::span<float> rest = scratch.first(elements - done);
   Decode(kind, {in + EncodedSize(kind, done), EncodedSize(kind, rest.size())}, rest);

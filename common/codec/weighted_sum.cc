@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of many encodings at once.
+// Weighted sums of many encodings.
 #include "common/codec/families.h"
 #include "common/codec/fused.h"
 
@@ -21,17 +21,17 @@
 #include <cmath>
 
 namespace atl::codec {
-// One input: where its elements begin.
+// An input: the position of its elements.
 struct SumInput {
   const std::byte* bytes = nullptr;
   float weight = 0;
 };
 
-// Read side by side inputs keep the memory busy; equal sizes put the same place of more into the same few lines of a
-// cache.
+// Number of inputs read in parallel, enough to saturate memory. With inputs of equal size, more
+// would compete for the same few cache lines.
 constexpr size_t kStreams = 8;
 
-// Scales of blocks of four bits.
+// Scales of 4-bit blocks.
 constexpr auto kE8m0Scales = [] {
   std::array<float, 256> scales{};
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = E8m0Scale(static_cast<uint8_t>(i));
@@ -45,11 +45,12 @@ namespace atl::codec {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET <= HWY_AVX3
-// All codes of a format times a weight, to be scaled afterwards. A code times a power of two is exact, so that the
-// products have the bits of (code * scale) * weight, unless one of them is too large or too small for that.
+// All codes of a format times a weight, to be scaled afterwards. Multiplication by a power of two
+// is exact, so that the products have the bits of (code * scale) * weight, except at extreme
+// magnitudes.
 template <class Format>
 struct WeightedCodes {
-  static constexpr int kFar = 60;  // powers of two beyond which no scale and no weight may lie
+  static constexpr int kFar = 60;  // bound on the exponents of scale and weight
   alignas(64) float products[16];
   float weight;
   bool weight_is_near;
@@ -68,16 +69,16 @@ struct WeightedCodes {
   }
 };
 
-// The weighted sum of formats of four bits, block after block with the sums in registers: of the even elements and of
-// the odd ones, as the codes lie. The products with a weight are looked up, since there are sixteen of them a block.
-// What is in `out` is the beginning of the sum, unless the first input is. Until the last input is in, the sixteen even
-// elements of a block lie before its odd ones.
+// Weighted sum of 4-bit formats, one block after another with the sums in registers: even and odd
+// elements separately, as in the codes. Products with a weight are looked up, because a block has
+// only sixteen. `out` contains the partial sum, unless the first input is included. Until the last
+// input is included, the sixteen even elements of a block are stored before its odd ones.
 template <class Format>
 void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t blocks, float* out) {
   const Floats df;
   const Ints d;
   const auto nibble = hn::Set(d, 0x0f);
-  const auto none = hn::Set(df, -0.0f);  // which leaves the bits of whatever is added to it
+  const auto none = hn::Set(df, -0.0f);  // neutral: adding -0 keeps the bits of any value
   WeightedCodes<Format> weighted[kStreams];
   for (size_t i = 0; i < count; ++i) weighted[i].Set(inputs[i].weight);
   for (size_t b = 0; b < blocks; ++b) {
@@ -101,7 +102,7 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t 
   }
 }
 
-// How the other formats are read, a vector at a time: of a stretch of kInt8Block elements.
+// Readers of the other formats, one vector at a time, for kInt8Block elements.
 struct WholeFloats {
   const std::byte* in;
   HWY_INLINE WholeFloats(const std::byte* bytes, size_t begin) : in(bytes + 4 * begin) {}
@@ -132,7 +133,7 @@ struct ScaledInt8 {
   }
 };
 
-// The same for these: a stretch after the other, of which the sums of all inputs stay in registers.
+// Weighted sum for these formats: stretch by stretch, with the sums of all inputs in registers.
 template <class Read>
 void SumStretches(const SumInput* inputs, size_t count, bool first, size_t n, float* out) {
   const Floats d;
@@ -189,7 +190,7 @@ HWY_EXPORT(SumOf);
 
 namespace {
 
-// False where not all are of one format in whole blocks, or this CPU gains nothing by it.
+// Returns false when the inputs are not whole blocks of one format, or when this CPU gains nothing.
 bool SumAtOnce(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out) {
   const CodecKind kind = inputs.front().codec;
   if (out.size() % kInt8Block != 0) return false;

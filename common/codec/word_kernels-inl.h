@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD forms of fp16 and bf16, compiled once for each instruction set by word_kernels.cc: the integer arithmetic of
-// float_codecs.cc, lane by lane. Tails go through the scalar functions.
+// SIMD forms of fp16 and bf16, compiled once for each instruction set by word_kernels.cc: the
+// integer arithmetic of float_codecs.cc in lanes. The scalar functions handle the tails.
 #if defined(ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
 #undef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
@@ -49,7 +49,8 @@ struct Half {
     const auto sign = hn::ShiftLeft<16>(hn::And(word, hn::Set(d, 0x8000)));
     const auto units = hn::And(word, hn::Set(d, 0x7fff));
     const auto magnitude = hn::ShiftLeft<13>(units);
-    // Below 2^-14 a whole number of 2^-24: a product with subnormal fp32 takes some processors a hundred times as long.
+    // Below 2^-14 the value is an integer times 2^-24. Multiplications with subnormal fp32 are up
+    // to a hundred times slower on some processors.
     const auto small = hn::BitCast(d, hn::Mul(hn::ConvertTo(df, units), hn::Set(df, 0x1p-24f)));
     const auto normal = hn::Add(magnitude, hn::Set(d, 112 << 23));
     const auto special = hn::Or(magnitude, hn::Set(d, 0x7f800000));
@@ -99,7 +100,8 @@ HWY_INLINE void EncodeWords(std::span<const float> span, std::byte* out) {
   }
 }
 
-// Gives the decoded vectors of whole ones to emit(index, vector), in order; how many elements that was.
+// Passes whole decoded vectors to emit(index, vector), in order. Returns the number of elements
+// decoded.
 template <class Format, class Emit>
 HWY_INLINE size_t DecodeWholeWords(const std::byte* in, size_t n, Emit& emit) {
   const WordInts d;

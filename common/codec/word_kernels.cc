@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp16 and bf16 over spans, by the best instruction set of this CPU.
+// fp16 and bf16 over spans, with the CPU's best instruction set.
 #include "common/codec/families.h"
 
 #undef HWY_TARGET_INCLUDE

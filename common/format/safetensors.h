@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of
-// F32, F16 and BF16. A file may also contain tensors of other dtypes, whose values are not read.
+// F32, F16 and BF16. A file may also contain tensors of other dtypes; their values are not read.
 // The reader validates everything: header at most 16 MiB, at most 65,536 tensors, rank at most 8,
 // first byte '{', nesting at most 4, no duplicate key, tensors contiguous from 0 without gap or
 // overlap, exact file length. Every error names the file.

@@ -24,7 +24,7 @@ BpeTrainer::BpeTrainer(std::vector<CountedWord> words, const std::vector<std::st
   std::sort(words.begin(), words.end(),
             [](const auto& a, const auto& b) { return std::tie(a.count, a.text) < std::tie(b.count, b.text); });
   size_t places = 1;
-  for (const CountedWord& word : words) places += word.text.size() + 1;  // at least as many as are needed
+  for (const CountedWord& word : words) places += word.text.size() + 1;  // upper bound
   symbols_.reserve(places);
   symbols_.push_back(kGap);
   const std::unordered_map<std::string, uint32_t> alphabet = ids_;
@@ -46,7 +46,7 @@ std::vector<std::string> BpeTrainer::Run(size_t wanted, const std::function<void
     ++operations_;
     const auto found = pairs_.find(best.pair);
     if (found == pairs_.end() || found->second.queued != best.count) continue;
-    if (found->second.count != best.count) {  // became rarer since: its turn comes later
+    if (found->second.count != best.count) {  // became rarer since; queued again
       found->second.queued = found->second.count;
       queue_.push({found->second.count, best.pair});
       continue;
@@ -118,7 +118,7 @@ void BpeTrainer::Unlink(uint32_t place) {
   uint64_t pair = 0;
   if (!PairAt(place, pair)) return;
   const auto found = pairs_.find(pair);
-  if (found == pairs_.end()) return;  // the pair that is being joined
+  if (found == pairs_.end()) return;  // the pair being joined
   ++operations_;
   const uint32_t next = next_[place], previous = previous_[place];
   if (next != kNone) previous_[next] = previous;
@@ -133,7 +133,8 @@ void BpeTrainer::Unlink(uint32_t place) {
   found->second.count -= WeightAt(place);
 }
 
-// Replaces the pair by one symbol wherever it stands, from left to right where occurrences overlap.
+// Replaces every occurrence of the pair by one symbol, from left to right where occurrences
+// overlap.
 void BpeTrainer::Join(uint64_t pair, uint32_t symbol) {
   std::vector<uint32_t> where;
   for (uint32_t place = pairs_.at(pair).head; place != kNone; place = next_[place]) where.push_back(place);

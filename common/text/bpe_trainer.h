@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding by counting (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"):
-// the most frequent pair of neighbours becomes a piece, again and again. Inside this room only.
+// Byte-pair encoding by counting (Sennrich et al. 2016, "Neural Machine Translation of Rare Words
+// with Subword Units"): repeatedly merges the most frequent pair of neighbors into a new piece.
+// Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_BPE_TRAINER_H_
 #define ATOLL_COMMON_TEXT_BPE_TRAINER_H_
 
@@ -20,28 +21,31 @@ struct CountedWord {
   uint64_t count = 0;
 };
 
-// Learns pieces from words. Merges never cross the end of a word or a character outside the alphabet. Everything is
-// counted in whole numbers and ties have a fixed order, so the same words give the same pieces on every machine.
+// Learns pieces from words. Merges never cross the end of a word or a character outside the
+// alphabet. All counts are integers and ties have a fixed order, so that the same words give the
+// same pieces on every machine.
 //
-// All words lie in one array of symbols. The occurrences of a pair are a linked list through that array, so a merge
-// costs a constant number of operations for each occurrence, however long the words are. Memory: 13 bytes for each
-// character of `words`, and about 50 for each distinct pair.
+// One array holds the symbols of all words. The occurrences of a pair are a linked list through
+// that array, so that a merge costs a constant number of operations per occurrence, whatever the
+// length of the words. Memory: 13 bytes per character of `words`, and about 50 per distinct pair.
 class BpeTrainer {
  public:
-  // `characters` are the first symbols, in the order that decides ties.
+  // `characters` are the first symbols; their order decides ties.
   BpeTrainer(std::vector<CountedWord> words, const std::vector<std::string>& characters);
 
-  // At most `wanted` new pieces, in the order of their making. `progress` gets the number of pieces made so far.
+  // Returns at most `wanted` new pieces, in order of creation. `progress` receives the number of
+  // pieces made so far.
   std::vector<std::string> Run(size_t wanted, const std::function<void(size_t made)>& progress);
 
-  // The number of occurrences linked and unlinked and of candidates looked at: the cost of the work so far.
+  // Cost of the work so far: number of occurrences linked and unlinked, and of candidates
+  // inspected.
   uint64_t operations() const { return operations_; }
 
  private:
-  // The occurrences of two neighbouring symbols.
+  // Occurrences of two neighboring symbols.
   struct Occurrences {
     uint64_t count = 0;   // weighted by the counts of the words
-    uint64_t queued = 0;  // the count of the one valid candidate in the queue, never below `count` between merges
+    uint64_t queued = 0;  // count of its only valid candidate in the queue; between merges never below `count`
     uint32_t head = 0;    // place of the first symbol of one occurrence
   };
   struct Candidate {
@@ -55,7 +59,7 @@ class BpeTrainer {
   uint32_t SymbolOf(const std::string& text);
   void AddWord(const CountedWord& word, const std::unordered_map<std::string, uint32_t>& alphabet);
   uint64_t WeightAt(uint32_t place) const;
-  // The pair that begins at `place`; false where it cannot be merged.
+  // Sets the pair that begins at `place`; false if it cannot be merged.
   bool PairAt(uint32_t place, uint64_t& pair) const;
   void Link(uint32_t place);
   void Unlink(uint32_t place);
@@ -71,7 +75,7 @@ class BpeTrainer {
   std::vector<uint32_t> next_, previous_;               // other occurrences of the pair that begins here
   std::vector<std::pair<uint32_t, uint64_t>> weights_;  // first place -> count of the words from there on
   absl::flat_hash_map<uint64_t, Occurrences> pairs_;
-  std::vector<uint64_t> raised_;  // pairs that became more frequent than their candidate says
+  std::vector<uint64_t> raised_;  // pairs with a higher count than their candidate
   std::priority_queue<Candidate> queue_;
   uint64_t operations_ = 0;
 };

@@ -45,7 +45,7 @@ class PlainSource final : public ByteSource {
   uint64_t at_ = 0;
 };
 
-// Compressed parts in a row (frames of zstd, members of gzip) as one stream.
+// Decodes consecutive compressed parts (zstd frames, gzip members) as one stream.
 class PartsSource : public ByteSource {
  public:
   absl::StatusOr<bool> Read(std::string& out) override {
@@ -64,7 +64,8 @@ class PartsSource : public ByteSource {
     size_t used = 0, made = 0;
     bool part_ended = false;
   };
-  // `in` was read from the file already; it may be empty. `name` is that of the compression and its program.
+  // `in`: bytes already read from the file; may be empty. `name`: name of the compression and its
+  // program.
   PartsSource(std::unique_ptr<ByteSource> plain, std::string in, std::string path, std::string name, std::string ending)
       : path_(std::move(path)),
         name_(std::move(name)),
@@ -72,7 +73,7 @@ class PartsSource : public ByteSource {
         plain_(std::move(plain)),
         in_(std::move(in)) {}
   virtual bool Begins(std::string_view head) const = 0;
-  // Decodes a part of `in`; makes no bytes only when it needs more input.
+  // Decodes a part of `in`. Produces no bytes only when it needs more input.
   virtual absl::StatusOr<Step> Decode(std::string_view in, std::span<char> out) = 0;
 
   absl::Status Bad(const std::string& what) const { return absl::InvalidArgumentError(absl::StrCat(path_, " ", what)); }
@@ -108,7 +109,7 @@ class PartsSource : public ByteSource {
   // True when another part begins at `used_`, false at the end of the file.
   absl::StatusOr<bool> FindPart() {
     for (bool more = true;;) {
-      while (used_ < in_.size() && in_[used_] == '\0') ++used_;  // what tapes and copies by the block leave behind
+      while (used_ < in_.size() && in_[used_] == '\0') ++used_;  // zero padding from tapes and block copies
       if (in_.size() - used_ >= kMagicBytes || !more) break;
       ATOLL_ASSIGN_OR_RETURN(more, ReadMore());
     }
@@ -183,7 +184,7 @@ class GzipSource final : public PartsSource {
   bool has_memory_ = false;
 };
 
-// Finds out at the first Read what the file is.
+// Detects the file's format at the first Read.
 class SniffedSource final : public ByteSource {
  public:
   SniffedSource(std::unique_ptr<ByteSource> plain, std::string path)
@@ -221,7 +222,7 @@ class SniffedSource final : public ByteSource {
  private:
   static constexpr size_t kHeadBytes = 64;
 
-  // Of a compression that is recognised only; nullptr for anything else.
+  // Command for a compression that is only recognized; nullptr for anything else.
   static const char* Unpacker(std::string_view head) {
     if (head.starts_with(std::string_view("\xfd"
                                           "7zXZ\0",
@@ -233,7 +234,7 @@ class SniffedSource final : public ByteSource {
     return nullptr;
   }
   bool EndsWith(const char* ending) const { return std::string_view(path_).ends_with(ending); }
-  // True when more than the mark was read, or more may come.
+  // Removes the mark. Returns true when other bytes were read, or more may follow.
   absl::StatusOr<bool> WithoutMark(std::string& out, size_t old) {
     if (out.compare(old, kByteOrderMark.size(), kByteOrderMark) == 0) out.erase(old, kByteOrderMark.size());
     if (out.size() > old) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file or pipe as a stream of bytes, decompressed where it is zstd or gzip. Bounded memory: the window of the
-// compression, at most 128 MiB, and some buffers. Inside this room only.
+// A file or pipe as a stream of bytes; zstd and gzip are decompressed. Bounded memory: the window
+// of the compression, at most 128 MiB, and some buffers. Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_BYTE_SOURCE_H_
 #define ATOLL_COMMON_TEXT_BYTE_SOURCE_H_
 
@@ -17,20 +17,20 @@ namespace atl {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Appends at least one more byte to `out`; false at the end. InvalidArgument when compressed data is damaged, cut or
-  // not decoded here, with the command that helps.
+  // Appends at least one byte to `out`; false at the end. InvalidArgument, with a helpful command,
+  // when compressed data is damaged, truncated or not supported.
   virtual absl::StatusOr<bool> Read(std::string& out) = 0;
-  // Bytes of the file (compressed) read so far.
+  // Bytes of the (compressed) file read so far.
   virtual uint64_t position_bytes() const = 0;
-  // Nothing for a pipe, which can be read only once.
+  // nullopt for a pipe, which can be read only once.
   virtual std::optional<uint64_t> file_bytes() const = 0;
 };
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPlain(const Files& files, const std::string& path);
 
-// The decoder is chosen by the first bytes, whatever the name is, at the first Read. Several frames or members in a row
-// are one stream, zeros behind them are left out, anything else there is refused. A name that ends in .gz or .zst
-// promises that compression. A byte order mark of UTF-8 at the beginning is left out.
+// The first Read selects the decoder by the first bytes, whatever the name. Consecutive frames or
+// members form one stream. Zeros after them are skipped, anything else is refused. A file named .gz
+// or .zst must have that compression. A UTF-8 byte order mark at the beginning is skipped.
 std::unique_ptr<ByteSource> Decompressed(std::unique_ptr<ByteSource> plain, const std::string& path);
 
 }  // namespace atl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A choice behind its context as tokens, as evaluation tasks score it (docs/formats/eval-tasks.md).
+// Tokens of a choice after its context, for the scoring of evaluation tasks
+// (docs/formats/eval-tasks.md).
 #ifndef ATOLL_COMMON_TEXT_CHOICE_TOKENS_H_
 #define ATOLL_COMMON_TEXT_CHOICE_TOKENS_H_
 
@@ -14,18 +15,20 @@
 namespace atl {
 
 struct ChoiceTokens {
-  std::vector<uint32_t> ids;  // context and choice; the end-of-text token and the choice where there is no context
-  size_t from = 1;            // ids[from ...] are the choice; at least 1 before it and 1 in it
+  std::vector<uint32_t> ids;  // context and choice; without context the end-of-text token and the choice
+  size_t from = 1;            // the choice is ids[from ...]; at least 1 token before it and 1 in it
   size_t scored() const { return ids.size() - from; }
 };
 
-// A context's tokens are those that it has alone; what follows them in the whole text is the choice, or the last token
-// where the two run into one another. InvalidArgument without a context and without an end-of-text token, for a choice
-// that leaves no token of its own, or for text that the tokenizer refuses.
+// The context is tokenized alone. The following tokens of the whole text are the choice; if context
+// and choice share a token, the choice is the last token. InvalidArgument without both context and
+// end-of-text token, for a choice without a token of its own, or for text that the tokenizer
+// refuses.
 absl::StatusOr<ChoiceTokens> TokensOfChoice(const Tokenizer& tokenizer, const std::string& context,
                                             const std::string& choice);
 
-// InvalidArgument when the choice has more tokens than the model's longest sequence: they could not all be scored.
+// InvalidArgument when the choice is longer than the model's longest sequence, and could not be
+// scored as a whole.
 absl::Status CheckChoiceFits(const ChoiceTokens& tokens, size_t max_positions);
 
 }  // namespace atl

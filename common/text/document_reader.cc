@@ -13,12 +13,12 @@ namespace {
 
 constexpr size_t kPieceMinBytes = 4096, kPieceMaxBytes = 8192;
 
-// The stream with a window that is filled on demand.
+// A stream with a window that is filled on demand.
 class Window {
  public:
   Window(std::unique_ptr<ByteSource> source, std::string path) : source_(std::move(source)), path_(std::move(path)) {}
 
-  // Makes at least `bytes` unread bytes available unless the stream ends before.
+  // Reads until at least `bytes` unread bytes are available or the stream ends.
   absl::Status Fill(size_t bytes) {
     while (!ended_ && unread() < bytes) {
       Compact();
@@ -29,8 +29,8 @@ class Window {
     }
     return absl::OkStatus();
   }
-  // Bytes up to and including the next '\n' from unread position `from` on, all of the rest at the end of the stream.
-  // OutOfRange beyond kDocumentBytes.
+  // Returns the length up to and including the next '\n' from unread position `from`, or to the end
+  // of the stream. OutOfRange beyond kDocumentBytes.
   absl::StatusOr<size_t> LineFrom(size_t from) {
     for (size_t searched = from;;) {
       const size_t found = buffer_.find('\n', at_ + searched);
@@ -53,7 +53,7 @@ class Window {
     return out;
   }
   void DropUnread() { (void)Take(unread()); }
-  // Leaves out the rest of the line, however long it is.
+  // Skips the rest of the line, whatever its length.
   absl::Status DropLine() {
     for (;;) {
       const size_t found = buffer_.find('\n', at_);
@@ -70,7 +70,7 @@ class Window {
   }
   size_t unread() const { return buffer_.size() - at_; }
   bool ended() const { return ended_; }
-  bool broken() const { return broken_; }  // the stream cannot go on
+  bool broken() const { return broken_; }  // the stream cannot continue
   uint64_t line() const { return line_; }  // of the first unread byte, from 1
   const std::string& path() const { return path_; }
   const ByteSource& source() const { return *source_; }
@@ -95,7 +95,7 @@ class WindowReader : public DocumentReader {
   absl::StatusOr<bool> Next(std::string& text) override {
     for (;;) {
       auto more = Take(text);
-      if (absl::IsOutOfRange(more.status())) {  // too long: reported as all bad input is
+      if (absl::IsOutOfRange(more.status())) {  // too long: reported like other bad input
         const absl::Status dropped = options_.on_bad ? Drop() : absl::OkStatus();
         more = dropped.ok() ? absl::InvalidArgumentError(more.status().message()) : dropped;
       }
@@ -113,15 +113,15 @@ class WindowReader : public DocumentReader {
   std::optional<uint64_t> file_bytes() const override { return window_.source().file_bytes(); }
 
  protected:
-  // The next document, which may be empty or bad; false at the end.
+  // Reads the next document, which may be empty or bad; false at the end.
   virtual absl::StatusOr<bool> Take(std::string& text) = 0;
-  // Leaves out a document that is too long.
+  // Skips a document that is too long.
   virtual absl::Status Drop() { return window_.DropLine(); }
 
   absl::Status Bad(uint64_t line, const std::string& what) const {
     return absl::InvalidArgumentError(absl::StrCat(window_.path(), ", line ", line, ": ", what));
   }
-  // `text` began in `line`.
+  // `text` began on line `line`.
   absl::Status CheckUtf8(const std::string& text, uint64_t line) const {
     const size_t bad = FirstInvalidUtf8(text);
     if (bad == text.size()) return absl::OkStatus();
@@ -138,7 +138,7 @@ class WindowReader : public DocumentReader {
   uint64_t repaired_ = 0;
 };
 
-// One JSON object a line. Empty lines are skipped.
+// One JSON object per line. Empty lines are skipped.
 class JsonLines final : public WindowReader {
  public:
   JsonLines(Window window, const DocumentOptions& options)
@@ -163,7 +163,7 @@ class JsonLines final : public WindowReader {
   JsonField field_;
 };
 
-// Plain text, cut as TextSplit says.
+// Plain text, split by TextSplit.
 class PlainText final : public WindowReader {
  public:
   PlainText(Window window, const DocumentOptions& options)
@@ -183,7 +183,7 @@ class PlainText final : public WindowReader {
     return true;
   }
   absl::Status Drop() override {
-    if (split_ == TextSplit::kParagraphs) window_.DropUnread();  // all that was looked at
+    if (split_ == TextSplit::kParagraphs) window_.DropUnread();  // everything inspected so far
     for (;;) {
       ATOLL_RETURN_IF_ERROR(window_.DropLine());
       const bool at_end = window_.ended() && window_.unread() == 0;
@@ -191,7 +191,7 @@ class PlainText final : public WindowReader {
     }
   }
 
-  // Bytes of the next document, at least 1.
+  // Length of the next document, at least 1.
   absl::StatusOr<size_t> Size() {
     switch (split_) {
       case TextSplit::kPieces: return PieceSize();
@@ -216,7 +216,7 @@ class PlainText final : public WindowReader {
     return size;
   }
 
-  // Up to the first line that is empty or blank, which belongs to it.
+  // Length up to and including the first empty or blank line.
   absl::StatusOr<size_t> ParagraphSize() {
     for (size_t begin = 0;;) {
       ATOLL_ASSIGN_OR_RETURN(const size_t end, window_.LineFrom(begin));
@@ -235,9 +235,10 @@ class PlainText final : public WindowReader {
   TextSplit split_;
 };
 
-// kByName when the name does not say.
+// kByName when the name does not determine the format.
 DocumentFormat FormatOf(std::string_view path) {
-  for (const std::string_view packed : {".zst", ".gz", ".xz", ".bz2", ".lz4"}) {  // some are refused by their content
+  for (const std::string_view packed :
+       {".zst", ".gz", ".xz", ".bz2", ".lz4"}) {  // some of these are refused later by their content
     if (path.ends_with(packed)) path.remove_suffix(packed.size());
   }
   if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return DocumentFormat::kJsonLines;

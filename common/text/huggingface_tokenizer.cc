@@ -21,7 +21,7 @@ Json AddedToken(uint32_t id, const std::string& content, bool special) {
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-// The shell of a tokenizer.json; nothing is truncated, padded or added.
+// Returns the frame of a tokenizer.json, without truncation, padding or added tokens.
 Json TokenizerJson() {
   Json root;
   root["version"] = "1.0";
@@ -35,8 +35,8 @@ Json TokenizerJson() {
   return root;
 }
 
-// GPT-2's printable stand-in of a byte, as the ByteLevel pre-tokenizer maps it: itself where it prints, otherwise the
-// next code point from U+0100 on.
+// GPT-2's printable substitutes of bytes, as used by the ByteLevel pre-tokenizer: a printable byte
+// is itself, others are the next code point from U+0100 on.
 std::vector<std::string> ByteLevelAlphabet() {
   std::vector<std::string> out(256);
   char32_t next = 256;
@@ -47,8 +47,8 @@ std::vector<std::string> ByteLevelAlphabet() {
   return out;
 }
 
-// Special tokens by role ("eos_token" -> text) become the two small files beside tokenizer.json. Text that looks like a
-// special token stays text, as in our own tokenizers.
+// Adds the two small files for special tokens by role ("eos_token" -> text). Text that looks like a
+// special token stays text, as in Atoll's tokenizers.
 void AddConfigFiles(const std::vector<std::pair<std::string, std::string>>& specials,
                     std::map<std::string, std::string>& files) {
   Json config;
@@ -115,7 +115,8 @@ Json Decoder(const SentencePieceModel& model) {
   return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
-// Every way to make a piece of two pieces; those of a higher score first, which is the order SentencePiece joins in.
+// Returns every way to form a piece from two pieces, highest score first, which is SentencePiece's
+// merge order.
 Json Merges(const SentencePieceModel& model) {
   std::vector<uint32_t> order;
   for (uint32_t id = 0; id < model.pieces.size(); ++id) {

@@ -28,12 +28,13 @@ std::vector<std::string> Split(const std::string& name) {
   return parts;
 }
 
-// Builds the tree, and counts how often the keys that are asked for occur: the tree keeps the last of several.
+// Builds the tree, and counts the occurrences of the requested keys, because the tree keeps only
+// the last one.
 class Parser {
  public:
   Parser(const std::string& name, const std::vector<std::string>& path) : name_(name), path_(path) {}
 
-  // Discarded when `text` is no JSON; `fault` then says why.
+  // Returns a discarded value when `text` is not JSON; `fault` then contains the reason.
   Json Parse(const std::string& text, std::string& fault) {
     literal_ = nested_ = 0;
     const auto look = [this](int depth, Json::parse_event_t event, const Json& key) {
@@ -62,7 +63,7 @@ class Parser {
   }
   const std::string& name_;
   const std::vector<std::string>& path_;
-  std::vector<bool> matched_;  // by depth: the newest key there is that of the path
+  std::vector<bool> matched_;  // by depth: whether the newest key equals that of the path
   uint32_t literal_ = 0, nested_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of one field of a JSON object. Inside this room only.
+// Extracts the text of one field of a JSON object. Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_JSON_FIELD_H_
 #define ATOLL_COMMON_TEXT_JSON_FIELD_H_
 
@@ -14,19 +14,21 @@ class JsonField {
  public:
   struct Value {
     std::string text;
-    bool repaired = false;  // half a surrogate pair in it became U+FFFD
+    bool repaired = false;  // a lone surrogate in it became U+FFFD
   };
 
-  // A key of the object itself; else, where `name` has dots, the path to a key of nested objects.
+  // `name` is a key of the object or, if it contains dots and is no such key, a path through nested
+  // objects.
   explicit JsonField(std::string name);
 
-  // `object` is valid UTF-8. InvalidArgument names the reason, and for broken JSON the column in bytes. In fields that
-  // are not asked for, what Python's json module writes beyond the standard does no harm (common/base/python_json.h).
+  // `object` must be valid UTF-8. InvalidArgument contains the reason and, for broken JSON, the
+  // column in bytes. Extensions of Python's json module are accepted in other fields
+  // (common/base/python_json.h).
   absl::StatusOr<Value> Of(const std::string& object) const;
 
  private:
   std::string name_;
-  std::vector<std::string> path_;  // of nested objects; one part where the name has no dot
+  std::vector<std::string> path_;  // path through nested objects; one part for a name without dots
 };
 
 }  // namespace atl

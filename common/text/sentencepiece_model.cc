@@ -19,19 +19,19 @@ constexpr uint32_t kTrainerBosPiece = 46, kTrainerEosPiece = 47;
 constexpr uint32_t kNormalizerName = 1, kNormalizerCharsmap = 2, kNormalizerDummyPrefix = 3, kNormalizerExtraSpaces = 4,
                    kNormalizerEscape = 5;
 
-// One field of a protobuf message: a number (varint or fixed) or bytes.
+// A field of a protobuf message: a number (varint or fixed) or bytes.
 struct Field {
   uint32_t number = 0;
   uint64_t value = 0;
   std::string bytes;
 };
 
-// Walks the fields of a message in place.
+// Iterates over the fields of a message in place.
 class FieldReader {
  public:
   explicit FieldReader(const std::string& data) : data_(data) {}
   bool AtEnd() const { return at_ == data_.size(); }
-  // False when the message is broken.
+  // Returns false when the message is broken.
   bool Next(Field& field) {
     uint64_t tag = 0;
     if (!Varint(tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a SentencePiece model: the part of its protobuf message ModelProto that encoding needs, read and written
-// by hand (see CMakeLists.txt for why). Field numbers are SentencePiece's, part of its format.
+// The file of a SentencePiece model: the part of its protobuf message ModelProto that encoding
+// needs, parsed and written by hand (CMakeLists.txt explains why). Field numbers are
+// SentencePiece's, part of its format.
 #ifndef ATOLL_COMMON_TEXT_SENTENCEPIECE_MODEL_H_
 #define ATOLL_COMMON_TEXT_SENTENCEPIECE_MODEL_H_
 
@@ -16,7 +17,7 @@
 
 namespace atl {
 
-constexpr size_t kSentencePieces = size_t{1} << 20;     // of a vocabulary; more are refused
+constexpr size_t kSentencePieces = size_t{1} << 20;     // pieces of a vocabulary; more are refused
 constexpr size_t kPieceBytes = 1024;                    // of one piece; longer is refused
 inline constexpr char kSpaceSymbol[] = "\xe2\x96\x81";  // U+2581, stands for a space inside pieces
 
@@ -30,7 +31,7 @@ struct Piece {
 
 enum class SentencePieceKind { kUnigram = 1, kBpe = 2 };
 
-// Lets pieces be found by a view of the text, without a copy.
+// Finds pieces by a view of the text, without a copy.
 struct PieceHash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
@@ -45,19 +46,20 @@ struct SentencePieceModel {
   bool add_dummy_prefix = true;
   bool remove_extra_spaces = true;
   bool escape_spaces = true;
-  // By piece type and name; ids are found here, not in the trainer's settings, as the library does.
+  // Found by piece type and name, not in the trainer's settings, as in the library.
   uint32_t unk_id = 0;
   std::optional<uint32_t> bos_id, eos_id;
   PieceIds normal;                 // normal, user-defined and unused pieces
   std::vector<uint32_t> byte_ids;  // 256 with byte fallback, otherwise empty
 };
 
-// InvalidArgument: not a SentencePiece model, a word or char model, one that normalises text (only identity is
-// supported), or one that contradicts itself (duplicate or empty pieces, no unknown piece, byte fallback without 256
-// bytes).
+// InvalidArgument: not a SentencePiece model, a word or char model, one that normalizes text (only
+// identity is supported), or an inconsistent one (duplicate or empty pieces, no unknown piece, byte
+// fallback without 256 bytes).
 absl::StatusOr<SentencePieceModel> ParseSentencePieceModel(const std::string& bytes);
 
-// The file of a BPE model with byte fallback, identity normalisation and no dummy prefix, from its pieces.
+// Returns the file of a BPE model with byte fallback, identity normalization and no dummy prefix,
+// with these pieces.
 std::string SerializeBpeModel(const std::vector<Piece>& pieces);
 
 }  // namespace atl

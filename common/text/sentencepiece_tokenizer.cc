@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding and decoding with a SentencePiece model (Kudo & Richardson 2018; BPE: Sennrich et al. 2016; unigram: Kudo
-// 2018). Ids are those of the library; its rules for ties and unknown pieces are followed, see the tests that compare
-// both.
+// Encoding and decoding with a SentencePiece model (Kudo & Richardson 2018; BPE: Sennrich et al.
+// 2016; unigram: Kudo 2018). Produces the library's ids, including its rules for ties and unknown
+// pieces; tests compare both.
 #include <algorithm>
 #include <cfloat>
 #include <queue>
@@ -17,16 +17,17 @@ namespace {
 
 constexpr size_t kSpaceSymbolBytes = 3;
 constexpr float kUnknownPenalty = 10.0f;        // the library's kUnkPenalty
-constexpr size_t kTextBytes = size_t{1} << 30;  // of one Encode call: positions are int32
+constexpr size_t kTextBytes = size_t{1} << 30;  // limit of one Encode call: positions are int32
 
-// A stretch of the normalised text in a doubly linked list; empty when merged into its left neighbour.
+// A stretch of the normalized text in a doubly linked list; empty after a merge into its left
+// neighbor.
 struct Symbol {
   int previous = -1, next = -1;
   size_t begin = 0, size = 0;
   bool frozen = false;  // a user-defined piece: never merged
 };
 
-// A candidate merge. `size` tells whether it is still current when it is taken.
+// A candidate merge. `size` shows whether it is still current when it is dequeued.
 struct Merge {
   int left = 0, right = 0;
   float score = 0;
@@ -57,7 +58,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       if (piece.type == PieceType::kUserDefined) user_defined_.push_back(piece.text);
       longest_piece_ = std::max(longest_piece_, piece.text.size());
     }
-    // Longest first, so that the first that fits is the longest match.
+    // Longest first, so that the first match is the longest.
     std::sort(user_defined_.begin(), user_defined_.end(),
               [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
   }
@@ -96,18 +97,19 @@ class SentencePieceTokenizer final : public Tokenizer {
       if (piece.type == PieceType::kByte) {
         text.push_back(static_cast<char>(std::stoi(piece.text.substr(3, 2), nullptr, 16)));
       } else if (piece.type == PieceType::kUnknown) {
-        text += " \xe2\x81\x87 ";  // U+2047, the library's surface of an unknown piece
+        text += " \xe2\x81\x87 ";  // U+2047, the library's text for an unknown piece
       } else {
         AppendPiece(piece.text, at_start, text);
       }
-      // With trimming, a piece that was nothing but the stripped prefix leaves the start where it is.
+      // With trimming, a piece that consisted only of the stripped prefix keeps the position at the
+      // start.
       at_start = at_start && model_.remove_extra_spaces && text.empty();
     }
     return text;
   }
 
  private:
-  // Spaces become U+2581, with the prefix and the trimming that the model asks for. No character changes otherwise.
+  // Replaces spaces by U+2581, with the model's prefix and trimming. Changes nothing else.
   std::string Normalise(const std::string& text) const {
     size_t begin = 0, end = text.size();
     if (model_.remove_extra_spaces) {
@@ -143,7 +145,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     }
   }
 
-  // Bytes of the longest user-defined piece at `at`, 0 when there is none.
+  // Length of the longest user-defined piece at `at`, or 0.
   size_t UserDefinedAt(const std::string& text, size_t at) const {
     for (const std::string& piece : user_defined_) {
       if (text.compare(at, piece.size(), piece) == 0) return piece.size();
@@ -151,7 +153,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     return 0;
   }
 
-  // An id for text[begin, +size), or the unknown piece: as bytes, or one id for a whole run of unknown pieces.
+  // Appends an id for text[begin, +size), or the unknown piece: as bytes, or as one id for a whole
+  // run of unknown pieces.
   void Emit(const std::string& text, size_t begin, size_t size, bool& after_unknown, std::vector<uint32_t>& ids) const {
     const auto found = model_.normal.find(std::string_view(text).substr(begin, size));
     if (found != model_.normal.end()) {
@@ -177,7 +180,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     return symbols;
   }
 
-  // Where two symbols were joined to an unused piece, so that it can be taken apart again.
+  // Records which symbols were joined to an unused piece, so that the piece can be split again.
   using Unmerge = std::unordered_map<std::string, size_t>;  // piece -> size of its left part
 
   void Consider(const std::string& text, const std::vector<Symbol>& symbols, int left, int right,
@@ -205,7 +208,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     Emit(text, begin, size, after_unknown, ids);
   }
 
-  // Joins the two neighbours whose piece has the highest score until nothing can be joined.
+  // Repeatedly joins the two neighbors with the highest-scoring piece.
   void EncodeBpe(const std::string& text, std::vector<uint32_t>& ids) const {
     std::vector<Symbol> symbols = Split(text);
     std::priority_queue<Merge> queue;
@@ -259,7 +262,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (end.begin < 0 || score > end.score) end = PathEnd{id, score, static_cast<int64_t>(begin)};
   }
 
-  // The path of pieces with the highest sum of scores (Viterbi).
+  // Finds the sequence of pieces with the highest sum of scores (Viterbi).
   void EncodeUnigram(const std::string& text, std::vector<uint32_t>& ids) const {
     std::vector<PathEnd> ends(text.size() + 1);
     for (size_t at = 0; at < text.size(); at += Utf8Length(text[at])) Extend(text, at, ends);

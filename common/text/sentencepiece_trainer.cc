@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text -> words with counts -> pieces -> the file of a SentencePiece model.
+// Trains a model: text -> words with counts -> pieces -> the file of a SentencePiece model.
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
@@ -14,9 +14,9 @@ namespace atl {
 namespace {
 
 constexpr uint32_t kReserved = 3 + 256;             // <unk>, <s>, </s> and the bytes
-constexpr double kCharacterCoverage = 0.9995;       // rarer characters are left to the bytes
-constexpr size_t kWordBytes = 256;                  // longer stretches without a space are cut
-constexpr size_t kDistinctWords = size_t{1} << 21;  // further ones are not learnt from
+constexpr double kCharacterCoverage = 0.9995;       // rarer characters are encoded as bytes
+constexpr size_t kWordBytes = 256;                  // longer stretches without a space are split
+constexpr size_t kDistinctWords = size_t{1} << 21;  // further words are ignored
 
 using WordCounts = std::unordered_map<std::string, uint64_t>;
 
@@ -30,8 +30,9 @@ CharacterClass ClassOf(char c) {
   return letter ? CharacterClass::kLetter : CharacterClass::kOther;
 }
 
-// Words are what merges never cross: one space and the letters or signs after it, runs of further spaces, runs of
-// control characters, single digits. Spaces are escaped as in the model.
+// Splits text into words, which merges never cross: one space and the following letters or signs,
+// runs of further spaces, runs of control characters, single digits. Spaces are escaped as in the
+// model.
 class WordCounter {
  public:
   void Count(const std::string& text) {
@@ -44,7 +45,7 @@ class WordCounter {
     }
     if (begin < text.size()) Add(text, begin, text.size());
   }
-  // The words so far, in no particular order; the counter is empty afterwards.
+  // Returns the words so far, in no particular order, and clears the counter.
   std::vector<CountedWord> Take() {
     std::vector<CountedWord> words;
     words.reserve(counts_.size());
@@ -59,7 +60,7 @@ class WordCounter {
   static bool Boundary(const std::string& text, size_t begin, size_t at) {
     const CharacterClass before = ClassOf(text[at - 1]), here = ClassOf(text[at]);
     if (before == CharacterClass::kSpace) {
-      // The last of several spaces belongs to the word that follows.
+      // The last of several spaces belongs to the next word.
       const bool next_is_word = at + 1 < text.size() && ClassOf(text[at + 1]) != CharacterClass::kSpace;
       if (here == CharacterClass::kSpace) return next_is_word;
       return at - begin > 1 || here == CharacterClass::kBreak || here == CharacterClass::kDigit;
@@ -87,7 +88,8 @@ class WordCounter {
   WordCounts counts_;
 };
 
-// The most frequent characters that make up kCharacterCoverage of the text, at most `limit`; most frequent first.
+// Returns the most frequent characters that cover kCharacterCoverage of the text, at most `limit`;
+// most frequent first.
 std::vector<std::string> CommonCharacters(const std::vector<CountedWord>& words, size_t limit) {
   std::unordered_map<char32_t, uint64_t> counts;
   uint64_t total = 0;
@@ -110,13 +112,13 @@ std::vector<std::string> CommonCharacters(const std::vector<CountedWord>& words,
   return out;
 }
 
-// Ids in the library's order: specials, bytes, merges by time of making, characters.
+// Assigns ids in the library's order: specials, bytes, merges in order of creation, characters.
 std::string MakeModel(const std::vector<std::string>& merges, const std::vector<std::string>& characters) {
   std::vector<Piece> pieces = {
       {"<unk>", 0, PieceType::kUnknown}, {"<s>", 0, PieceType::kControl}, {"</s>", 0, PieceType::kControl}};
   for (int byte = 0; byte < 256; ++byte)
     pieces.push_back(Piece{absl::StrFormat("<0x%02X>", byte), 0, PieceType::kByte});
-  float score = 0;  // only the order counts; whole numbers up to 2^24 are exact
+  float score = 0;  // only the order matters; integers up to 2^24 are exact
   for (const auto* list : {&merges, &characters}) {
     for (const std::string& text : *list) pieces.push_back(Piece{text, score--, PieceType::kNormal});
   }
