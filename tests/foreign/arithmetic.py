@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content hashes, outer steps and error memories, to the bit. Written from docs/formats/snapshot.md and docs/formats/outer-step.md.
+"""Content hashes, outer steps and error memories, to the bit. Written from docs/formats/snapshot.md and
+docs/formats/outer-step.md.
 
 numpy neither fuses a product with a sum nor flushes subnormal numbers, so each line below is the page's operation."""
 import struct
@@ -14,7 +15,7 @@ PIECE = 4096
 
 
 def digest_words(digest):
-    """A digest as it is fed to a hash: high half, low half."""
+    """A digest as hash input: high half, low half."""
     return struct.pack("<QQ", digest >> 64, digest & (1 << 64) - 1)
 
 
@@ -26,7 +27,7 @@ def content_hash(values, version, layout):
 
 
 def root_of_squares(x):
-    """outer-step.md, centered_clip: how a sum of squares over a fragment is taken."""
+    """outer-step.md, centered_clip: the root of a sum of squares over a fragment."""
     total = 0.0
     for at in range(0, len(x), PIECE):
         squares = np.square(x[at:at + PIECE].astype(np.float64))
@@ -40,7 +41,7 @@ def root_of_squares(x):
 
 
 class Contribution:
-    """As the ledger has it, decoded."""
+    """One row of the ledger, decoded."""
 
     def __init__(self, record, values):
         self.values, self.tokens, self.steps = values, record.tokens, record.steps
@@ -116,7 +117,7 @@ class FragmentState:
         self.version, self.public, self.momentum, self.residual = version, public, momentum, residual
 
     def step(self, spec, record, contributions):
-        """One committed round: takes the state to the next version; the encoded update, and the weights."""
+        """One committed round: advances the state to the next version. Returns the encoded update and the weights."""
         kind, weights = spec.outer_optimizer.kind, weights_of(spec, contributions) if contributions else []
         lr, mu = F(record.learning_rate), F(record.momentum)
         if contributions:
@@ -164,7 +165,7 @@ def mixed(mix, own, other):
 
 
 class UploadMemory:
-    """Error memory of uploads. What a send would keep is pending; only a merge makes it the memory."""
+    """Error memory of uploads. The residual of a send is pending until a merge makes it the memory."""
 
     def __init__(self, sync, elements):
         self.kind, self.loco, self.memory, self.pending, self.syncs = sync.upload_error_memory, sync.loco, np.zeros(elements, F), None, 0

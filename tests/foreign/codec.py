@@ -20,14 +20,14 @@ def encoded_size(codec, elements):
 
 
 def in_blocks(x, size):
-    """Rows of one block each; zeros, which the encoding leaves out, fill the last."""
+    """Rows of one block each. The last row is filled with zeros, which the encoding omits."""
     return np.concatenate([x, np.zeros(-len(x) % size, np.float32)]).reshape(-1, size)
 
 
 # ---- section Encoding
 
 def bf16_bits(x):
-    """Nearest even of finite values and infinities; beyond the largest finite value it stays that."""
+    """Rounds to nearest even. Finite values beyond the largest become the largest."""
     bits = x.view(np.uint32)
     rounded = (bits + (0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     overflow = np.isfinite(x) & (rounded & 0x7FFF == 0x7F80)
@@ -62,7 +62,8 @@ def encode_int8(x):
 
 
 def nearest_codes(x, codes):
-    """Of values of at least 0: ties to the even code; beyond the largest it is the largest. Double holds every sum here exactly."""
+    """For values of at least 0: ties go to the even code, larger values to the largest code. Double holds every sum
+    here exactly."""
     middle = (codes[:-1].astype(np.float64) + codes[1:]) / 2
     low = np.searchsorted(middle, x, side="left")   # a tie goes down
     high = np.searchsorted(middle, x, side="right")  # a tie goes up

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control stream of a worker: Hello, heartbeats, messages. Written from docs/protocol.md, Control; sections are named at the functions.
+"""The control stream of a worker: Hello, heartbeats, messages. Written from docs/protocol.md, Control; functions name
+their sections.
 
-One thread does everything in turn; two more read the stream and send heartbeats. Transfers block the first, as no page forbids."""
+One thread does all work in turn; two more read the stream and send heartbeats. Transfers block the first thread,
+which no page forbids."""
 import json
 import os
 import queue
@@ -16,12 +18,13 @@ PROTOCOL_REVISION = ARITHMETIC_REVISION = 1
 
 
 def pause(seconds):
-    """Between two tries of what was not to be had; no event tells when it is."""
+    """Waits between two retries; no event reports that a retry would succeed."""
     threading.Event().wait(seconds)
 
 
 class Control:
-    """Streams and their messages; a class that trains has a method on_KIND for each message that it takes, and `advance`."""
+    """Streams and their messages. A training class has a method on_KIND for each message that it accepts, and
+    `advance`."""
 
     def __init__(self, options, identity):
         self.options, self.name, self.identity = options, options.name, identity
@@ -135,7 +138,7 @@ class Control:
                 return
 
     def turn(self):
-        """Everything that came, then one thing to do; else waits for a message."""
+        """Processes all received messages, then does one thing; waits for a message if there is nothing to do."""
         try:
             self.hear(self.next_message(0 if self.job and self.job.ready and self.advance() else 0.05))
         except queue.Empty:

@@ -36,7 +36,7 @@ class Data:
         return samples[:, :-1], samples[:, 1:]
 
     def held_out(self, count):
-        """data-order.md, Held-out samples: the first `count` of them, and the bytes of text behind a token of each."""
+        """data-order.md, Held-out samples: the first `count` samples, and the bytes of text per token."""
         length, lists = self.spec.data.sequence_length, []
         for corpus, manifest in enumerate(self.manifests):
             files = [file for file in manifest["files"] if file["split"] == "held_out"]

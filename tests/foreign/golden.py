@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden values of the pages, by the modules that were written from those pages. Needs no program."""
+"""The golden values of the pages, computed by the modules written from those pages. Needs no program."""
 import sys
 import types
 
@@ -26,7 +26,7 @@ def equal(have, want, what):
 
 
 def job(**more):
-    """A job file's part that the data order reads."""
+    """The part of a job file that the data order uses."""
     data = types.SimpleNamespace(seed=42, sequence_length=500, window_blocks=2, assignment=1,
                                  corpora=[types.SimpleNamespace(name="a", weight=6), types.SimpleNamespace(name="b", weight=2)])
     vars(data).update(more)

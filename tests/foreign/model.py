@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama model in numpy, with the gradients written by hand, and AdamW. Shapes and names: docs/formats/layout.md; rates:
-ScheduleSpec and InnerOptimizerSpec of proto/atoll/v1/job.proto. Any framework would do: nobody checks these bits."""
+"""A Llama model in numpy with hand-written gradients, and AdamW. Shapes and names: docs/formats/layout.md; rates:
+ScheduleSpec and InnerOptimizerSpec of proto/atoll/v1/job.proto. Any framework would do: no other program computes
+these bits."""
 import math
 
 import numpy as np
@@ -21,7 +22,7 @@ def rms_norm_back(d, kept):
 
 
 def linear_back(d, x, w):
-    """Of x w^T."""
+    """The gradients of x w^T."""
     flat = d.reshape(-1, d.shape[-1])
     return d @ w, flat.T @ x.reshape(-1, x.shape[-1])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ends compute alike from a job's spec: layout, order of samples, draws, send steps.
+"""Values that both ends compute from a job's spec: layout, order of samples, draws, send steps.
 
 Written from docs/formats/layout.md, docs/formats/data-order.md and docs/formats/outer-step.md (Send, Apply)."""
 import bisect

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent reader of a state directory that nobody writes: checks what its pages promise and recomputes every held round to the bit.
+"""An independent reader of a state directory without a running coordinator. Checks the guarantees of its pages and
+recomputes every stored round to the bit.
 
-Written from docs/formats/state-directory.md, ledger.md, round-log.md, snapshot.md, audit-log.md and outer-step.md. Prints one JSON object;
-ends with 65 when something is damaged. `--report FILE` as well as standard output is not needed: pipe it."""
+Written from docs/formats/state-directory.md, ledger.md, round-log.md, snapshot.md, audit-log.md and outer-step.md.
+Prints one JSON object; exits with 65 if something is damaged."""
 import argparse
 import collections
 import hashlib
@@ -27,7 +28,7 @@ DAMAGED, ARITHMETIC_REVISION, MASK64 = 65, 1, (1 << 64) - 1
 
 
 class Damage(Exception):
-    """What a file or row holds is not what its page allows."""
+    """The contents of a file or row violate its page."""
 
 
 def check(condition, what):
@@ -39,7 +40,7 @@ def check(condition, what):
 
 class Ledger:
     def __init__(self, state, report):
-        with tempfile.TemporaryDirectory() as copy:  # SQLite writes beside a database whose log it reads
+        with tempfile.TemporaryDirectory() as copy:  # SQLite writes next to a database while it reads the log
             for file in state.glob("ledger.sqlite*"):
                 shutil.copy(file, copy)
             database = sqlite3.connect(pathlib.Path(copy) / "ledger.sqlite")
@@ -92,7 +93,7 @@ class Ledger:
             report.look("pools", boots == sorted(boots) and all(boot <= meta["boot"] for boot in boots), f"ledger: boot numbers of {job['job']} fall")
 
     def heads(self, job):
-        """Where each fragment stands, and base and rows of each (epoch, fragment)."""
+        """The head of each fragment, and base and rows of each (epoch, fragment)."""
         versions, lines, epoch = [0] * job["fragments"], {}, 0
         for fragment in range(job["fragments"]):
             lines[0, fragment] = [0, {}]
@@ -147,7 +148,8 @@ class Segment:
             at, previous, sequence, boot = at + 56 + size, digest_of(head) & MASK64, number, of_boot
 
     def durable_beyond(self, data, broken):
-        """Section Reading after a crash: a whole record behind the broken one that was written after a flush of what lies there."""
+        """Section Reading after a crash: a whole record after the broken one that was written after a flush of the
+        broken bytes."""
         at = data.find(b"ATLR", broken + 1)
         while at >= 0:
             head = data[at:at + 56]
@@ -208,7 +210,7 @@ class Report:
             self.damage.append(otherwise)
 
     def attempt(self, what, function, *arguments):
-        """What it gives; nothing where it found damage."""
+        """Returns the function's result; None if it reports damage."""
         self.counts[what] += 1
         try:
             return function(*arguments)
@@ -273,7 +275,7 @@ class JobReader:
             check((header.at.fragment, header.at.version, from_digest(header.hash)) == (fragment, version, digest), f"{path}: another version")
 
     def replay(self, epoch, fragment, base, rounds, starts):
-        """outer-step.md: every round that is held, from the newest state known."""
+        """outer-step.md: every stored round, from the newest known state."""
         states = {}
         for version, path, state in starts:
             states.setdefault(version, (path, state))
@@ -296,7 +298,7 @@ class JobReader:
         return max(rounds, default=base)
 
     def meet(self, states, version, state):
-        """A state on disk of this version: compared, or taken to start from."""
+        """A state on disk of this version: compared with the computed state, or used as the start."""
         if version not in states:
             return state
         path, there = states[version]
@@ -307,7 +309,7 @@ class JobReader:
         return FragmentState(there.version, there.public, there.momentum, there.residual)
 
     def round(self, path, fragment, version, epoch, of, state, passed):
-        """True when the next version is known."""
+        """Returns True if the next version is known."""
         segment = Segment(path, path)
         named = (segment.header.job, segment.header.target.fragment, segment.header.target.version, segment.header.epoch)
         check(named == (self.job, fragment, version, epoch) and from_digest(segment.header.layout) == self.layout.digest, f"{path}: another round's segment")
@@ -340,7 +342,7 @@ class JobReader:
 
 
 def check_audit(state, report):
-    """docs/formats/audit-log.md. A last line without its end does not count."""
+    """docs/formats/audit-log.md. An incomplete last line does not count."""
     previous = "0" * 64
     files = sorted((state / "events" / "audit").glob("*.jsonl"))
     for i, file in enumerate(files):

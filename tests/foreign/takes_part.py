@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An independent worker, written from the documents alone, takes part in real runs beside two atoll-workers: enrolment, leases, streamed
-blocks, all codecs on both legs, every merge, evaluations, a rollback, and a coordinator that is killed. Then an independent reader
-recomputes every round to the bit. What is left on the disk is what tampering.py changes.
+"""An independent worker, written from the documents alone, takes part in real runs with two atoll-workers: enrolment,
+leases, streamed blocks, all codecs on both legs, every merge rule, evaluations, a rollback, and a coordinator that is
+killed. Then an independent reader recomputes every round to the bit. tampering.py changes the remaining state.
 
 With --long each job is longer, and the coordinator is killed ten times."""
 import json
@@ -19,7 +19,7 @@ STEPS, KILLS = (400, 10) if LONG else (40, 1)
 NAME = "foreign"
 MODEL = {"layers": 2}
 TWO = {"fragments": "strided", "layers_per_fragment": 2}
-# The legs, error memories, merges, weights and outer optimizers are each met once at least.
+# Together the jobs use every leg, error memory, merge rule, weight rule and outer optimizer at least once.
 JOBS = {
     "fp32-fp16": {"sync": {"upload_codec": "fp32", "download_codec": "fp16", "merge": "trimmed_mean", "trim_share": 0.34}},
     "fp16-bf16": {"sync": {"upload_codec": "fp16", "download_codec": "bf16", "download_error_memory": "loco", "loco": {"reset_syncs": 3}, "merge": "median", **TWO}},
@@ -70,14 +70,15 @@ def check_split(scene, manifest):
 
 
 def submit(scene, manifests, name, shards=False, weights=(1,), **more):
-    """A job on the first corpora, so many as there are weights, or on all of them with one for each worker."""
+    """A job on the first corpora, one per weight, or with `shards` on all of them, one per worker."""
     corpora = [{"manifest": str(manifest), "weight": weight} for manifest, weight in zip(manifests, (1, 1, 1) if shards else weights)]
     data = {"corpora": corpora, "sequence_length": 32, "assignment": "shards" if shards else "shared"}
     scene.submit(name, None, steps=STEPS, model=MODEL, workers={"min": 3, "max": 3, "planned": 3}, checkpoint={"keep_contributions": True}, data=data, **more)
 
 
 def killed_and_rolled_back(scene, manifest, coordinator, options, alive):
-    """One job of two fragments with overlap and mix, over which the coordinator is killed and which is set back once."""
+    """One job of two fragments with overlap and mix. The coordinator is killed during the job, and the job is rolled
+    back once."""
     scene.submit("faults", manifest, steps=100_000, model=MODEL, workers={"min": 3, "max": 3, "planned": 3}, evaluation={"every_rounds": 2, "max_tokens": 1024},
                  checkpoint={"every_rounds": 3, "keep_contributions": True},
                  sync={"upload_codec": "mxfp4", "upload_error_memory": "feedback", "download_codec": "e3m0", "overlap_steps": 2, "mix": 0.5, **TWO})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seventeen ways to change the state that takes_part.py has left: the independent reader finds each, and so does verify or replay."""
+"""Seventeen ways to change the state left by takes_part.py: the independent reader finds each, and so does verify or
+replay."""
 import pathlib
 import shutil
 import sqlite3
@@ -7,7 +8,7 @@ import struct
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "integration"))  # at the end: one of its files is named as a module of Python's
+sys.path.append(str(HERE.parent / "integration"))  # at the end: one of its files has the name of a Python module
 from atoll_harness import Skip, check, main  # noqa: E402
 
 TRIMMED, MEAN = "fp32-fp16", "e3m0-int8"  # jobs of takes_part.py
@@ -24,7 +25,7 @@ def segment_of(state, job, version):
 
 
 class Records:
-    """The records of a segment, to be changed and written with right checksums and chain."""
+    """The records of a segment, to be changed and rewritten with valid checksums and chain."""
 
     def __init__(self, path):
         self.path, self.records, data, at = path, [], path.read_bytes(), 0
@@ -58,7 +59,7 @@ class Records:
 
 
 def change_row(state, table, where, change, keep_checksum=False):
-    """Changes the columns that `change` gives for a row, and its checksum unless it is kept."""
+    """Changes the columns that `change` gives for a row, and its checksum unless `keep_checksum`."""
     database = sqlite3.connect(state / "ledger.sqlite")
     cursor = database.execute(f"SELECT * FROM {table} WHERE {where}")
     columns, values = [column[0] for column in cursor.description], cursor.fetchone()
@@ -81,7 +82,7 @@ def change_round(state, job, version, change, **how):
 # ---- the ways
 
 def a_bit_of_a_contribution(state, checksums=False, digests=False):
-    """Of the largest value of an element, which stays the largest and is trimmed away."""
+    """Changes a bit of the largest value of an element; the value stays the largest and is trimmed away."""
     records = Records(segment_of(state, TRIMMED, 1))
     slots = {name: records.slot_of(name) for name in ("a", "b", "foreign")}
     data = {name: b"".join(bytes(chunk[1][12:]) for chunk in records.chunks(slot)) for name, (slot, _) in slots.items()}

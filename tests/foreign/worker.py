@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""An independent worker: enrols, joins, trains and contributes. Written from docs/protocol.md, Joining, Training, Bulk and Evaluations;
-sections are named at the functions. What it does comes out as JSON lines; it ends with 1 when it met a deviation from the pages ("problem")."""
+"""An independent worker: enrols, joins, trains and contributes. Written from docs/protocol.md, Joining, Training,
+Bulk and Evaluations; functions name their sections. It reports its actions as JSON lines, and exits with 1 after a
+deviation from the pages ("problem")."""
 import argparse
 import math
 import sys
@@ -20,11 +21,11 @@ from plan import Layout, digest_of, drops_sync, send_offset
 from wire import from_digest, to_digest, transfer, worker
 
 ASK_AGAIN_SECONDS = 2
-PATIENCE_SECONDS = 30  # at an apply step: the membership timeout and the grace, at least
+PATIENCE_SECONDS = 30  # at an apply step: at least the membership timeout plus the grace
 
 
 class Held:
-    """A contribution whose fate is not known, or the place of one that the job drops."""
+    """A contribution with an unknown fate, or the placeholder of a sync that the job drops."""
 
     def __init__(self, header, data, apply_at, retry, loss):
         self.header, self.data, self.apply_at, self.retry, self.loss = header, data, apply_at, retry, loss
@@ -41,7 +42,7 @@ class Fragment:
         self.forget()
 
     def forget(self):
-        """The drift is given up."""
+        """The drift is discarded."""
         self.steps = self.tokens = self.loss = self.missed = 0
         self.due = self.send_now = False
 
@@ -50,7 +51,7 @@ class Fragment:
 
 
 class Job:
-    """What the worker holds of the job that it trains."""
+    """The worker's state of the job that it trains."""
 
     def __init__(self, assignment, bulk):
         self.id, self.spec, self.revision, self.epoch = assignment.job, assignment.spec, assignment.spec_revision, assignment.epoch
@@ -95,7 +96,7 @@ class Worker(Control):
         self.send(ready=worker.Ready(job=job.id, step=min(job.clock, stop - 1) if stop else job.clock, applied=[f.at() for f in job.fragments]))
 
     def join(self, assignment):
-        """Layout, Joining: every fragment whole, then the updates that are committed since its snapshot."""
+        """Layout, Joining: every whole fragment, then the updates committed since its snapshot."""
         began, self.job = time.monotonic(), None
         job = Job(assignment, self.bulk)
         self.say("assigned", job=job.id, fragments=len(job.fragments), epoch=job.epoch)
@@ -117,7 +118,7 @@ class Worker(Control):
         return job
 
     def fetch(self, **key):
-        """A download, again while the coordinator is away or a piece is damaged."""
+        """A download, repeated while the coordinator is away or a piece is damaged."""
         for _ in range(50):
             try:
                 return self.bulk.download(**key)
@@ -165,7 +166,7 @@ class Worker(Control):
         return self.name in named and from_digest(named[self.name]) == f.held.digest
 
     def move_outer(self, f):
-        """The next update reaches the outer copy; what follows for the local parameters waits for `settle`."""
+        """Applies the next update to the outer copy; the local parameters follow in `settle`."""
         try:
             header, data = self.fetch(update=transfer.UpdateKey(job=self.job.id, reached=f.at(f.version + 1)))
         except grpc.RpcError as error:
@@ -187,7 +188,7 @@ class Worker(Control):
         self.job.applied_at = self.job.taken
 
     def leap(self, f):
-        """An update that is no longer kept: the fragment whole, with the drift on top where nothing is in flight."""
+        """The next update is no longer kept: fetches the whole fragment, and keeps the drift if nothing is in flight."""
         drift = f.local - f.outer
         self.fetch_whole(f)
         f.local[:] = f.outer if f.held else f.outer + drift
@@ -265,7 +266,7 @@ class Worker(Control):
             self.send(sync_dropped=worker.SyncDropped(job=job.id, target=header.target, send_step=send_step))
 
     def upload_held(self):
-        """Section Bulk: what the worker does with each answer."""
+        """Section Bulk: the worker's reaction to each answer."""
         for f in self.job.fragments:
             if not f.held or f.held.accepted or f.newest > f.held.version:
                 continue

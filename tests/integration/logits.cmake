@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Our model against transformers, in the environment of scripts/setup --oracles; skipped by name where it is not there.
+# Our model against transformers, in the environment of scripts/setup --oracles; skipped with a message if it is
+# missing.
 add_executable(oracle_logits_writer oracle_logits_writer.cc)
 target_compile_options(oracle_logits_writer PRIVATE ${ATOLL_WARNINGS})
 target_include_directories(oracle_logits_writer PRIVATE ${PROJECT_SOURCE_DIR})
@@ -10,7 +11,7 @@ if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
 else()
   set(_oracles $ENV{HOME}/.cache/atoll/oracles-1)
 endif()
-# The environment may come after the build folder: which Python runs is decided when the test does.
+# The environment may be created after the build folder: the test itself chooses its Python.
 add_test(NAME oracle_logits COMMAND sh -c
   "python=${_oracles}/bin/python; [ -x $python ] || { echo 'skipped: no '$python'; scripts/setup --oracles installs it'; exit 77; }; exec $python ${CMAKE_CURRENT_SOURCE_DIR}/oracle_logits.py $<TARGET_FILE:oracle_logits_writer>")
 set_tests_properties(oracle_logits PROPERTIES LABELS integration TIMEOUT 180 SKIP_RETURN_CODE 77

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The real programs, driven by Python's standard library (atoll_harness.py). One ctest a file; each scene has a folder of its
-# own below build/<preset>/tests/integration/scenes, which stays until the next run for a look.
+# The real programs, driven by Python's standard library (atoll_harness.py). One ctest per file. Each scene has its
+# own folder below build/<preset>/tests/integration/scenes, which stays for inspection until the next run.
 set(_scenes ${CMAKE_CURRENT_BINARY_DIR}/scenes)
-# They wait for each other's processes more than they compute: as many as there are cores at a time, those that may take
-# long first. A label after the timeout takes the place of "integration".
+# The tests wait for processes more than they compute: as many run at a time as there are cores, long ones first. A
+# label after the timeout replaces "integration".
 function(atoll_program_test name timeout)
   set(label integration ${ARGN})
   list(GET label -1 label)
@@ -12,25 +12,25 @@ function(atoll_program_test name timeout)
     ENVIRONMENT "ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes};ATOLL_TEST_DATA=${PROJECT_SOURCE_DIR}/../shared/data;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 
-# A wall clock that clock_jumps.py moves under the programs; beside them.
+# The library by which clock_jumps.py moves the programs' wall clock.
 add_library(moved_clock MODULE moved_clock.cc)
 target_link_libraries(moved_clock PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(moved_clock PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(moved_clock PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# A disk that slow_disk.py slows under the coordinator.
+# The library by which slow_disk.py slows the coordinator's disk.
 add_library(slow_disk MODULE slow_disk.cc)
 target_link_libraries(slow_disk PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(slow_disk PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# A disk whose reads failing_reads.py lets fail.
+# The library by which failing_reads.py makes reads fail.
 add_library(failing_reads MODULE failing_reads.cc)
 target_link_libraries(failing_reads PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(failing_reads PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(failing_reads PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# What crash_points.py hears of the coordinator's disk, and how it breaks it.
+# The library by which crash_points.py records and breaks the coordinator's disk calls.
 add_library(durable_calls MODULE durable_calls.cc)
 target_link_libraries(durable_calls PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(durable_calls PRIVATE ${PROJECT_SOURCE_DIR})
@@ -102,7 +102,7 @@ atoll_program_test(memory_cgroup 900 long)
 atoll_program_test(ten_minute_pause 1200 long)
 atoll_program_test(island_stopped 900 long)
 
-# Every point of crash_points; most of the time goes to those that are runs of their own.
+# Every point of crash_points; most of the time is spent on points with separate runs.
 add_test(NAME long.crash_points COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/crash_points.py)
 set_tests_properties(long.crash_points PROPERTIES LABELS long TIMEOUT 10800 SKIP_RETURN_CODE 77 PROCESSORS 2
   ENVIRONMENT "ATOLL_CRASH_POINTS=0;ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes}/long;PYTHONDONTWRITEBYTECODE=1")
@@ -112,7 +112,7 @@ add_test(NAME long.door COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/doo
 set_tests_properties(long.door PROPERTIES LABELS long TIMEOUT 3600 SKIP_RETURN_CODE 77 PROCESSORS 2
   ENVIRONMENT "ATOLL_DOOR_SECONDS=30;ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes}/long;PYTHONDONTWRITEBYTECODE=1")
 
-# Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
+# Seeded faults on a run of eight workers (scripts/soak): one minute here, five in the long tests.
 function(atoll_soak_test name label minutes timeout)
   add_test(NAME ${name} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/scripts/soak --minutes ${minutes}
     --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} --scratch ${_scenes}/${name})
@@ -122,7 +122,7 @@ endfunction()
 atoll_soak_test(integration.soak integration 1 600)
 atoll_soak_test(long.soak long 5 1200)
 
-# transformers on what run_end_to_end exported; _oracles is the environment that tokenizers.cmake names.
+# transformers on the exports of run_end_to_end; tokenizers.cmake defines _oracles, the environment.
 add_test(NAME integration.oracle_export COMMAND sh -c
   "python=${_oracles}/bin/python; [ -x $python ] || { echo 'skipped: no '$python'; scripts/setup --oracles installs it'; exit 77; }; exec $python ${CMAKE_CURRENT_SOURCE_DIR}/oracle_export.py ${_scenes}/run_end_to_end")
 set_tests_properties(integration.run_end_to_end PROPERTIES FIXTURES_SETUP exported_run)

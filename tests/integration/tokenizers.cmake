@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Our tokenizers against AutoTokenizer on the directories that we export, in the environment of scripts/setup --oracles;
-# skipped by name where it is not there.
+# Our tokenizers against AutoTokenizer on our exported directories, in the environment of scripts/setup --oracles;
+# skipped with a message if it is missing.
 if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(_oracles $ENV{XDG_CACHE_HOME}/atoll/oracles-1)
 else()

@@ -150,7 +150,7 @@ class Laws {
     Instant heard;
   };
   std::map<WorkerId, Standing> standing_;  // workers that a job may count, at the last look
-  std::set<JobId> disturbed_;              // jobs whose records have changed since the last look
+  std::set<JobId> disturbed_;              // jobs with changed records since the last look
   std::map<WorkerId, Incarnation> lost_;  // workers that were lost with a job at the last look, with their incarnations
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {

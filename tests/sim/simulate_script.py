@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/simulate prints, for a seed that breaks a law, one command that plays this seed again with all that it was played with; it
-ends well only where a seed was played.
+"""For a seed that breaks a law, scripts/simulate prints one command that replays the seed with all its options. The
+script succeeds only if at least one seed was played.
 
-    simulate_script.py SCRIPT PROGRAM     PROGRAM is atoll-simulate
+simulate_script.py SCRIPT PROGRAM     PROGRAM is atoll-simulate
 """
 import json
 import pathlib
@@ -28,7 +28,7 @@ class Replay(unittest.TestCase):
         self.stand_in = pathlib.Path(folder.name, "program")
 
     def stands_in(self, *shell):
-        """A program that keeps its arguments, one a line, and does `shell`."""
+        """A program that records its arguments, one per line, and runs `shell`."""
         self.stand_in.write_text("\n".join(["#!/bin/sh", f'printf "%s\\n" "$@" > {self.heard}', *shell]) + "\n")
         self.stand_in.chmod(stat.S_IRWXU)
 
@@ -36,7 +36,7 @@ class Replay(unittest.TestCase):
         return subprocess.run([SCRIPT, *words, "--bin", str(self.stand_in)], stdout=subprocess.PIPE, text=True, timeout=60)
 
     def replayed(self, printed):
-        """The arguments of the program when what was printed is typed."""
+        """The arguments of the program when the printed command is run."""
         command = [line for line in printed.splitlines() if line.startswith("play it again: ")]
         self.assertEqual(len(command), 1, printed)
         words = command[0].removeprefix("play it again: ").split()

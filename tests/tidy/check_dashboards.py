@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rules and dashboards name only metrics that exist, each alert is explained, and the dashboards are as their script makes them."""
+"""Rules and dashboards use only existing metrics, each alert is explained, and the dashboards are as their script
+generates them."""
 import importlib.util
 import pathlib
 import re
@@ -19,7 +20,7 @@ def known_metrics(root):
 def unknown_metrics(root, known):
     rules = root / "deploy/prometheus/atoll.rules.yml"
     for path in [rules, rules.with_name("atoll_test.yml"), *sorted((root / "deploy/grafana").glob("*.json"))]:
-        # After a colon it is a recording rule's.
+        # A name after a colon belongs to a recording rule.
         for name in re.findall(r"(?<![\w:])atoll_\w+(?![\w:.])", path.read_text()):
             if name not in known:
                 yield f"{path.relative_to(root)}: there is no metric {name}; docs/metrics.md lists them"
@@ -37,7 +38,7 @@ def unexplained_alerts(root):
 
 
 def unknown_sections(root):
-    """What a runbook annotation names is a page's heading, as GitHub makes its anchor."""
+    """Runbook annotations that do not refer to a page's heading by its GitHub anchor."""
     rules = (root / "deploy/prometheus/atoll.rules.yml").read_text()
     for link in dict.fromkeys(re.findall(r"^ *runbook: (\S+)$", rules, re.M)):
         page, _, anchor = link.partition("#")
@@ -58,7 +59,7 @@ def stale_dashboards(root):
 
 
 def check(root):
-    """What is wrong, a sentence each."""
+    """The problems, one sentence each."""
     root = pathlib.Path(root)
     known = known_metrics(root)
     if not known:

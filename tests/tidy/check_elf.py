@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_elf.py [--commands COMPILE_COMMANDS.JSON] PROGRAM ...: refuses programs that are not hardened. Needs readelf.
 
-What leaves no trace in a program (fortified calls are often proven safe and vanish) is read from the compile commands.
+Options without a trace in a program are read from the compile commands: fortified calls are often proven safe and
+vanish.
 """
 
 import json

@@ -12,7 +12,7 @@ from tree import CODE, files_below, without_comments_and_literals
 TABLE = "docs/architecture.md"
 COMPOSITION_ROOTS = {"coordinator/main.cc": "coordinator/", "worker/main.cc": "worker/", "cli/main.cc": "cli"}
 
-# Header prefixes of the libraries that only some rooms may see. Order matters: the first match counts.
+# Header prefixes of the libraries that only some rooms may use. Order matters: the first match counts.
 LIBRARIES = [
     ("gRPC", re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")),
     ("protobuf", re.compile(r"^google/protobuf/|\.pb\.h$")),
@@ -25,7 +25,7 @@ LIBRARIES = [
     ("nghttp2", re.compile(r"^nghttp2/")),
 ]
 
-# These may not come through a header of another room either.
+# These must not come through a header of another room either.
 KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 
 IMPURE = re.compile(
@@ -43,7 +43,7 @@ class Room:
 
 
 def read_table(root):
-    """{name: Room}, rooms closed over what they may include."""
+    """{name: Room}; a room's allowed includes are transitive."""
     text = (pathlib.Path(root) / TABLE).read_text()
     rooms = {}
     for line in text.splitlines():
@@ -94,7 +94,7 @@ def library_of(header):
 
 
 class Headers:
-    """Which libraries a header of ours brings along, directly or through others of ours."""
+    """The libraries that a header of ours includes, directly or through other headers of ours."""
 
     def __init__(self, root):
         self.root, self.brings = pathlib.Path(root), {}
@@ -102,7 +102,7 @@ class Headers:
     def libraries(self, header):
         """{library: the header that includes it}"""
         if header not in self.brings:
-            self.brings[header] = {}  # a cycle of headers ends here
+            self.brings[header] = {}  # ends cycles of headers
             file = self.root / header
             found = {}
             for _, inner in includes(file.read_text()) if file.is_file() else ():
@@ -148,7 +148,7 @@ def check_file(path, text, rooms, headers):
 
 
 def check_cmake(path, text, rooms):
-    """The rooms that a room's target is linked with must be in its row as well."""
+    """The rooms that a room's target links must be in the room's row too."""
     text = re.sub(r"#[^\n]*", "", text)
     for match in re.finditer(r"atoll_room\(\s*(\S+)([^)]*)\)", text):
         name = "cli" if match.group(1).startswith("cli/") else match.group(1)

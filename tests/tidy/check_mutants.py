@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake of tests/mutants/mutants.toml can be made: its text stands once in its file, and is changed by it."""
+"""Every mutant of tests/mutants/mutants.toml can be applied: its text occurs once in its file, and changes it."""
 
 import pathlib
 import sys

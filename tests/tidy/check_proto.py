@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_proto.py CURRENT.binpb [BASELINE.binpb]: refuses an incompatible change of the protocol, and poor names or comments.
+"""check_proto.py CURRENT.binpb [BASELINE.binpb]: refuses an incompatible change of the protocol, and poor names or
+comments.
 
-Both arguments are descriptor sets; scripts/proto-baseline makes them. CURRENT must hold source info (comments).
-Field names count too: a job file in YAML names them.
+Both arguments are descriptor sets; scripts/proto-baseline makes them. CURRENT must hold source info (comments). Field
+names count as protocol too: a YAML job file uses them.
 """
 
 import re
@@ -12,8 +13,8 @@ import sys
 from google.protobuf import descriptor_pb2
 
 FieldProto = descriptor_pb2.FieldDescriptorProto
-COMMENT_CHARACTERS = 10  # shorter than that is no explanation
-JOB_SPEC = "atoll.v1.JobSpec"  # each field of it, and of all messages below it, says what is used when it is left out
+COMMENT_CHARACTERS = 10  # a shorter comment explains nothing
+JOB_SPEC = "atoll.v1.JobSpec"  # each field of it, and of all messages below it, documents its default
 SAYS_DEFAULT = re.compile(r"\b(Left out: |Required\b)")
 SAYS_NO_VALUE = re.compile(r"\b(Left out: |No value\b)")
 
@@ -29,7 +30,7 @@ def load(path):
 
 
 def messages_of(file):
-    """{full name: DescriptorProto}, nested ones included."""
+    """{full name: DescriptorProto}, nested messages included."""
     found = {}
 
     def walk(prefix, messages):
@@ -161,7 +162,7 @@ def message_naming(name, message):
             yield f"{name}.{field.name}: names of fields are lower_snake_case"
 
 
-# Field numbers in descriptor.proto, by which a comment's path names what it belongs to.
+# Field numbers in descriptor.proto; a comment's path uses them.
 FILE_MESSAGE, FILE_ENUM, FILE_SERVICE = 4, 5, 6
 MESSAGE_FIELD, MESSAGE_NESTED, MESSAGE_ENUM = 2, 3, 4
 ENUM_VALUE, SERVICE_METHOD = 2, 2
@@ -198,8 +199,8 @@ def described(file):
 
 
 def needs_none(file):
-    """Names whose meaning is told elsewhere: a field named like its message type, or one of a oneof of messages; the
-    request and response of a commented rpc."""
+    """Names that are documented elsewhere: a field named like its message type, a field of a oneof of messages, and
+    the request and response of a commented rpc."""
     names = set()
     for name, message in messages_of(file).items():
         for field in message.field:

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them.
-Every invariant of tests/invariants.toml names tests, stories, laws and sources that exist, and names within these sources."""
+"""Every row of docs/results/security.md names existing tests, and each of these tests carries the row's number: `grep
+-rw S21 tests/` finds them. Every invariant of tests/invariants.toml names existing tests, stories, laws and sources,
+and names within these sources."""
 
 import pathlib
 import re
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = "docs/results/security.md"
 INVARIANTS = "tests/invariants.toml"
 ROW = re.compile(r"^\| (S\d+(?:, S\d+)*) \|")
-# `Suite.Name`, `Suite.*`, `integration.name`, `a_test`; what else stands in backquotes is no test.
+# `Suite.Name`, `Suite.*`, `integration.name`, `a_test`; other text in backquotes is not a test.
 GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
 INTEGRATION = re.compile(r"`integration\.(\w+)`")
 PROGRAM = re.compile(r"`(\w+_test)`")
@@ -22,7 +23,7 @@ TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 
 
 def texts(root):
-    """The sources of tests, this folder excepted."""
+    """The sources of tests, without this folder."""
     found = {}
     for path in sorted((root / "tests").rglob("*")):
         if path.suffix in (".cc", ".h", ".py", ".txt", ".cmake") and "tidy" not in path.parts and "corpora" not in path.parts:
@@ -35,7 +36,7 @@ def named_tests(row):
 
 
 def gtests(every):
-    """What stands at each test: the comment above it and its body; and at each suite, its files."""
+    """For each test the comment above it and its body; for each suite its files."""
     tests, suites = {}, {}
     for path, text in every.items():
         if path.suffix not in (".cc", ".h"):
@@ -52,7 +53,7 @@ def gtests(every):
 
 
 def folder_of(program, every):
-    """The sources and stories beside the list that names a program; none when there is no such program."""
+    """The sources and stories in the folder of the list that names a program; empty if there is no such program."""
     for path, text in every.items():
         if path.name == "CMakeLists.txt" and re.search(rf"\b{program}\b", text):
             return [other for at, other in every.items() if path.parent in at.parents]
@@ -60,7 +61,7 @@ def folder_of(program, every):
 
 
 def texts_of_tests(row, every, at):
-    """(name, what stands at that test) of each test that a row names; nothing stands at one that is nowhere."""
+    """(name, text) of each test that a row names; the text is empty for a missing test."""
     suites, scripts, programs = named_tests(row)
     lists = "\n".join(text for path, text in every.items() if path.suffix == ".txt" or path.suffix == ".cmake")
     for suite, name in suites:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The studies of deploy/examples/studies can be read in every size, and what their reports say of figures is right."""
+"""The studies of deploy/examples/studies are valid in every size, and the statistics of their reports are correct."""
 import math
 import pathlib
 import sys
@@ -57,7 +57,7 @@ def check_comparison():
     expect(abs(gap.mean - 2.0235) < 1e-3, f"mean {gap.mean}")
     expect(abs(gap.error - 100 * 0.01 / math.sqrt(3)) < 1e-6, f"standard error {gap.error}")
     expect(abs(gap.half / gap.error - 4.30) < 1e-9, "two degrees of freedom")
-    uneven = compare.Table(values | {("c", 1): 1.2})  # an arm of one seed takes nothing from the others
+    uneven = compare.Table(values | {("c", 1): 1.2})  # an arm of one seed does not affect the others
     expect(uneven.residual()[1] == 2 and abs(uneven.gap("b", "a").error - gap.error) < 1e-9, "an arm that was played once")
     expect(uneven.gap("c", "a").seeds == 1 and uneven.gap("c", "a").half > uneven.gap("b", "a").half, "its own gap is the less certain")
     better = compare.Table(values, (1e-6, 9), equal=True)
@@ -79,7 +79,7 @@ def check_verdicts():
     expect(said(within, 0.15, 1, 3) == "not resolved at this size", "noise above the bound proves nothing")
     expect(said(most, -9, 0.2, 0.5) == "holds" and said(most, 3, 0.2, 0.5) == "holds" and said(most, 5, 0.2, 0.5) == "does not hold", "at most")
     expect(compare.verdict(below, compare.Gap([-1], None, None)) == "one seed only", "one seed")
-    # Three seeds of two quiet arms, in a study whose other arms are noisy.
+    # Three seeds of two quiet arms, in a study with noisy other arms.
     quiet = compare.Gap([0.43, 0.46, 0.47], 0.2, 0.5, compare.Gap([0.43, 0.46, 0.47], 0.012, 0.05))
     expect(compare.verdict({"at_most_percent": 0.2}, quiet) == "not resolved at this size; by these two arms alone: does not hold", "both are told")
     expect(quiet.whole() == "+0.45 % ± 0.50; alone ± 0.05 (+0.43, +0.46, +0.47)", f"a gap, whole: {quiet.whole()}")
@@ -115,7 +115,7 @@ def check_judging():
     expect(said("gap_shrinks", curves(lambda step, seed: 0.001 * step * (1 if seed == 1 else -1))) == "not resolved at this size", "seeds that differ")
     expect(said("ahead_early", curves(lambda step, _: -0.1 if step <= 50 else 0.5)) == "holds", "ahead in the first half, whatever follows")
     expect(said("ahead_early", curves(lambda step, _: 0.1)) == "does not hold", "behind in the first half")
-    # The other arm's curve falls steeply at first and is looked at every 10 steps, this one 1 step before.
+    # The other arm's curve falls steeply at first and is sampled every 10 steps; this arm's 1 step earlier.
     steep = Two(curve=lambda arm, seed: [[0, 5.0], *([[step - (1 if arm == "a" else 0), 1 + 1 / step + (0.02 if arm == "a" else 0)] for step in range(10, 101, 10)])])
     expect(said("ahead_early", steep) == "does not hold", "nothing is read between step 0 and the other's first evaluation")
     rates = Two(paced=lambda arm, seed: {"tokens": 100, "seconds": 1.0 if arm == "a" else 1.0 + 0.1 * seed})

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_style.py [ROOT]: the rules of style that no other tool checks. Each message names the replacement.
 
-tests/tidy/allowed.txt lists the exceptions, one a line: RULE PATH LIMIT REASON. LIMIT is the most that is let through
-there (lines for the size rules, occurrences for the others): it may go down, never up.
+tests/tidy/allowed.txt lists the exceptions, one per line: RULE PATH LIMIT REASON. LIMIT is the allowed maximum there
+(lines for the size rules, occurrences for the others). It may decrease, never increase.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".proto", ".yaml", ".yml",
 FUNCTION_LINES, FILE_LINES, HEADER_LINES = 70, 500, 250
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
-# rule: (pattern, what to do instead). On C++ without comments and literals.
+# rule: (pattern, replacement). For C++ without comments and literals.
 CODE_RULES = {
     "absl-mutex": (r"\babsl::(Mutex|MutexLock|CondVar|ReaderMutexLock)\b", "use Mutex of common/base/mutex.h: the thread sanitizer cannot see absl::Mutex"),
     "std-mutex": (r"\bstd::(recursive_|shared_|timed_)?mutex\b|\bstd::(lock_guard|unique_lock|scoped_lock|condition_variable)\b",
@@ -41,10 +41,10 @@ TEST_RULES = {
     "disabled-test": (r"\bDISABLED_\w+", "mend the test, or delete it and say why in the commit"),
     "assert-nothing": (r"\b(EXPECT_TRUE\(true\)|ASSERT_TRUE\(true\)|SUCCEED\(\))", "assert what the test is about"),
 }
-MAIN_MAY = {"cout", "rand"}  # hand out the process's streams, and draw what must differ between processes
+MAIN_MAY = {"cout", "rand"}  # write to the process's streams, and draw values that must differ between processes
 TESTS_ARE_FREE_OF = {"getenv", "std-mutex", "cout"}
 
-# rule: (pattern, what to do instead). On every text file, comments included. Written so that they do not match themselves.
+# rule: (pattern, replacement). For every text file, comments included. Written so that they do not match themselves.
 TEXT_RULES = {
     "todo": (r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "do it now, or write an issue; the tree holds no reminders"),
     "machine-path": (r"(?<![\w./$}{~-])/(wo" r"rk|ro" r"ot)/", "use a path relative to the repository, $HOME or a temporary directory"),
@@ -55,7 +55,8 @@ TEXT_RULES = {
                 "say plainly what it does, with a number if it is fast (use, not its longer cousins)"),
 }
 
-# A path of a document: a page's, or one below docs/. One with a word in capitals (docs/results/NAME.md) names no file.
+# A path of a document: a page's, or one below docs/. A name with a word in capitals (docs/results/NAME.md) is not a
+# file.
 _DOCUMENT = re.compile(r"(?<![\w.$})/<-])/?(?:(?:\.{1,2}/)*(?:[\w-]+/)*[\w.-]+\.md\b|docs/(?:[\w-]+/)*[\w.-]*\w)")
 
 _CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|try|case|default)\b")
@@ -65,7 +66,7 @@ _SIGNATURE_END = re.compile(
 
 def functions(code):
     """Yields (line, name, lines) of each outermost function body in code without comments and literals."""
-    starts = []  # open braces: (position, head) where head is a function's or None
+    starts = []  # open braces: (position, head); head is None unless it is a function's
     last = 0
     inside = 0
     for match in re.finditer(r"[{};]", code):
@@ -93,7 +94,7 @@ def is_test(path):
 def code_problems(path, text):
     """Yields (rule, line, amount or None, sentence)."""
     code = re.sub(r"^[ \t]*#[ \t]*include[^\n]*", "", without_comments_and_literals(text), flags=re.MULTILINE)
-    code = re.sub(r"(\(\s*)new\b", r"\1", code)  # handed to an owner in the same breath: unique_ptr<T>(new T) of a private constructor
+    code = re.sub(r"(\(\s*)new\b", r"\1", code)  # owned at once: unique_ptr<T>(new T) for a private constructor
     rules = {k: v for k, v in CODE_RULES.items() if not (is_test(path) and k in TESTS_ARE_FREE_OF)}
     if is_test(path):
         rules |= TEST_RULES
@@ -112,7 +113,7 @@ def matches(rules, text):
 
 
 def licence_problems(path, text):
-    """The first line of a source, after the line that names its interpreter."""
+    """The first line of a source, after an interpreter line."""
     mark = "// " if path.endswith(CODE + (".proto",)) else "# "
     scripted = text.startswith("#!") and "." not in pathlib.PurePath(path).name
     if not (path.endswith(CODE + (".proto", ".py", ".sh", ".cmake", "CMakeLists.txt")) or scripted):
@@ -130,8 +131,9 @@ def size_problems(path, text):
 
 
 def document_problems(root, path, text, pages):
-    """Documents named in comments, messages and pages. A link of a page is relative to the page. Elsewhere a path is relative to the
-    root or to the file, or a bare name of one of `pages`, as in links that a script writes into a page."""
+    """Documents named in comments, messages and pages. A link of a page is relative to the page. Other paths are
+    relative to the root or to the file, or a bare name of one of `pages`, as in links that a script writes into a
+    page."""
     for match in _DOCUMENT.finditer(text):
         name = match.group(0).lstrip("/")
         places = [pathlib.PurePath(path).parent]

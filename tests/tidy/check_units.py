@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The units of deploy/ can be read, may write what their programs write, and speak of the same directories and the same user as
-the commands of docs/install.md and docs/backup.md."""
+"""The units of deploy/ are valid, may write where their programs write, and use the same directories and user as the
+commands of docs/install.md and docs/backup.md."""
 import pathlib
 import re
 import shutil
@@ -19,7 +19,7 @@ def setting(root, unit, key):
 
 
 def backups(root, pages):
-    """What is backed up is what the coordinator writes."""
+    """The backup recipe covers the coordinator's state."""
     state = re.search(r"--state-dir (\S+)", setting(root, COORDINATOR, "ExecStart")).group(1)
     shown = [(name, one) for name, page in pages.items() for one in re.findall(r"\* \* \* .*atoll-backup (\S+)", page)]
     if not shown:
@@ -30,7 +30,7 @@ def backups(root, pages):
 
 
 def users(root, pages):
-    """All of them can read what the others write; what is typed is typed as the user who finds it."""
+    """Every user can read the others' files; typed commands run as the user that needs the result."""
     names = {unit: setting(root, unit, "User") for unit in (COORDINATOR, WORKER, BACKUP)}
     if len(set(names.values())) > 1:
         yield f"{BACKUP}: the units have different users: {names}"
@@ -41,7 +41,7 @@ def users(root, pages):
 
 
 def checked_worker(root, pages):
-    """The check before a worker joins has the options with which the unit starts it: a token is spent into its identity file."""
+    """The check before a worker joins has the same options as the unit: a token is spent into its identity file."""
     program, options = setting(root, WORKER, "ExecStart").split(" ", 1)
     command = f"{program} check {options}".replace("%l", '"$(hostname -s)"')
     if command not in " ".join(pages[PAGES[0]].replace("\\\n", " ").split()):
@@ -49,7 +49,7 @@ def checked_worker(root, pages):
 
 
 def writable(root):
-    """What a program writes lies where its unit lets it write."""
+    """A unit allows writes where its program writes."""
     for unit, options in ((COORDINATOR, ("--state-dir",)), (WORKER, ("--identity", "--cache-dir"))):
         if "ProtectSystem=strict" not in (root / unit).read_text():
             continue
@@ -62,7 +62,7 @@ def writable(root):
 
 
 def parsed(root):
-    """systemd has nothing to say about them, where it is there, but that the programs are not installed here."""
+    """systemd, if present, reports nothing about the units except that the programs are not installed here."""
     if shutil.which("systemd-analyze") is None:
         return
     for unit in (COORDINATOR, WORKER, BACKUP):
@@ -73,7 +73,7 @@ def parsed(root):
 
 
 def check(root):
-    """What is wrong, a sentence each."""
+    """The problems, one sentence each."""
     root = pathlib.Path(root)
     pages = {page: (root / page).read_text() for page in PAGES}
     return [*backups(root, pages), *users(root, pages), *checked_worker(root, pages), *writable(root), *parsed(root)]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
+"""Tests of the checks: each plants a violation in a temporary tree, which must be refused with the right words."""
 
 import json
 import os
@@ -272,7 +272,7 @@ service Things {
         for words in (" Required.", " Left out: 3.", "  // sent by nobody", " No value: nothing was measured."):
             self.assertIn(words, silent)
             silent = silent.replace(words, "")
-        # Below JobSpec a default is asked for of each field, and "No value" is none.
+        # Below JobSpec each field needs a documented default, and "No value" is none.
         silent = silent.replace("Left out: 10.", "No value: 10.")
         silent = silent.replace("  optional uint32 steps", "  uint32 tokens = 2;  // after so many\n  optional uint32 steps")
         status, output = self.check(silent)
@@ -319,7 +319,7 @@ class Elf(unittest.TestCase):
 
 
 class Tools(unittest.TestCase):
-    """The compilers' own checks, with the options that scripts/test and the presets give them."""
+    """The compilers' own checks, with the options of scripts/test and the presets."""
 
     def run_in(self, folder, source, *command, env=None):
         pathlib.Path(folder, "a.cc").write_text(source)
@@ -377,7 +377,7 @@ class Mutants(Tree):
 
 
 class BareMachine(unittest.TestCase):
-    """Debian's smallest system has no Python: set-up brings it, so nothing before it may need one."""
+    """Debian's smallest system has no Python. Set-up installs it, so earlier commands must not need it."""
 
     def test_tier_1_begins_with_the_set_up(self):
         hidden = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount --bind /dev/null /usr/bin/python3 && exec "$@"', "sh"]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/house, checked: each figure on a small tree, and the comparison with tests/tidy/ratchets.json."""
+"""Tests of scripts/house: each figure on a small tree, and the comparison with tests/tidy/ratchets.json."""
 
 import contextlib
 import importlib.machinery

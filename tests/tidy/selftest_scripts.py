@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/ does where it is interrupted or asked for what cannot be. scripts/setup runs as a copy whose system is a folder."""
+"""Tests of scripts/ under interrupts and impossible requests. scripts/setup runs as a copy with a folder as its
+system."""
 
 import contextlib
 import fcntl
@@ -22,7 +23,7 @@ import stages  # noqa: E402
 from benches import gpu, kit, page, training  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Programs of the system: packages that are installed are the lines of `installed`, each in the version that is asked for.
+# Fake system programs: the installed packages are the lines of `installed`, each in the requested version.
 STAND_INS = {
     "id": "echo 0",
     "uname": "echo x86_64",
@@ -56,7 +57,7 @@ class Setup(unittest.TestCase):
         self.write("debian-packages.txt", "cmake=1.0-1\nprometheus=1.0-1\n")
         self.write("wanted", "cmake\nprometheus\n")
         self.write("installed", "")
-        self.write("meanwhile", "")  # what happens while apt-get is at work
+        self.write("meanwhile", "")  # runs while apt-get is at work
         self.complete = self.cache / "libtorch-2.11.0-cu130/.complete-cuda"
         self.complete.parent.mkdir(parents=True)
         self.complete.with_name(".complete").touch()
@@ -180,7 +181,7 @@ class Refusals(unittest.TestCase):
 
 
 class FiguresOfACard(unittest.TestCase):
-    """What another machine has measured is kept beside the figures of this one."""
+    """Another machine's figures are kept in addition to this machine's."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -221,7 +222,7 @@ class FiguresOfACard(unittest.TestCase):
         self.assertEqual({path.read_text() for path in self.folder.glob("performance-*")}, {"{}"})
 
 
-# What the programs of a kit answer with.
+# The answers of a kit's programs.
 FAKE_CARD = """#!/usr/bin/python3
 import json
 def sample(name): return {"name": name, "bytes": 8e9, "seconds": [2.0, 2.5], "cpu_seconds": [0.1, 0.1]}
@@ -241,7 +242,7 @@ else:
 
 
 class Kit(unittest.TestCase):
-    """What scripts/bench --pack packs, with stand-ins for the programs, PyTorch and the driver."""
+    """What scripts/bench --pack packs, with fake programs, PyTorch and driver."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_style.py, checked: each rule refuses a planted violation with the right words."""
+"""Tests of check_style.py: each rule refuses a planted violation with the right words."""
 
 import pathlib
 import tempfile

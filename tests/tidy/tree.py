@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of this folder share: which files there are, and C++ text without comments and literals."""
+"""Shared by the checks of this folder: the list of files, and C++ text without comments and literals."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ SKIPPED_FOLDERS = {"build", ".git", "__pycache__"}
 
 
 def files_below(root):
-    """Paths relative to `root` of every file git tracks or would track; of every file where there is no git."""
+    """Paths relative to `root` of every file that git tracks or would track; of every file if there is no git."""
     root = pathlib.Path(root)
     if (root / ".git").exists():
         listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True,
@@ -25,7 +25,7 @@ TOKEN = re.compile(
 
 
 def without_comments_and_literals(text):
-    """The same number of lines; comments gone, literals empty."""
+    """The same number of lines, without comments and with empty literals."""
 
     def replace(match):
         newlines = "\n" * match.group(0).count("\n")
