@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_includes.py [ROOT]: refuses every #include, and every ROOMS of a CMakeLists.txt, that the table in
-docs/architecture.md ("The house") does not allow."""
+"""check_includes.py [ROOT]: refuses every #include, and every ROOMS of a CMakeLists.txt, that tests/tidy/rooms.toml does not allow."""
 
 import pathlib
 import re
 import sys
+import tomllib
 
 from tree import CODE, files_below, without_comments_and_literals
 
-TABLE = "docs/architecture.md"
+TABLE = "tests/tidy/rooms.toml"
 COMPOSITION_ROOTS = {"coordinator/main.cc": "coordinator/", "worker/main.cc": "worker/", "cli/main.cc": "cli"}
 
 # Header prefixes of the libraries that only some rooms may use. Order matters: the first match counts.
@@ -37,23 +37,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 class Room:
-    def __init__(self, name, what, rooms, libraries):
-        self.name, self.rooms, self.libraries = name, rooms, libraries
-        self.pure = bool(re.search(r": pure\s*$", what))
+    def __init__(self, name, row):
+        self.name, self.rooms, self.libraries = name, set(row.get("rooms", [])), set(row.get("libraries", []))
+        self.pure = row.get("pure", False)
 
 
 def read_table(root):
     """{name: Room}; a room's allowed includes are transitive."""
-    text = (pathlib.Path(root) / TABLE).read_text()
-    rooms = {}
-    for line in text.splitlines():
-        cells = [c.strip() for c in line.strip().strip("|").split("|")]
-        if not line.startswith("|") or len(cells) != 4 or not re.fullmatch(r"(common|coordinator|worker)/\w+|cli", cells[0]):
-            continue
-        split = [[v.strip() for v in c.split(",") if v.strip()] for c in cells[2:]]
-        rooms[cells[0]] = Room(cells[0], cells[1], set(split[0]), set(split[1]))
-    if not rooms:
-        sys.exit(f"{TABLE}: found no table of rooms")
+    table = tomllib.loads((pathlib.Path(root) / TABLE).read_text())
+    rooms = {name: Room(name, row) for name, row in table.items()}
     known_libraries = {name for name, _ in LIBRARIES}
     for room in rooms.values():
         for name in room.rooms - rooms.keys():

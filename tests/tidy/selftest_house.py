@@ -42,10 +42,6 @@ class House(Tree):
     def figures(self):
         return house.House(self.folder.name).figures()
 
-    def setUp(self):
-        super().setUp()
-        pathlib.Path(self.folder.name, "docs/architecture.md").unlink()
-
     def test_code_and_classes(self):
         self.write("common/base/a.h", CLASS)
         self.write("tests/unit/a_test.cc", CLASS)
