@@ -74,10 +74,11 @@ void Core::State::OnStreamUp() {
   SayIt(MakeHello());
 }
 
-// What is under way is decided anew at the next Welcome: the fate may be known by then, and the boot number another.
+// Work in progress is decided again at the next Welcome, which may report the contributions' fates
+// and a new boot number.
 void Core::State::OnStreamDown(const StreamDown& down) {
   if (welcomed) away_since = now;
-  if (!refusing) Tell(NoteLevel::kWarning, "coordinator away", down.reason);  // else it was there
+  if (!refusing) Tell(NoteLevel::kWarning, "coordinator away", down.reason);  // the refusing coordinator was not away
   welcomed = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (!fragments[p].held || !fragments[p].held->uploading) continue;
@@ -88,18 +89,18 @@ void Core::State::OnStreamDown(const StreamDown& down) {
 
 void Core::State::OnMessage(const CoordinatorMessage& message) {
   if (phase == Phase::kLeft) return;
-  // An operator's word, of whichever coordinator: what fetches for a job was stopped when it came, for good.
+  // A drain is valid from any coordinator: fetches for a job have been stopped for good when it arrives.
   if (const auto* drain = std::get_if<DrainRequested>(&message)) return OnLeaveWanted({drain->reason});
   if (refusing) return;
   struct Visitor {
     State& s;
-    // Words about another job come from before a change of assignment.
+    // Messages about another job are older than a change of assignment.
     bool Mine(const JobId& of) const { return s.phase != Phase::kIdle && of == s.job; }
     void operator()(const Welcome& m) { s.OnWelcome(m); }
     void operator()(const Assignment& m) { s.OnAssignment(m); }
     void operator()(const Unassign& m) {
-      if (s.failed && s.failed->first == m.job) s.failed.reset();  // an assignment that comes later is a new try
-      if (!s.prepared && !Mine(m.job)) return;                     // memory kept for a new incarnation goes as well
+      if (s.failed && s.failed->first == m.job) s.failed.reset();  // a later assignment is a new attempt
+      if (!s.prepared && !Mine(m.job)) return;                     // also frees memory kept for a new incarnation
       if (m.job != s.job) return;
       s.Tell(NoteLevel::kInfo, "left the job", absl::StrCat("job ", m.job.value, ": ", m.reason));
       s.DropJob(true);
@@ -131,11 +132,11 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const ClosingStarted& m) {
       if (Mine(m.job)) s.OnClosingStarted(m);
     }
-    void operator()(const DrainRequested&) {}  // see above
+    void operator()(const DrainRequested&) {}  // handled above
     void operator()(const LogsWanted& m) { s.effects.push_back(AnswerLogs{m}); }
     void operator()(const Refused& m) {
       if (m.retry) {
-        s.refusing = true;  // it says no more on this stream
+        s.refusing = true;  // sends nothing more on this stream
         s.Tell(NoteLevel::kWarning, "coordinator refused this worker for now", m.reason);
         return;
       }
@@ -174,7 +175,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
     return;
   }
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
-  // A contribution that was formed after Hello has no fate yet; one that is being formed is sent when it is.
+  // A contribution formed after Hello has no fate yet; one that is still being formed is sent later.
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (f.held && f.held->dropped) SayDropped(p);
@@ -182,7 +183,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   }
 }
 
-// The coordinator's state was restored from a backup: versions, specs and leases of the same names may be others now.
+// The coordinator was restored from a backup: versions, specs and leases with the same names may differ now.
 void Core::State::LeaveLine(BootNumber restored) {
   Tell(NoteLevel::kWarning, "coordinator restored",
        absl::StrCat("the coordinator was restored from a backup (boot number ", restored.value, " after ", boot.value,
@@ -196,9 +197,9 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   Fragment& f = fragments[p];
   if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
-    case ContributionFate::kUnknown: {  // sent again with everything that was never sent
+    case ContributionFate::kUnknown: {  // sent again like all unsent ones
       if (!f.held->accepted || f.HasUpdate()) break;
-      // What was acknowledged is durable, but no disk keeps what is damaged on it.
+      // An acknowledged contribution is durable, but the disk may have been damaged since.
       f.held->accepted = false;
       Tell(NoteLevel::kWarning, "contribution sent again",
            absl::StrCat("fragment ", p, ": the coordinator had accepted the contribution to version ",
@@ -227,14 +228,14 @@ Effects Core::Step(const Event& event, Instant now) {
   ATOLL_CHECK(now >= state_->now, "time never goes back");
   state_->now = now;
   state_->effects.clear();
-  // Anything that happens may allow more at the next boundary; the boundary itself works out when to look again.
+  // Any event may allow more at the next boundary; the boundary itself computes when to look again.
   state_->wake = std::holds_alternative<Boundary>(event) ? kNever : now;
   if (state_->phase != Phase::kLeft) state_->Dispatch(event);
   if (state_->phase == Phase::kLeft) state_->wake = kNever;
   return std::move(state_->effects);
 }
 
-// Neither a refusal nor a lease taken back: with them drift is given up, and the step's samples may go with it.
+// Excludes refusals and revoked leases: they discard drift, and possibly the samples of the running step.
 bool Core::HeardInStep(const Event& event) {
   if (const auto* received = std::get_if<Received>(&event)) {
     const CoordinatorMessage& message = received->message;
@@ -294,8 +295,8 @@ std::vector<FragmentStatus> Core::fragments() const {
   return out;
 }
 
-// A lease goes once a fragment has contributed all of it, so that fragment's drift is behind those that are left;
-// others may still hold more.
+// A lease is removed once one fragment has contributed all of it, so that fragment's drift is
+// within the remaining leases; other fragments may hold more.
 void Core::State::CheckDrift() const {
   if (phase != Phase::kActive) return;
   uint64_t trained = 0, least = UINT64_MAX;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Syncs that the job loses on purpose (experiment.drop_sync_probability; DiLoCo 2311.08105, "Dropped communication"):
-// at the send step nothing is sent and the coordinator is told; the update of that round moves the outer copy alone;
-// the worker goes on from its own parameters, and its next contribution holds the work of both periods. It waits for
-// the update as the others do, so that every outer step has the same inner steps behind it. No missed sync is counted.
+// Syncs that the job drops on purpose (experiment.drop_sync_probability; DiLoCo 2311.08105, "Dropped
+// communication"). At the send step the worker sends no contribution and notifies the coordinator. The update
+// of that round changes only the outer copy. The worker continues from its own parameters, and its next
+// contribution contains the work of both periods. It waits for the update like the others, so that every outer
+// step covers the same inner steps. The sync does not count as missed.
 #include "common/plan/experiment.h"
 #include "worker/core/state.h"
 
@@ -17,7 +18,7 @@ void Core::State::DropSync(uint32_t p) {
   Held place;
   place.version = f.outer;
   place.apply_at = taken + StepsToApply(p);
-  place.Accept(now);  // there is nothing to send
+  place.Accept(now);  // nothing to send
   place.dropped = true;
   place.send_step = SendStep(p);
   f.held = std::move(place);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker's core asks for, to be carried out in order (events.h says what comes back). Pure values.
+// The effects of a worker's core, to be executed in order (events.h has the answers). Pure values.
 #ifndef ATOLL_WORKER_CORE_EFFECTS_H_
 #define ATOLL_WORKER_CORE_EFFECTS_H_
 
@@ -15,11 +15,11 @@
 
 namespace atl::worker {
 
-// On the control stream; lost when it is down, which Hello makes good.
+// Sends a message on the control stream. Lost if the stream is down; the next Hello compensates.
 struct Say {
   WorkerMessage message;
 };
-// The peer must not be followed: end the stream, connect again after a backoff.
+// The peer must not be followed: end the stream, reconnect after a backoff.
 struct CloseStream {
   std::string reason;
 };
@@ -28,24 +28,24 @@ struct CloseStream {
 struct PrepareJob {
   JobId job;
   std::shared_ptr<const JobSpec> spec;
-  Digest layout{};  // that the coordinator computes; zero: it did not send one
+  Digest layout{};  // computed by the coordinator; zero: not sent
 };
 // A new revision of the spec: rates, schedule, stop rule.
 struct ChangeSpec {
   std::shared_ptr<const JobSpec> spec;
 };
-// Stop transfers of the job and give its memory back.
+// Stop transfers of the job and free its memory.
 struct ReleaseJob {};
 
-// -> FragmentFetched or FragmentFetchFailed. The newest snapshot, whichever it is; one below `at_least` is not worth
-// its bytes and fails at once.
+// -> FragmentFetched or FragmentFetchFailed. Fetches the newest snapshot, of any version; one below
+// `at_least` fails at once, to save its transfer.
 struct FetchFragment {
   JobId job;
   FragmentIndex fragment;
   Version at_least{};
 };
-// Fetched bytes become the outer copy -> FragmentInstalled. `leap`: as updates would have brought it there; the local
-// parameters follow with ResolveUpdate, and keep their drift.
+// Makes the fetched bytes the outer copy -> FragmentInstalled. `leap`: replaces several updates;
+// ResolveUpdate then changes the local parameters, which keep their drift.
 struct InstallFragment {
   FragmentIndex fragment;
   Version version;
@@ -56,22 +56,23 @@ struct FetchUpdate {
   JobId job;
   FragmentVersion reached;
 };
-// Forget what was fetched or is being fetched of a fragment; no answer comes.
+// Drop all fetched data and fetches of a fragment; no answer comes.
 struct DropFetches {
   FragmentIndex fragment;
 };
 
-// Outer copy += update -> UpdateApplied. Local parameters are not touched. `expected_hash` zero: the download's own.
+// Outer copy += update -> UpdateApplied. Does not touch local parameters. `expected_hash` zero: the
+// download's own.
 struct ApplyUpdate {
   FragmentVersion reached;
   bool contributor = false;
   bool ahead = false;  // a contributor that sent ahead of the others
   Digest expected_hash{};
-  bool beside = false;  // before its apply step: steps may be taken meanwhile, and the answer comes behind one
+  bool beside = false;  // before its apply step: steps may run meanwhile, and the answer follows one
 };
-// Local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, mix being the job's, or 1 when
-// `late`; or, where it was sent `ahead`, local += outer(v + 1) - outer(v) + what was contributed. Otherwise local +=
-// outer(v + 1) - outer(v); or, where the job dropped this sync, local stays as it is.
+// Changes local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, with the job's
+// mix, or 1 if `late`; if sent `ahead`, local += outer(v + 1) - outer(v) + contribution. Non-contributor: local
+// += outer(v + 1) - outer(v); if the job dropped this sync, local stays unchanged.
 struct ResolveUpdate {
   FragmentIndex fragment;
   bool contributor = false;
@@ -83,21 +84,21 @@ struct ResolveUpdate {
 struct AdoptOuter {
   FragmentIndex fragment;
 };
-// Moments and step count from zero, or those that this machine kept of this course of the job, at or before about
-// `clock_step` of it and at no later versions of any fragment.
+// Moments and step count start from zero, or from a local snapshot of this course of the job, taken
+// at or shortly before `clock_step` and at no later versions of any fragment.
 struct BeginOptimizer {
   uint64_t clock_step = 0;
   VersionVector versions;  // the job's newest, as assigned
   JobCourse course;
 };
 
-// delta + residual, encoded and kept -> ContributionFormed or ContributionFailed, while training goes on: the delta is
-// that of the local parameters as they are now. DropContribution takes it back, and no answer comes.
+// delta + residual, encoded and stored -> ContributionFormed or ContributionFailed, while training continues.
+// The delta is that of the present local parameters. DropContribution cancels it, and no answer comes.
 struct FormContribution {
   FragmentVersion target;
-  bool at_rest = false;  // the next step waits for its update, as far as can be told now
+  bool at_rest = false;  // the next step probably waits for its update
 };
-// The kept bytes under this header -> UploadEnded. Resumes by itself until CancelUpload.
+// Sends the stored bytes with this header -> UploadEnded. Resumes automatically until CancelUpload.
 struct Upload {
   ContributionHeader header;
   BootNumber boot;
@@ -105,7 +106,7 @@ struct Upload {
 struct CancelUpload {
   FragmentIndex fragment;
 };
-// The contribution that is kept, or being formed, will not count.
+// The stored contribution, or the one being formed, will not count.
 struct DropContribution {
   FragmentIndex fragment;
 };
@@ -127,16 +128,16 @@ struct TakeStep {
   uint32_t ramp_steps = 0;
   uint32_t samples = 0;
 };
-// The outer copies on held-out samples [first, first + samples), or as many as there are -> HeldOutEvaluated,
-// EvaluationFailed or EvaluationDelayed. Pieces of one evaluation come in order, each at a boundary of its own, and a
-// delayed one again.
+// Evaluates the outer copies on held-out samples [first, first + samples), or as many as exist ->
+// HeldOutEvaluated, EvaluationFailed or EvaluationDelayed. The pieces of one evaluation come in
+// order, each at its own boundary, and a delayed one again.
 struct Evaluate {
   uint64_t evaluation = 0;
   uint64_t first = 0, samples = 0;
 };
 
-// The outer copies on `examples` examples of the job's evaluation.tasks[task], from `first` on -> TaskScored,
-// EvaluationFailed or EvaluationDelayed. Pieces come as those of Evaluate.
+// Evaluates the outer copies on `examples` examples of the job's evaluation.tasks[task], from
+// `first` on -> TaskScored, EvaluationFailed or EvaluationDelayed. Pieces come as for Evaluate.
 struct ScoreTask {
   uint64_t evaluation = 0;
   uint32_t task = 0;
@@ -149,7 +150,7 @@ struct AnswerLogs {
 };
 
 enum class NoteLevel { kInfo, kWarning, kError };
-// A line for the log: an event name and one sentence.
+// A log line: an event name and a message.
 struct Note {
   NoteLevel level = NoteLevel::kInfo;
   std::string event;
@@ -157,10 +158,10 @@ struct Note {
 };
 
 enum class ExitReason { kLeft, kRefused, kNonFinite };
-// After what was said before has left, end the process.
+// End the process after the earlier messages are sent.
 struct Exit {
   ExitReason reason = ExitReason::kLeft;
-  std::string text;  // one sentence
+  std::string text;  // one message
 };
 
 using Effect = std::variant<Say, CloseStream, PrepareJob, ChangeSpec, ReleaseJob, FetchFragment, InstallFragment,

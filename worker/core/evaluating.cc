@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluations: the outer copies at assigned versions on held-out samples, then on the job's tasks, both piece by piece.
+// Evaluates the outer copies at assigned versions on held-out samples, then on the job's tasks, both in pieces.
 #include <algorithm>
 #include <utility>
 
@@ -8,21 +8,21 @@
 namespace atl::worker {
 namespace {
 
-// Between two looks at what else is to be done, leaving above all.
+// Piece sizes: other work, above all leaving, is checked between pieces.
 constexpr uint64_t kSamplesAtOnce = 16;   // held-out
 constexpr uint64_t kExamplesAtOnce = 16;  // of a task
 
-constexpr int64_t kMostMicroNats = 9'000'000'000'000'000'000;  // of all pieces; each has a ninth of it at most
+constexpr int64_t kMostMicroNats = 9'000'000'000'000'000'000;  // limit over all pieces; each adds at most a ninth of it
 
 constexpr uint64_t kSlowLinkBytesPerSecond = 1'250'000;  // 10 Mbit/s
 constexpr uint64_t kMostSeconds = 2 * 86'400;
 
-// Of the held-out samples, in the next piece; 0: all are done.
+// The held-out samples in the next piece; 0: all are done.
 uint64_t NextSamples(const EvaluationWanted& wanted) {
   return std::min(kSamplesAtOnce, wanted.assigned.samples - wanted.samples);
 }
 
-// The first that is not there to be evaluated; empty: all are.
+// The first fragment that is not ready for the evaluation; empty: all are.
 std::string Missing(const VersionVector& versions, const std::vector<Fragment>& fragments) {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
@@ -35,7 +35,7 @@ std::string Missing(const VersionVector& versions, const std::vector<Fragment>& 
   return "";
 }
 
-// Of the versions that are not there, as they are downloaded.
+// The download size of the missing versions.
 uint64_t MissingBytes(const VersionVector& versions, const std::vector<Fragment>& fragments,
                       const std::vector<JobPrepared::FragmentSize>& sizes) {
   uint64_t bytes = 0;
@@ -52,9 +52,9 @@ uint64_t MissingBytes(const VersionVector& versions, const std::vector<Fragment>
 
 }  // namespace
 
-// Training stands still while the versions are waited for, so a worker that trains waits a fixed time, whatever they
-// take: they go on coming behind its steps, and the evaluation is asked for again. One that only evaluates has nothing
-// else to do, and waits as long as they may take.
+// Training pauses during the wait for versions, so a training worker waits for a fixed time. The
+// versions continue to arrive in parallel with later steps, and the coordinator requests the
+// evaluation again. A worker that only evaluates waits as long as the transfer may take.
 void Core::State::BeginPatience(EvaluationWanted& wanted) const {
   wanted.patience = options.evaluation_patience;
   wanted.why = "training does not stand still longer";
@@ -70,8 +70,8 @@ void Core::State::BeginPatience(EvaluationWanted& wanted) const {
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
-  // The same again after a reconnect: it is at it. Of newer versions it begins anew, since the result will count for
-  // those; a piece that is still being made is of no use then.
+  // The same request after a reconnect: already in progress. For newer versions the evaluation
+  // restarts, because only their result counts; a piece in progress is then useless.
   if (evaluation && evaluation->running && evaluation->assigned.evaluation == wanted.evaluation &&
       evaluation->assigned.versions == wanted.versions)
     return;
@@ -86,7 +86,7 @@ void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (another) CatchUpFragments();
 }
 
-// The parameters of fragment p are those of the version that is evaluated, and stay so until that is over.
+// Fragment p has the evaluated version and must keep it until the evaluation ends.
 bool Core::State::EvaluationNeeds(uint32_t p) const {
   return evaluation && fragments[p].installed && fragments[p].outer == evaluation->assigned.versions[p];
 }
@@ -103,7 +103,7 @@ bool Core::State::HasMade(const EvaluationAssigned& wanted) const {
   return made_evaluation->versions == wanted.versions && (scored || !wanted.score_tasks);
 }
 
-// True while an evaluation holds training up: its versions are on their way, or it runs.
+// True while an evaluation pauses training: its versions are being fetched, or it runs.
 bool Core::State::TryEvaluate() {
   if (!evaluation) return false;
   const VersionVector& versions = evaluation->assigned.versions;
@@ -135,7 +135,7 @@ void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
   OnPiece();
   const bool short_piece = piece.samples < NextSamples(*evaluation);
   evaluation->samples += piece.samples;
-  // Of a model that has diverged the sum may be more than there are numbers for: then it is the largest.
+  // The sum of a diverged model may overflow: it is then the largest value.
   int64_t& sum = evaluation->done.nll_micro_nats;
   sum = piece.nll_micro_nats > kMostMicroNats - sum ? kMostMicroNats : sum + piece.nll_micro_nats;
   evaluation->done.tokens += piece.tokens;
@@ -151,7 +151,8 @@ void Core::State::OnPiece() {
   SetWaiting("");
 }
 
-// An outage of seconds does not cost the pieces made so far. The parameters rest meanwhile, so it has its limit.
+// A short outage does not discard finished pieces. The parameters must not change meanwhile, so the
+// wait has a limit.
 void Core::State::OnEvaluationDelayed(const EvaluationDelayed& delayed) {
   if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != delayed.evaluation) return;
   evaluation->asked = false;
@@ -170,7 +171,7 @@ void Core::State::OnEvaluationDelayed(const EvaluationDelayed& delayed) {
 
 void Core::State::ContinueEvaluation() {
   if (evaluation->asked) return;
-  // Nothing may have moved them: a sum over two sets of parameters would pass for the loss of one.
+  // The parameters must not have changed: a sum over two sets would pass for the loss of one.
   if (const std::string missing = Missing(evaluation->assigned.versions, fragments); !missing.empty()) {
     SayEvaluationFailed(absl::StrCat("between two of its pieces: ", missing));
     WakeAt(now);
@@ -208,8 +209,8 @@ void Core::State::OnTaskScored(const TaskScored& scored) {
 void Core::State::SayEvaluation() {
   EvaluationDone done = std::move(evaluation->done);
   if (done.failure.empty()) made_evaluation = EvaluationMade{std::move(evaluation->assigned.versions), done};
-  // Otherwise when it is asked for again, of the same versions: a coordinator that has started meanwhile may want
-  // others.
+  // Without a stream, it is sent when requested again for the same versions: a restarted
+  // coordinator may want others.
   if (welcomed) SayIt(std::move(done));
   EndEvaluation();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An evaluation that this worker is to make, and the newest that it has made. Pure.
+// The evaluation assigned to this worker, and its newest finished one. Pure.
 #ifndef ATOLL_WORKER_CORE_EVALUATION_H_
 #define ATOLL_WORKER_CORE_EVALUATION_H_
 
@@ -14,11 +14,11 @@ namespace atl::worker {
 struct EvaluationWanted {
   EvaluationAssigned assigned;
   Duration patience{};  // for its versions to arrive
-  std::string why;      // no longer
-  Instant deadline;     // the end of it
+  std::string why;      // why it is not longer
+  Instant deadline;     // end of the patience
   bool running = false;
-  bool asked = false;  // running: a piece of it is
-  // Of the piece that is next: since when what it reads is missing (kNever: it is not), and when it is asked for again.
+  bool asked = false;  // running: a piece is in progress
+  // For the next piece: since when its data is missing (kNever: it is not), and when it is requested again.
   Instant delayed_since = kNever, again_at{};
   uint64_t samples = 0;  // held-out samples evaluated so far
   bool held_out_done = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can happen to a worker's core; what it asks for in return is in effects.h. Pure values: no clock, thread, file,
-// socket or floating point. Time is an argument of Core::Step. Everything is in namespace atl::worker, since the
-// coordinator's core has words of the same names and a simulator holds both.
+// The events of a worker's core; effects.h has its effects. Pure values: no clock, thread, file,
+// socket or floating point. Time is an argument of Core::Step. In namespace atl::worker, because
+// the coordinator's core uses the same names and a simulator includes both.
 #ifndef ATOLL_WORKER_CORE_EVENTS_H_
 #define ATOLL_WORKER_CORE_EVENTS_H_
 
@@ -28,24 +28,24 @@ struct Received {
 // Answer to PrepareJob.
 struct JobPrepared {
   struct FragmentSize {
-    uint64_t whole_bytes = 0, update_bytes = 0;  // as they are downloaded
+    uint64_t whole_bytes = 0, update_bytes = 0;  // as downloaded
   };
   JobId job;
   std::vector<FragmentSize> fragments;
 };
-// Answer to PrepareJob, or a failure that no repetition mends (missing data, out of memory, a device that is gone).
+// Answer to PrepareJob, or a permanent failure (missing data, out of memory, a lost device).
 struct JobBroken {
   JobId job;
-  std::string reason;      // one sentence
-  bool permanent = false;  // it seems that no worker will do better
+  std::string reason;      // one message
+  bool permanent = false;  // probably no worker can do better
 };
-// Answer to PrepareJob when something was not reached in time: the core asks again.
+// Answer to PrepareJob if a source did not respond in time: the core asks again.
 struct JobDelayed {
   JobId job;
   std::string reason;
 };
 
-// Answers to FetchFragment. The bytes stay with the session until InstallFragment.
+// Answers to FetchFragment. The session keeps the bytes until InstallFragment.
 struct FragmentFetched {
   FragmentIndex fragment;
   Version version;
@@ -54,14 +54,14 @@ struct FragmentFetchFailed {
   FragmentIndex fragment;
   std::string reason;
 };
-// Answer to InstallFragment; `matches` false: the bytes do not have the hash they were announced with.
+// Answer to InstallFragment; `matches` false: the bytes do not have the announced hash.
 struct FragmentInstalled {
   FragmentIndex fragment;
   Version version;
   bool matches = true;
 };
 
-// Answers to FetchUpdate. The bytes stay with the session until ApplyUpdate.
+// Answers to FetchUpdate. The session keeps the bytes until ApplyUpdate.
 struct UpdateFetched {
   FragmentVersion reached;
 };
@@ -75,12 +75,12 @@ struct UpdateApplied {
   bool hash_matches = true;
 };
 
-// Answers to FormContribution; steps may have been taken since. Neither comes while one runs.
+// Answers to FormContribution; steps may have been taken since. Never during a step.
 struct ContributionFormed {
   FragmentVersion target;
   Digest digest;
   uint64_t encoded_bytes = 0;
-  std::optional<uint64_t> upload_error_nano = {};  // lost by the codec, norm over norm, in 1e-9
+  std::optional<uint64_t> upload_error_nano = {};  // loss of the codec, norm over norm, in 1e-9
 };
 struct ContributionFailed {
   FragmentVersion target;
@@ -89,9 +89,9 @@ struct ContributionFailed {
 
 enum class UploadResult {
   kAccepted,  // durable
-  kRefused,   // for good; the work stays in the drift
+  kRefused,   // permanently; the work stays in the drift
 };
-// Answer to Upload. A broken transfer is resumed by the sender and is no event.
+// Answer to Upload. The sender resumes a broken transfer without an event.
 struct UploadEnded {
   FragmentVersion target;
   Digest digest;
@@ -101,26 +101,26 @@ struct UploadEnded {
 
 // Answer to TakeStep.
 struct StepDone {
-  bool finite = true;      // false: parameters and moments are as before
+  bool finite = true;      // false: parameters and moments are unchanged
   uint64_t tokens = 0;     // targets
-  int64_t loss_micro = 0;  // mean over the targets, 1e-6 nats; at most 1e12 either way
+  int64_t loss_micro = 0;  // mean over the targets, 1e-6 nats; at most 1e12 in magnitude
   Duration took{};
 };
-// Answer to TakeStep when the samples are not there yet, or the step could not be taken; nothing was. The core asks
-// again at the next Boundary, unless it leaves.
+// Answer to TakeStep if samples are not available yet, or the step could not be taken; nothing
+// changed. The core asks again at the next Boundary, unless it leaves.
 struct SamplesMissing {
   std::string reason;
 };
 
-// Answer to Evaluate: of its piece.
+// Answer to Evaluate, for its piece.
 struct HeldOutEvaluated {
   uint64_t evaluation = 0;
-  uint64_t samples = 0;  // fewer than asked: the held-out split ends there
+  uint64_t samples = 0;  // fewer than requested: the held-out split ends there
   int64_t nll_micro_nats = 0;
   uint64_t tokens = 0;
   uint64_t text_bytes = 0;
 };
-// Answer to ScoreTask: of its piece.
+// Answer to ScoreTask, for its piece.
 struct TaskScored {
   uint64_t evaluation = 0;
   uint64_t correct = 0;
@@ -130,19 +130,19 @@ struct EvaluationFailed {
   uint64_t evaluation = 0;
   std::string reason;
 };
-// Answer to Evaluate or ScoreTask when something that the piece reads was not reached in time: the core asks for the
+// Answer to Evaluate or ScoreTask if a data source did not respond in time: the core requests the
 // same piece again.
 struct EvaluationDelayed {
   uint64_t evaluation = 0;
   std::string reason;
 };
 
-// SIGTERM, SIGINT or a pause from the worker's own side.
+// SIGTERM, SIGINT or a local pause.
 struct LeaveWanted {
   std::string reason;
 };
 
-// No step, evaluation or verb is running: the only event after which a step may begin.
+// No step, evaluation or effect is running: the only event after which a step may begin.
 struct Boundary {};
 
 using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job's clock of an assignment, and where it is by the time that the joiner has fetched everything (ADR 0011).
-// Pure.
+// The job's clock in an assignment, and its estimate for the time when the joiner has fetched
+// everything (ADR 0011). Pure.
 #ifndef ATOLL_WORKER_CORE_JOINER_CLOCK_H_
 #define ATOLL_WORKER_CORE_JOINER_CLOCK_H_
 
@@ -14,11 +14,11 @@ namespace atl::worker {
 struct JoinerClock {
   uint64_t step = 0;  // of the job, at `at`
   Instant at{};
-  Duration pace{};  // of a step of it; 0: it stands
+  Duration pace{};  // time of one step; 0: the clock is stopped
 
-  // Not behind `heard`, the newest clock heard of since, and less than a `period` beyond it, as the job's is; below
-  // `stop` (0: none), where a worker says that nothing more comes of it. Rounded up: who sends a moment after all the
-  // others is too late, and a moment before them is not.
+  // At least `heard`, the newest clock heard since, and less than a `period` after it, like the job's clock.
+  // Below `stop` (0: none), where a worker reports that it sends nothing more. Rounded up, because a send
+  // shortly after all the others is too late, and one shortly before them is not.
   uint64_t ByNow(Instant now, uint64_t heard, uint32_t period, uint64_t stop) const {
     const uint64_t least = std::max(step, heard);
     if (pace.ns <= 0 || now <= at) return least;

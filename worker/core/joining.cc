@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Taking a job: prepare, fetch every fragment, take the job clock, say Ready; and letting it go again.
+// Joins a job: prepares, fetches every fragment, takes over the job clock, sends Ready. Also leaves a job.
 #include <algorithm>
 #include <utility>
 
@@ -51,14 +51,14 @@ void Core::State::TakeRevision(const Assignment& assignment) {
   Tell(NoteLevel::kInfo, "job updated", absl::StrCat("job ", job.value, " has revision ", revision));
 }
 
-// The job whose memory is there already: after a reconnect, as a new incarnation, or with a new revision of the spec.
+// The job's memory already exists: after a reconnect, as a new incarnation, or with a new revision of the spec.
 void Core::State::ContinueJob(const Assignment& assignment) {
   TakeRevision(assignment);
   const JobCourse before = std::exchange(course, {LineOf(boot), assignment.epoch});
   fresh = fresh || course != before;
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
-  if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
+  if (phase == Phase::kIdle) {  // a new incarnation: earlier state is void
     for (size_t p = 0; p < reached.size() && p < assigned.size(); ++p) fresh = fresh || assigned[p] < reached[p];
     FetchAll();
     return;
@@ -75,14 +75,14 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     return;
   }
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
-    // The job's clock is not before the version's, and less than a period beyond.
+    // The job's clock is at or after the version's, by less than a period.
     if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock.step});
   }
   if (assigned_clock.step > job_clock) job_clock = assigned_clock.step;
-  if (phase == Phase::kFetching) return;  // what is installed already goes on from there, too
+  if (phase == Phase::kFetching) return;  // installed fragments catch up as well
   if (ran_on && !closing) SetClockBack(assigned_clock.step);
   ran_on = false;
-  // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.
+  // A step at or after the stop step would mean that nothing more comes; only ContinueClosing sends that.
   const uint64_t stop = closing ? closing->stop_step : PlannedInnerSteps(*spec);
   closing_said = false;
   SayReady(stop > 0 ? std::min(Clock(), stop - 1) : Clock());
@@ -161,13 +161,15 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
     FinishJoining();
     return;
   }
-  // Steps that it took while it fetched are in no drift any more: they must not keep it from its next send step.
+  // The steps taken during the fetch are in no drift any more: they must not block steps until its
+  // next send step.
   applied_at = taken;
   effects.push_back(AdoptOuter{installed.fragment});
   SayIt(Applied{job, {installed.fragment, f.outer}, true});
 }
 
-// A joiner starts with the job's clock, and with zero moments unless this machine has kept some; nobody waits for it.
+// A joiner starts with the job's clock, and with zero moments unless a local snapshot exists; no
+// worker waits for it.
 void Core::State::FinishJoining() {
   for (const Fragment& f : fragments) {
     if (!f.installed) return;
@@ -197,7 +199,7 @@ void Core::State::OnJobDelayed(const JobDelayed& delayed) {
        absl::StrCat("job ", job.value, ": ", delayed.reason, "; trying again"));
 }
 
-// Fetches that failed, and a preparation that did not reach what it needs.
+// Repeats failed fetches, and a preparation that was delayed.
 void Core::State::RepeatFetches() {
   if (prepare_at != kNever) {
     if (now < prepare_at) {
@@ -268,11 +270,11 @@ void Core::State::DropJob(bool return_leases) {
   SetWaiting("");
 }
 
-// The coordinator gave a new incarnation: leases, drift and residuals are void. Memory and moments stay for an
+// A new incarnation makes leases, drift and residuals void. Memory and moments stay for another
 // assignment of the same job.
 void Core::State::VoidIncarnation() {
   if (phase == Phase::kIdle) return;
-  if (phase == Phase::kPreparing) return;  // nothing is held yet
+  if (phase == Phase::kPreparing) return;  // no state yet
   Tell(NoteLevel::kWarning, "started over",
        absl::StrCat("job ", job.value, ": what this worker held no longer counts; it fetches the fragments again"));
   reached.resize(fragments.size());

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that is several versions behind: the whole fragment where it is fewer bytes than the updates, or where those
-// are not kept any more, with its drift on top (docs/design.md section 3: Not a contributor).
+// For a worker several versions behind the job: fetches the whole fragment if that is fewer bytes
+// than the updates, or if the updates are no longer stored. The drift is kept (docs/design.md
+// section 3: Not a contributor).
 #include <algorithm>
 
 #include "worker/core/state.h"
 
 namespace atl::worker {
 
-// What is in flight may be part of a version that would be leapt over, and count twice: its updates are taken singly.
+// Work in flight may be part of a skipped version and would count twice: such fragments take each update.
 bool Core::State::MayLeap(const Fragment& f) const {
   return f.installed && !f.held && !f.unsettled && !f.forming && !f.applying && !f.leaping;
 }
 
-// The whole fragment at snapshot s is fewer bytes than the updates up to s where s - outer of them are more. Updates
-// that are fetched already cost nothing. Which snapshot is the newest, the header of the download says.
+// The whole fragment at snapshot s is fewer bytes than the updates up to s if s - outer updates are larger.
+// Updates already fetched cost nothing. The header of the download gives the newest snapshot.
 bool Core::State::LeapForBytes(uint32_t p) {
   Fragment& f = fragments[p];
   if (!MayLeap(f) || EvaluationNeeds(p) || f.outer < f.no_leap_before) return false;
@@ -28,7 +29,7 @@ bool Core::State::LeapForBytes(uint32_t p) {
   return true;
 }
 
-// In the place of an update that cannot be had. Meanwhile no other is fetched, which would come to nothing.
+// Replaces an unavailable update. No other update is fetched meanwhile, because it could not be applied.
 void Core::State::FetchWhole(uint32_t p) {
   Fragment& f = fragments[p];
   f.lacks_update = true;
@@ -37,7 +38,7 @@ void Core::State::FetchWhole(uint32_t p) {
   Leap(p, Version{f.outer.value + 1});
 }
 
-// What was put off for an evaluation.
+// Does the work that was postponed for an evaluation.
 void Core::State::CatchUpFragments() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (fragments[p].lacks_update && !fragments[p].leaping) {
@@ -66,12 +67,12 @@ void Core::State::OnLeapFailed(uint32_t p) {
 
 void Core::State::OnLeapt(uint32_t p, Version version) {
   Fragment& f = fragments[p];
-  // A refused contribution missed one sync, however many versions were made since.
+  // A refused contribution missed one sync, regardless of the number of versions since.
   if (f.tried && *f.tried == f.outer) f.tried = Version{version.value - 1};
   f.leaping = f.lacks_update = false;
   f.outer = version;
   f.outer_clock = version >= f.newest ? f.newest_clock : 0;
-  f.unsettled = Standing{};  // not as a contributor
+  f.unsettled = Standing{};  // as a non-contributor
   wish.again = wish.denied;
   SayIt(Applied{job, {FragmentIndex{p}, version}, true});
   FillGaps(p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the worker's core remembers. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
-// sync.cc sends and applies, leaping.cc takes many updates at once, training.cc decides at a step boundary.
+// The state of the worker's core. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
+// sync.cc sends and applies, leaping.cc skips updates, training.cc decides at a step boundary.
 #ifndef ATOLL_WORKER_CORE_STATE_H_
 #define ATOLL_WORKER_CORE_STATE_H_
 
@@ -23,9 +23,9 @@
 
 namespace atl::worker {
 
-constexpr size_t kVersionsRemembered = 16;         // heard of while a fragment is fetched whole
-constexpr uint64_t kVersionsAfterSnapshot = 4096;  // asked for at once after a whole fragment; the rest follows
-constexpr size_t kFetchesAhead = 2;                // updates of one fragment fetched at once
+constexpr size_t kVersionsRemembered = 16;         // announced while a fragment is fetched whole
+constexpr uint64_t kVersionsAfterSnapshot = 4096;  // requested at once after a whole fragment; the rest later
+constexpr size_t kFetchesAhead = 2;                // concurrent update fetches of one fragment
 constexpr uint32_t kNonFiniteInARow = 3;           // I29
 
 struct Lease {
@@ -41,7 +41,7 @@ struct LeaseWish {
   bool again = false;   // denied, but something was committed since
   std::string reason;
   Instant asked_at{};
-  LeaseId newest{};  // lease that came of any wish; ids grow
+  LeaseId newest{};  // newest lease from any request; ids grow
 };
 
 enum class Phase { kIdle, kPreparing, kFetching, kActive, kLeft };
@@ -64,7 +64,7 @@ struct Core::State {
   void DoNotFollow(const std::string& why);
   void OnFate(const Welcome::Fate& fate);
   void OnLeaveWanted(const LeaveWanted& wanted);
-  void CheckDrift() const;  // breaks where it is more than was trained, or lasts longer than it may
+  void CheckDrift() const;  // fails if it exceeds the trained samples, or lasts too long
   Hello MakeHello() const;
   void SayIt(WorkerMessage message) { effects.push_back(Say{std::move(message)}); }
   void Tell(NoteLevel level, std::string event, std::string text) {
@@ -103,7 +103,7 @@ struct Core::State {
   void OnUploadEnded(const UploadEnded& ended);
   void OnContributionRefused(const ContributionRefused& refused);
   void StartUpload(Fragment& f);
-  void Withdraw(uint32_t p);  // held is gone, without a verdict
+  void Withdraw(uint32_t p);  // drops `held`, without a verdict
   void MarkRefused(uint32_t p, const std::string& reason);
   void ApplyReady();
   bool IsContributor(const Fragment& f, const Pending& pending) const;
@@ -118,7 +118,7 @@ struct Core::State {
   bool SendsAhead(uint32_t p) const;
   uint64_t OthersSend(uint32_t p) const;
   uint64_t StepsToApply(uint32_t p) const;
-  bool Drops(uint32_t p) const;  // the job loses this worker's sync to the open round of the fragment
+  bool Drops(uint32_t p) const;  // the job drops this worker's sync to the open round of the fragment
   void DropSync(uint32_t p);
   void SayDropped(uint32_t p);
   void SettleDropped(Fragment& f);
@@ -174,7 +174,7 @@ struct Core::State {
   void EndEvaluation();
   void BeginPatience(EvaluationWanted& wanted) const;
   bool TryEvaluate();
-  void OnPiece();  // of the evaluation: it was made
+  void OnPiece();  // a piece of the evaluation is done
   void OnHeldOutEvaluated(const HeldOutEvaluated& piece);
   void OnTaskScored(const TaskScored& scored);
   void ContinueEvaluation();
@@ -194,54 +194,54 @@ struct Core::State {
   const CoreOptions options;
   Instant now{}, wake = kNever;
   Effects effects;
-  bool welcomed = false;  // the stream is up and its coordinator has answered
+  bool welcomed = false;  // the stream is up and its coordinator has sent Welcome
   bool refusing = false;  // this stream's coordinator is not followed
   Instant away_since{};
   BootNumber boot;
-  uint64_t boot_nonce = 0;  // of the coordinator that has it; 0: not told
+  uint64_t boot_nonce = 0;  // of the coordinator with this boot number; 0: not sent
   Incarnation incarnation;
   Duration heartbeat{limits::kHeartbeatInterval}, membership{limits::kMembershipTimeout};
 
   Phase phase = Phase::kIdle;
   JobId job;
-  Instant prepare_at = kNever;  // once more
+  Instant prepare_at = kNever;  // next attempt
   bool prepared = false;        // the session holds this job's memory
-  Instant release_at = kNever;  // that goes, when the job of before a new incarnation is not assigned again
-  bool fresh = true;            // the optimizer begins anew
-  VersionVector reached;        // before this incarnation; a job below them was rolled back, and moments with it
+  Instant release_at = kNever;  // frees it unless the job is assigned again to the new incarnation
+  bool fresh = true;            // the optimizer starts from zero
+  VersionVector reached;        // by the previous incarnation; a job below it was rolled back, which voids moments
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;      // versions of the newest assignment
-  Digest assigned_layout;      // of the newest assignment; zero: the coordinator did not send one
+  Digest assigned_layout;      // of the newest assignment; zero: not sent
   JobCourse course;            // of the newest assignment
   JoinerClock assigned_clock;  // of the newest assignment
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;
   std::vector<JobPrepared::FragmentSize> sizes;      // of the fragments
-  std::optional<std::pair<JobId, uint64_t>> failed;  // job and revision that this worker could not take
+  std::optional<std::pair<JobId, uint64_t>> failed;  // job and revision that failed on this worker
   std::string failed_reason;
   bool failed_permanent = false;
 
   // Steps.
   uint64_t taken = 0;   // since the fetch
-  uint64_t gained = 0;  // clock steps beyond those taken, at a pace below the period
+  uint64_t gained = 0;  // clock steps in addition to those taken, at a pace below the period
   uint64_t clock_offset = 0;
-  uint64_t set_back = 0;  // clock steps that were taken while the coordinator was away and do not count
-  bool ran_on = false;    // send steps passed unsent while it was away
+  uint64_t set_back = 0;  // clock steps taken while the coordinator was away, not counted
+  bool ran_on = false;    // passed send steps without sending while it was away
   PacedClock pace;
-  uint64_t job_clock = 0;     // newest heard
+  uint64_t job_clock = 0;     // newest known
   uint64_t applied_at = 0;    // steps taken when an update was last applied
-  uint32_t step_samples = 0;  // of the step that runs; 0: none does
-  uint32_t non_finite = 0;    // in a row
+  uint32_t step_samples = 0;  // of the running step; 0: none
+  uint32_t non_finite = 0;    // consecutive
   uint64_t tokens_total = 0;
   int64_t step_ns = 0, loss_micro = 0;  // moving mean; newest
   std::vector<Lease> leases;            // in the order of reading
   LeaseWish wish;
 
   std::optional<EvaluationWanted> evaluation;
-  std::optional<EvaluationMade> made_evaluation;  // the newest: it may be lost on its way, and asked for again
+  std::optional<EvaluationMade> made_evaluation;  // the newest: the message may be lost, and requested again
   std::optional<ClosingStarted> closing;
-  bool closing_said = false;  // that nothing more comes
+  bool closing_said = false;  // whether the final Ready was sent
   std::optional<Departure> leaving;
   Waiting waiting;  // as of the newest boundary
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending and applying: which contribution is formed, when an update reaches the outer copy and when the local
-// parameters (docs/design.md section 3: Send, Apply, Not a contributor; section 6: Late).
+// Sends and applies: decides when a contribution is formed, and when an update changes the outer copy and the
+// local parameters (docs/design.md section 3: Send, Apply, Not a contributor; section 6: Late).
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace atl::worker {
 void Core::State::OnUpdatePublished(const UpdatePublished& published) {
   const uint32_t p = published.reached.fragment.value;
   if (phase == Phase::kPreparing && p < assigned.size())
-    assigned[p] = std::max(assigned[p], published.reached.version);  // what the fetch will be for
+    assigned[p] = std::max(assigned[p], published.reached.version);  // the version that the fetch will need
   if (p >= fragments.size()) return;
   const auto& names = published.contributors;
   const auto mine = std::find(names.begin(), names.end(), options.worker);
@@ -25,7 +25,7 @@ void Core::State::OnUpdatePublished(const UpdatePublished& published) {
                  told ? published.digests[static_cast<size_t>(mine - names.begin())] : Digest{}});
 }
 
-// Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
+// Adds one version; fills skipped versions in without a hash, and completes known ones.
 void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   Fragment& f = fragments[p];
   if (wanted.reached > f.newest) f.newest_clock = 0;
@@ -40,7 +40,7 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   }
   if (wanted.reached <= f.outer && f.installed) return;
   if (!f.installed || f.leaping) {
-    // Whatever arrives whole, FillGaps then asks for what is missing; this only keeps hash and contributors.
+    // FillGaps requests the missing updates after the whole fragment; this only keeps hash and contributors.
     if (f.pending.size() < kVersionsRemembered) f.pending.push_back(wanted);
     return;
   }
@@ -48,8 +48,8 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   if (!LeapForBytes(p)) FillGaps(p);
 }
 
-// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching. A whole fragment comes
-// from a snapshot and may be behind itself: the updates since then are kept.
+// Makes `pending` contiguous from outer + 1 to the newest known version, and starts fetches. A whole fragment
+// comes from a snapshot that may be older than the newest version; the updates since then are still stored.
 void Core::State::FillGaps(uint32_t p) {
   Fragment& f = fragments[p];
   std::deque<Pending> old;
@@ -85,7 +85,7 @@ void Core::State::OnUpdateFetched(const UpdateFetched& fetched) {
   }
 }
 
-// The update is not kept any more, or not what it should be: the whole fragment is.
+// The update is no longer stored, or damaged: fetches the whole fragment.
 void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   const uint32_t p = failed_fetch.reached.fragment.value;
   if (p >= fragments.size() || !fragments[p].installed) return;
@@ -101,8 +101,8 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   FetchWhole(p);
 }
 
-// Fetches fragment p whole, where that has just been in vain after a pause. Its drift is given up (outer copy, no
-// residual): the caller says why.
+// Fetches fragment p whole, after a pause if that was already tried for this version. Discards its
+// drift (outer copy, no residual); the caller logs the reason.
 void Core::State::Heal(uint32_t p) {
   Withdraw(p);
   const Version needed{fragments[p].outer.value + 1};
@@ -127,18 +127,19 @@ void Core::State::Heal(uint32_t p) {
 bool Core::State::IsContributor(const Fragment& f, const Pending& pending) const {
   if (!f.held || f.held->version.value + 1 != pending.reached.value) return false;
   if (f.held->committed) return true;
-  // What is merged under this name may be what was sent before it came back with a new incarnation.
+  // The merged contribution may be one sent by an earlier incarnation of this worker.
   return pending.contributor && (pending.merged.IsZero() || pending.merged == f.held->header.digest);
 }
 
-// Local parameters are merged at the apply step, not before, unless the merge keeps what was trained since the send;
-// when no step can come, waiting for it would be for ever.
+// Local parameters are merged at the apply step and not earlier, unless the merge keeps the steps
+// since the send. If no step can come, the apply step would never be reached.
 bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
   const bool no_samples = wish.denied && Unused() == 0;
   return !contributor || f.held->ahead || taken >= f.held->apply_at || StepsForbidden() || no_samples;
 }
 
-// An evaluation needs the outer copies at exact versions: it hastens updates up to them and holds those beyond.
+// An evaluation needs the outer copies at exact versions: it applies updates up to them early, and
+// delays later ones.
 bool Core::State::MayApply(uint32_t p, bool contributor) const {
   const Fragment& f = fragments[p];
   if (evaluation && p < evaluation->assigned.versions.size()) {
@@ -147,8 +148,9 @@ bool Core::State::MayApply(uint32_t p, bool contributor) const {
   return MaySettle(f, contributor);
 }
 
-// What comes before its apply step moves the outer copy at once, beside the steps that are left, so that at its apply
-// step only the local parameters are to be merged (docs/adr/0026). An evaluation says itself which versions it needs.
+// An update that arrives before its apply step changes the outer copy at once, in parallel with the
+// remaining steps, so that only the local parameters are merged at the apply step (docs/adr/0026).
+// An evaluation overrides this with its own versions.
 void Core::State::ApplyReady() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
@@ -185,9 +187,9 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   f.outer = applied.reached.version;
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
-  wish.again = wish.denied;  // what stood in the way may be committed now
+  wish.again = wish.denied;  // the obstacle may be committed now
   StartFetches(p);
-  if (std::exchange(f.overtaken, false)) {  // nothing is left to be merged
+  if (std::exchange(f.overtaken, false)) {  // nothing remains to be merged
     effects.push_back(AdoptOuter{FragmentIndex{p}});
     return;
   }
@@ -227,7 +229,7 @@ void Core::State::SettleContributor(Fragment& f) {
   f.tokens -= held.header.tokens;
   f.loss_sum_micro -= held.loss_sum_micro;
   f.missed = 0;
-  // A lease that is trained and contributed to its end is consumed: nothing more is to be said of it.
+  // A lease that is trained and contributed completely is consumed, and needs no further message.
   for (const LeaseCursor& sent : held.header.cursors) {
     const auto lease = std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == sent.lease; });
     if (lease == leases.end() || sent.cursor != lease->range.end) continue;
@@ -239,7 +241,7 @@ void Core::State::SettleContributor(Fragment& f) {
   f.told_late = false;
 }
 
-// Late, refused or lost: the drift stays and is sent again at once, but only once for one send step.
+// Late, refused or lost: the drift stays and is sent again at once, but only once per send step.
 void Core::State::SettleMissed(Fragment& f) {
   const Version base{f.outer.value - 1};
   const bool was_held = f.held && f.held->version == base;
@@ -262,7 +264,7 @@ void Core::State::ForgetDrift(Fragment& f) {
   f.due = f.send_now = false;
 }
 
-// Everything that is not contributed is given up: outer copy, no residual, leases back.
+// Discards all uncontributed work: takes the outer copy, clears the residual, returns the leases.
 void Core::State::TakeOuterEverywhere(const std::string& why) {
   Tell(NoteLevel::kWarning, "drift given up",
        absl::StrCat("job ", job.value, ": ", why, "; this worker goes on from the outer copy with new leases"));
@@ -271,19 +273,20 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     ForgetDrift(fragments[p]);
     fragments[p].unsettled.reset();
     fragments[p].overtaken = fragments[p].applying.has_value();
-    // One that is moving is taken when it has moved: if it deviates then, there is none.
+    // A fragment being changed is taken afterwards; if it deviates then, there is no outer copy to take.
     if (fragments[p].installed && !fragments[p].applying) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
-  applied_at = taken;  // no step is left that waits for an update
+  applied_at = taken;  // no remaining step waits for an update
   ReturnLeases();
 }
 
 // ---- contributions ------------------------------------------------------------------------------------------------
 
-// After a refusal the version that the others make is waited for, but not for ever: the next send step, or the end of
-// that wait, tries the same version again. Otherwise a round whose contributions were all refused would never close.
+// After a refusal, waits for the next version made by the others, but with a limit: the next send
+// step, or the end of the wait, tries the same version again. Otherwise a round with only refused
+// contributions would never close.
 bool Core::State::MayForm(const Fragment& f) const {
-  const bool waits = closing || (!f.due && now < f.next_version_by);  // the end of a job has a rule of its own
+  const bool waits = closing || (!f.due && now < f.next_version_by);  // the end of a job has its own rule
   const bool tried_here = f.tried && *f.tried == f.outer && waits;
   return f.installed && !f.held && !f.unsettled && !f.applying && !tried_here && !f.Behind() && f.steps > 0;
 }
@@ -296,7 +299,7 @@ void Core::State::SendDue() {
     f.send_now = f.send_now || (stuck && now >= f.next_version_by);
     if (f.due && Clock() <= f.sent_until) f.due = false;
     if (!f.due && !f.send_now) continue;
-    // Catching up first: a contribution against a version left behind would be refused.
+    // Catches up first: a contribution against an outdated version would be refused.
     if (f.Behind() || f.unsettled) continue;
     const bool may = MayForm(f);
     if (f.due && !may && f.held) {
@@ -316,7 +319,7 @@ void Core::State::SendDue() {
   }
 }
 
-// The contribution is held from here on, as what it carries is known; the bytes follow.
+// The contribution is held from now on, because its content is fixed; the bytes follow.
 void Core::State::Form(uint32_t p, bool retry) {
   Fragment& f = fragments[p];
   f.forming = true;
@@ -335,7 +338,7 @@ void Core::State::Form(uint32_t p, bool retry) {
   h.codec = spec->sync.upload_codec;
   h.tokens = f.tokens;
   h.steps = f.steps;
-  // What a slower worker has at the end is all it will have: it stands for the stop step.
+  // A slower worker's state at the end is final: it counts as the stop step.
   h.send_step = closing ? std::max(Clock(), closing->stop_step) : SendStep(p);
   f.sent_step = h.send_step;
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
@@ -344,9 +347,10 @@ void Core::State::Form(uint32_t p, bool retry) {
   effects.push_back(FormContribution{f.held->header.target, f.held->apply_at <= taken});
 }
 
-// A version that stands at this send step or beyond holds what the others sent here: what is sent now would wait for
-// their next send step. The steps up to here go with the next send instead. Not twice running, and not after a miss:
-// where this worker is behind for long, what it sends early counts. Nor where no step could be taken until then.
+// An outer copy published at or after this send step already contains the others' sends for this
+// step. A contribution now would wait for their next send step, so these steps go into the next
+// send. Not twice in a row, and not after a miss: an early send of a permanently slow worker
+// counts. Also not if no step could be taken until then.
 bool Core::State::SkipsForOthers(uint32_t p) {
   Fragment& f = fragments[p];
   const uint64_t limit = uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
@@ -359,17 +363,17 @@ bool Core::State::SkipsForOthers(uint32_t p) {
   return true;
 }
 
-// Where the others have sent for this version's round (`outer_clock`) at the present step or later, theirs for the next
-// one comes with their next send step: until then there is nothing to wait for, and waiting would keep them from what
-// they wait for at other fragments. A merge that overwrites what was trained since the send would cost up to a period
-// of training each time, and a worker that is always behind all of it (docs/adr/0007).
+// The others have sent for this version's round (`outer_clock`) at the present step or later, so
+// their next sends come at their next send step. Waiting until then would be useless, and would
+// delay them at other fragments. A merge that overwrites the steps since the send would cost up to
+// a period of training each time, and a permanently slow worker all of it (docs/adr/0007).
 bool Core::State::SendsAhead(uint32_t p) const { return OthersSend(p) > Clock(); }
 
 uint64_t Core::State::OthersSend(uint32_t p) const {
   return schedule->NextSendStep(FragmentIndex{p}, fragments[p].outer_clock + 1);
 }
 
-// From a send at the present step to where its update is waited for.
+// The steps from a send at the present step to its apply step.
 uint64_t Core::State::StepsToApply(uint32_t p) const {
   return pace.StepsFor(schedule->ApplyStep(std::max(Clock(), OthersSend(p))) - Clock());
 }
@@ -386,7 +390,8 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   if (welcomed) StartUpload(f);
 }
 
-// At a pace below the period a step carries the clock past the send step: that is what the contribution stands for.
+// With a pace below the period, a step may carry the clock past the send step, for which the
+// contribution counts.
 uint64_t Core::State::SendStep(uint32_t p) const {
   if (pace.own_steps() == Period() || fragments[p].tried_retry) return Clock();
   const uint64_t next = schedule->NextSendStep(FragmentIndex{p}, Clock() + 1);
@@ -417,7 +422,8 @@ void Core::State::OnUploadEnded(const UploadEnded& ended) {
     f.held->Accept(now);
     return;
   }
-  // Without a stream the refusal may come from a coordinator that is starting: the next Welcome tells the fate.
+  // Without a stream, the refusal may come from a coordinator that is starting: the next Welcome
+  // reports the fate.
   if (!welcomed) return;
   MarkRefused(p, ended.reason);
 }
@@ -453,11 +459,11 @@ void Core::State::Withdraw(uint32_t p) {
   f.held.reset();
 }
 
-// How long an apply step waits for its update: the round's deadline as the job gives it, otherwise the shortest that a
-// round may have, and never less than one period of this worker, by its measured steps. No limit by the update's bytes
-// and the link's rate: training stands still meanwhile, and a link whose transfers do not fit into a period is too slow
-// for the job, which the coordinator tells; the update is fetched on and applied when it comes, at no loss. While the
-// coordinator is away, one heartbeat interval.
+// The time that an apply step waits for its update: the job's round deadline, otherwise the shortest possible
+// one, but at least one period of this worker by its measured steps. The update's size and the link's rate set
+// no longer limit, because training pauses meanwhile. A link with transfers longer than a period is too slow
+// for the job, which the coordinator reports; the update is still fetched, and applied on arrival without loss.
+// While the coordinator is away, one heartbeat interval.
 Duration Core::State::ApplyPatience() const {
   if (!welcomed) return heartbeat;
   if (spec->sync.deadline.ns > 0) return spec->sync.deadline;

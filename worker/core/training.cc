@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens at a step boundary, in this order: leave, apply, evaluate, close, send, lease, step.
+// The order of work at a step boundary: leave, apply, evaluate, close, send, lease, step.
 #include <algorithm>
 #include <utility>
 
@@ -9,21 +9,21 @@
 namespace atl::worker {
 namespace {
 
-// Steps that no contribution holds.
+// Steps that are in no contribution.
 uint64_t Unsent(const Fragment& f) {
   const uint64_t sent = f.held ? f.held->header.steps : 0;
   return f.installed && f.steps > sent ? f.steps - sent : 0;
 }
 
-// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way or, where it
-// is not `welcomed`, for the coordinator.
+// Whether work that can still be sent is being formed or uploaded, or waits for an update in flight
+// or, without `welcomed`, for the coordinator.
 bool OwesWork(const Fragment& f, bool welcomed) {
-  const bool merges = f.Behind() || f.unsettled;  // first
+  const bool merges = f.Behind() || f.unsettled;  // before it can be sent
   if (f.forming || (f.held && f.held->uploading) || (merges && Unsent(f) > 0)) return true;
   return !welcomed && (f.held ? !f.held->accepted && !f.held->dropped : Unsent(f) > 0);
 }
 
-// What OwesWork finds.
+// Describes the work found by OwesWork.
 std::string WorkOf(const Fragment& f) {
   if (f.forming) return "its contribution is being formed";
   if (f.held && !f.held->accepted && !f.held->dropped) return "its contribution is not accepted";
@@ -94,7 +94,7 @@ void Core::State::OnBoundary() {
   TryStep();
 }
 
-// Nothing else is decided meanwhile. Who leaves has no step to take beside it.
+// Nothing else is decided meanwhile. A leaving worker takes no steps, so every update being applied counts.
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& f) {
     const bool beside = f.applying_beside && !f.overtaken && !leaving;
@@ -107,8 +107,8 @@ bool Core::State::CatchingUp() const {
   return taken == 0 && std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.Behind(); });
 }
 
-// Whole periods, so that the phase of the schedule stays; one period is left, since commits run ahead of the steps of
-// their apply by up to a period.
+// Whole periods, so that the phase of the schedule stays. One period remains, because commits can
+// be up to a period ahead of their apply steps.
 void Core::State::CatchUpClock() {
   if (job_clock < Clock() + 2 * uint64_t{Period()}) return;
   const uint64_t jump = ((job_clock - Clock()) / Period() - 1) * Period();
@@ -116,12 +116,13 @@ void Core::State::CatchUpClock() {
   Tell(NoteLevel::kInfo, "clock follows the job", absl::StrCat("from step ", Clock() - jump, " to ", Clock()));
 }
 
-// While the coordinator was away, each worker trained on at its own speed and passed send steps with nothing sent. From
-// clocks so far apart two workers could wait for each other: one at fragment 0 for what the other sends at its next
-// send step of it, and that one at fragment 1 likewise. So whoever ran on takes the job's clock again. What was sent
-// once for a step is not sent again, whether its update is here yet or not, as the others, who sent for it too, do not.
-// And what is held is awaited that much later; meanwhile nothing that is trained is overwritten. Where its update is in
-// the outer copy already (an evaluation hastens it), it is merged at its step, as what it was applied.
+// While the coordinator was away, each worker continued at its own speed and passed send steps without sending.
+// With very different clocks, two workers could block each other: each would wait at one fragment for a
+// contribution that the other sends only at its next send step there. So a worker that ran on takes over the
+// job's clock again. A step's send is not repeated, whether or not its update has arrived, because the others
+// do not repeat theirs. A held contribution is awaited correspondingly later, and its merge overwrites no
+// training. If its update is already in the outer copy (applied early for an evaluation), it is merged at its
+// step in the role in which it was applied.
 void Core::State::SetClockBack(uint64_t to) {
   if (Clock() <= to) return;
   const uint64_t steps = Clock() - to;
@@ -149,9 +150,9 @@ bool Core::State::StepsForbidden() const {
   return options.evaluate_only || closing || leaving || StopReached() || UnsyncedLimitReached();
 }
 
-// No step can come, and no update either that this worker's part is in: what it holds back is what others may wait for.
-// Where its part is in a round at one fragment, that round may wait for a worker that waits for this one at another:
-// they are given the time that an update would be waited for at its apply step.
+// Whether neither a step nor an update with this worker's part can come, so that others may wait
+// for its unsent work. An accepted contribution's round at one fragment may wait for a worker that
+// waits for this one at another fragment: such rounds get the time of an apply step's wait.
 bool Core::State::StandsStill() {
   const bool no_samples = wish.denied && Unused() == 0;
   if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
@@ -165,7 +166,7 @@ bool Core::State::StandsStill() {
   return false;
 }
 
-// Where there is nothing to send, the drift was given up: what it was trained on goes back.
+// If there is nothing to send, the drift was discarded, and its samples are returned.
 void Core::State::SendWhatIsLeft() {
   const bool any =
       std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.held || f.steps > 0; });
@@ -174,8 +175,8 @@ void Core::State::SendWhatIsLeft() {
     f.send_now = f.send_now || (!f.held && f.steps > 0 && !(f.tried && *f.tried == f.outer));
 }
 
-// At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late. One that
-// is here and being applied ends by itself.
+// At an apply step training waits for the update, up to a deadline; then it continues, and the update comes
+// late. The application of an arrived update has no deadline, because it ends by itself.
 bool Core::State::WaitForUpdates() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
@@ -233,7 +234,7 @@ void Core::State::TryStep() {
   effects.push_back(TakeStep{Clock(), taken, ramp, step_samples});
 }
 
-// Where the clock stands does not change; how far each further step carries it does.
+// The clock's present value stays; only the clock steps per further step change.
 void Core::State::OnPaceAssigned(const PaceAssigned& order) {
   if (phase != Phase::kActive || spec->sync.pace != Pace::kBalanced) return;
   const uint32_t before = pace.own_steps();
@@ -272,7 +273,7 @@ void Core::State::OnStepDone(const StepDone& done) {
   tokens_total += done.tokens;
   loss_micro = done.loss_micro;
   for (Fragment& f : fragments) {
-    if (!f.installed) continue;  // what comes takes the place of what was trained meanwhile
+    if (!f.installed) continue;  // the fetched fragment replaces training done meanwhile
     ++f.steps;
     f.tokens += done.tokens;
     f.loss_sum_micro += done.loss_micro;
@@ -302,7 +303,7 @@ void Core::State::ReturnLeases() {
   leases.clear();
 }
 
-// Samples for all the steps that may be taken without an update, asked for when half of them are used.
+// Requests samples for all the steps that may be taken without an update, when half of them are used.
 void Core::State::WishForLeases() {
   if (!welcomed) return;
   uint64_t steps = uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
@@ -318,7 +319,7 @@ void Core::State::WishForLeases() {
     WakeAt(wish.asked_at + kLeaseRepeat);
     return;
   }
-  // For the last step all of it, where what there is makes no batch.
+  // Below one batch, requests the remaining samples for the last step.
   if (unused >= wanted || (unused * 2 > wanted && unused >= spec->batch.sequences_per_step)) return;
   if (wish.denied && !repeat_due && !wish.again) {
     WakeAt(wish.asked_at + kLeaseRepeat);
@@ -337,7 +338,7 @@ void Core::State::OnLeaseGranted(const LeaseGranted& granted) {
   if (phase != Phase::kActive || granted.range.size() == 0) return;
   const auto known = std::any_of(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == granted.lease; });
   const bool wanted = wish.open && granted.request == wish.request;
-  // A wish that was said twice may be denied and then granted: that lease is held for this worker and for nobody else.
+  // A request that was sent twice may be denied and then granted: this worker alone holds the lease.
   if (known || (!wanted && granted.lease <= wish.newest)) return;
   if (wanted) wish.open = false;
   wish.denied = false;
@@ -363,7 +364,7 @@ void Core::State::OnLeaseRevoked(const LeaseRevoked& revoked) {
     effects.push_back(RemoveLease{id});
     leases.erase(lease);
   }
-  // Samples that were never trained on are in nobody's drift: giving them back changes nothing here.
+  // Untrained samples are in no worker's drift: returning them changes nothing here.
   if (trained) TakeOuterEverywhere(absl::StrCat("leases were taken back (", revoked.reason, ")"));
 }
 
@@ -371,7 +372,7 @@ void Core::State::OnLeaseRevoked(const LeaseRevoked& revoked) {
 
 void Core::State::OnClosingStarted(const ClosingStarted& started) {
   if (phase != Phase::kActive) return;
-  closing_said = false;  // told again, it says its last word again: it was taken for the answer to an assignment
+  closing_said = false;  // requested again: the final Ready was taken for the answer to an assignment
   if (closing) return;
   closing = started;
   for (Fragment& f : fragments) f.due = f.send_now = false;
@@ -381,9 +382,9 @@ void Core::State::OnClosingStarted(const ClosingStarted& started) {
   Tell(NoteLevel::kInfo, "closing", absl::StrCat("job ", job.value, " ends at step ", started.stop_step));
 }
 
-// What is behind a fragment is contributed with no overlap until nothing is. Once all that is left is accepted, the
-// coordinator is told that nothing more comes, so that no round waits for this worker. After a refusal the work goes
-// into the next version, if one comes in time: without other contributions to that round none ever would.
+// Contributes the remaining drift of every fragment, without overlap. Once all of it is accepted, reports that
+// nothing more comes, so that no round waits for this worker. After a refusal the work goes into the next
+// version, if one comes in time: without other contributions to that round it never would.
 void Core::State::ContinueClosing() {
   SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
   if (closing_said) return;
@@ -391,7 +392,7 @@ void Core::State::ContinueClosing() {
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     Fragment& f = fragments[p];
     const bool settled = f.installed && !f.unsettled && !f.Behind() && f.outer >= closing->versions[p];
-    // The closing rounds drop nothing: what a dropped sync kept back is contributed now.
+    // The closing rounds drop nothing: the work of a dropped sync is contributed now.
     if (settled && f.held && f.held->dropped) f.held.reset();
     if (settled && MayForm(f)) Form(p, true);
     const bool last_is_accepted = f.held && f.held->accepted && f.held->header.steps == f.steps;
@@ -404,9 +405,9 @@ void Core::State::ContinueClosing() {
   SayReady(std::max(Clock(), closing->stop_step));
 }
 
-// Within the grace: a coordinator that is away is waited for, what is applied already is contributed, then the uploads
-// are waited for. What lies behind a contribution whose round is open goes back with the leases, since that round may
-// wait for others.
+// Within the grace: waits for a coordinator that is away, contributes on top of applied updates,
+// then waits for the uploads. Work after a contribution to an open round is returned with the
+// leases, because that round may wait for others.
 void Core::State::ContinueLeaving() {
   if (step_samples > 0 || (evaluation && evaluation->asked)) return;
   EndEvaluation();
@@ -442,7 +443,7 @@ void Core::State::FormLastContributions() {
 }
 
 void Core::State::Leave(ExitReason reason, const std::string& text) {
-  // To let a job go may take long: the moments are kept. Nobody need wait for this worker meanwhile.
+  // Releasing a job may take long while the moments are saved; no worker needs to wait for this one meanwhile.
   for (uint32_t p = 0; p < fragments.size(); ++p) Withdraw(p);
   ReturnLeases();
   SayIt(Leaving{text});

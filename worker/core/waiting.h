@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training waits for, and since when. Pure.
+// The reason and the start of a wait of training. Pure.
 #ifndef ATOLL_WORKER_CORE_WAITING_H_
 #define ATOLL_WORKER_CORE_WAITING_H_
 
@@ -13,14 +13,14 @@ namespace atl::worker {
 
 class Waiting {
  public:
-  // Empty: not waiting. The same clause goes on waiting since it was first set.
+  // Empty: not waiting. An unchanged clause keeps its start time.
   void Set(std::string clause, Instant now) {
     if (!clause.empty()) samples_missing_since_ = kNever;
     if (clause == clause_) return;
     clause_ = std::move(clause);
     since_ = now;
   }
-  // Of one step that is tried again and again: since the first try, whatever the reason is by now.
+  // For repeated attempts at one step: the start is the first attempt, whatever the present reason.
   void SetForSamples(std::string reason, Instant now) {
     const Instant since = std::min(samples_missing_since_, now);
     Set(std::move(reason), now);
@@ -34,7 +34,7 @@ class Waiting {
  private:
   std::string clause_;
   Instant since_{};
-  Instant samples_missing_since_ = kNever;  // no step was taken since, and nothing else was waited for
+  Instant samples_missing_since_ = kNever;  // no step and no other wait since
 };
 
 }  // namespace atl::worker

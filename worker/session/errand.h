@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One piece of work that was sent to an executor, and that its owner may still finish or take back: what it touches is
-// the owner's again then.
+// Work on an executor that its owner can still finish or take back. Afterwards the owner may use
+// the data of the work again.
 #ifndef ATOLL_WORKER_SESSION_ERRAND_H_
 #define ATOLL_WORKER_SESSION_ERRAND_H_
 
@@ -13,15 +13,17 @@
 
 namespace atl {
 
-// Thread-safe. `work` runs once, or never where it was taken back.
+// Thread-safe. `work` runs once, or never if it was taken back.
 class Errand {
  public:
   explicit Errand(std::function<void()> work) : work_(std::move(work)) {}
   static std::shared_ptr<Errand> Send(Executor& executor, std::function<void()> work);
 
-  // Over on return: done in this thread where it was not begun, otherwise waited for. Not to be called by the work.
+  // The work has ended on return: runs on this thread if it had not begun, otherwise waits. Must
+  // not be called by the work.
   void Finish() ATOLL_EXCLUDES(mutex_);
-  // Over on return: not done at all where it was not begun, otherwise waited for. Not to be called by the work.
+  // The work has ended on return: never runs if it had not begun, otherwise waits. Must not be
+  // called by the work.
   void TakeBack() ATOLL_EXCLUDES(mutex_);
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waits for the session: words of the link, and the ends of what it has formed and applied beside training.
+// The session's queue: messages of the link, and results of contributions and updates processed in
+// parallel with training.
 #ifndef ATOLL_WORKER_SESSION_INBOX_H_
 #define ATOLL_WORKER_SESSION_INBOX_H_
 
@@ -29,7 +30,7 @@ class Inbox {
     taken.swap(letters_);
     return taken;
   }
-  // The first one where `wanted`, a cheap predicate, says yes to it; otherwise it stays, and what is behind it.
+  // Takes the first entry if `wanted`, a cheap predicate, accepts it; otherwise it stays, with all later ones.
   template <typename Predicate>
   std::optional<Letter> TakeFirstIf(Predicate wanted) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

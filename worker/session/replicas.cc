@@ -15,7 +15,7 @@ namespace atl {
 namespace {
 
 FormedBlock BlockOf(const atoll_gpu_block_sums& sums) {
-  constexpr uint32_t kInfinity = 0x7f800000u;  // magnitudes order like their bits
+  constexpr uint32_t kInfinity = 0x7f800000u;  // magnitudes are ordered like their bits
   if (sums.largest >= kInfinity) return {{.sum_squares = 0, .max_abs = 0, .finite = false}, 0};
   return {{.sum_squares = sums.sent_squares, .max_abs = std::bit_cast<float>(sums.largest), .finite = true},
           sums.lost_squares};
@@ -26,12 +26,12 @@ absl::Status AnotherThanTheHosts(const char* what) {
       absl::StrCat("the device's kernels form a contribution with another ", what, " than the host's"));
 }
 
-// What the device formed against what the host did of the same parameters.
+// Compares the device's contribution with the host's from the same parameters.
 absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status& formed, const FragmentReplica& replica,
                       ErrorMemory memory) {
   ContributionSums sums(replica.outer().size(), memory);
   for (const atoll_gpu_block_sums& block : parts.blocks) sums.Add(BlockOf(block));
-  if (!formed.ok() && !absl::IsInvalidArgument(formed)) return absl::OkStatus();  // the host's failure is no verdict
+  if (!formed.ok() && !absl::IsInvalidArgument(formed)) return absl::OkStatus();  // the host's failure proves nothing
   if (sums.finite() != formed.ok()) return AnotherThanTheHosts("verdict on what is finite");
   if (!formed.ok()) return absl::OkStatus();
   const StoredContribution& host = *replica.unresolved();
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
   return made;
 }
 
-// All or nothing.
+// Opens all or nothing.
 absl::Status Replicas::OpenFormer(Device& device, const JobSpec& spec) {
   if (spec.sync.upload_error_memory == ErrorMemory::kLoco) {
     return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host keeps");
@@ -109,7 +109,7 @@ Replicas::One& Replicas::Idle(FragmentIndex fragment) {
   return one;
 }
 
-// The window is waited for too: where the errand was never begun its copy may still be under way.
+// Also waits for the window: if the errand never began, its copy may still be running.
 Replicas::One& Replicas::TakenBack(FragmentIndex fragment) {
   One& one = At(fragment);
   if (one.forming != nullptr) one.forming->TakeBack();
@@ -178,7 +178,7 @@ absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   return one.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
-// With the hash that was announced in the place of its own, where there is one.
+// With the announced hash, if there is one, instead of the download's own.
 absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(One& one, Version version, Digest expected_hash) {
   const auto kept = one.updates.find(version);
   if (kept == one.updates.end()) {
@@ -205,7 +205,7 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
   const auto apply = [this, &one, reached, standing](const FetchedBytes& fetched) {
     return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.beside);
   };
-  // An update that is not here is told of in the same way.
+  // A missing update is reported in the same way.
   one.applying = Errand::Send(executor_, [apply, reached, errand, tell = std::move(tell),
                                           fetched = TakeUpdate(one, reached.version, expected_hash)] {
     tell({reached, errand, fetched.ok() ? apply(*fetched) : fetched.status()});
@@ -213,7 +213,7 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
 }
 
 Replicas::One* Replicas::EndErrand(FragmentIndex fragment, uint64_t errand) {
-  if (fragment.value >= fragments_.size()) return nullptr;  // of a job that had more
+  if (fragment.value >= fragments_.size()) return nullptr;  // of an earlier job with more fragments
   One& one = At(fragment);
   if (one.errand != errand) return nullptr;
   one.forming.reset();
@@ -259,7 +259,7 @@ absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double
   return Write(one);
 }
 
-// What is overwritten is not read before, and what stays is not written.
+// Does not read parameters that are overwritten, and does not write unchanged ones.
 absl::Status Replicas::MergeOnHost(One& one, double mix) {
   if (mix == 1) return one.replica->ResolveMerged(mix);
   if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(one).status());
@@ -267,7 +267,7 @@ absl::Status Replicas::MergeOnHost(One& one, double mix) {
   return Write(one);
 }
 
-// Nobody waits for it but who changes the outer copy next.
+// Only the next change of the outer copy waits for the merge.
 absl::Status Replicas::Merge(One& one, double mix) {
   if (one.merge_proofs < kFormingProofs) return MergeByBoth(one, mix);
   ATOLL_RETURN_IF_ERROR(one.replica->CheckMayMerge(mix));
@@ -282,7 +282,7 @@ absl::Status Replicas::Merge(One& one, double mix) {
   return one.replica->ResolveMerged(mix);
 }
 
-// The host's is the one that stands.
+// The host's result is used.
 absl::Status Replicas::MergeByBoth(One& one, double mix) {
   ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
   std::vector<float> wanted(local.begin(), local.end());
@@ -316,7 +316,7 @@ absl::Status Replicas::AdoptOuter(FragmentIndex fragment) {
   return Write(one);
 }
 
-// An update that is being applied is the core's to hear of all the same.
+// The core still gets the result of an update being applied.
 void Replicas::DropContribution(FragmentIndex fragment) {
   One& one = At(fragment);
   if (one.applying == nullptr) return TakenBack(fragment).replica->DropContribution();
@@ -324,7 +324,7 @@ void Replicas::DropContribution(FragmentIndex fragment) {
   one.replica->DropContribution();
 }
 
-// On a GPU the window is a copy: work of the compute stream that comes later waits until it is made.
+// On a GPU the window is a copy: later work of the compute stream waits until it is made.
 absl::Status Replicas::BeginSnapshot(One& one) {
   if (!one.window->is_direct()) return one.window->Snapshot(compute_stream_);
   if (copy_reader_ != nullptr) copy_reader_->Finish();
@@ -343,8 +343,8 @@ absl::Status Replicas::FormFromSnapshot(One& one) {
       .status();
 }
 
-// The former is one fragment's at a time: that of another is formed first. A fragment that may not form a contribution
-// now is the host's to refuse.
+// The former handles one fragment at a time: waits for another one's contribution. If a fragment
+// may not form a contribution now, the host reports the error.
 bool Replicas::BeginOnDevice(One& one) {
   if (former_ == nullptr) return false;
   if (copy_reader_ != nullptr) copy_reader_->Finish();
@@ -361,12 +361,12 @@ bool Replicas::BeginOnDevice(One& one) {
   return begun.ok();
 }
 
-// Of what was formed by both.
+// For a contribution formed by both.
 void Replicas::TakeVerdict(One& one) {
   if (!one.differs.ok()) Refuse(one.differs);
 }
 
-// The first reason is the one that is told.
+// Keeps the first reason.
 void Replicas::Refuse(absl::Status why) {
   if (forming_refused_.ok()) forming_refused_ = std::move(why);
 }
@@ -385,7 +385,7 @@ absl::Status Replicas::FormOnDevice(One& one, bool prove) {
   return one.replica->TakeFormed(parts->encoded, blocks).status();
 }
 
-// The host's is the one that stands. What the device says is lost lies where the host writes the same.
+// The host's result is used. The device's loss is in the memory that the host overwrites.
 absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
   const Digest lost = DigestOf(std::as_bytes(one.replica->PendingLoss()));
   absl::Status formed = FormFromSnapshot(one);

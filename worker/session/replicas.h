@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fragments of one job: the arena of outer copies, a replica and a host window for each, and the bytes that were
-// fetched and not used yet. Verbs as in worker/sync; here they meet the parameters through worker/device.
-// Owned by the session's thread; what takes long runs on an executor beside training, and until it is over that
-// fragment is the executor's.
+// The fragments of one job: the arena of outer copies, a replica and a host window for each, and
+// fetched bytes that are not used yet. The operations of worker/sync, connected to the parameters
+// through worker/device. Owned by the session's thread. Long work runs on an executor in parallel
+// with training; until it ends, its fragment belongs to the executor.
 //
-// Memory on a CPU: besides the outer copies and what worker/sync holds, a copy of the largest fragment. Where a GPU
-// forms contributions (worker/device/former.h), its scratch for the largest fragment, and that fragment's bytes in
-// pinned memory; outer copies and both residuals are pinned then.
+// Memory on a CPU: in addition to the outer copies and the state in worker/sync, a copy of the largest
+// fragment. If a GPU forms contributions (worker/device/former.h), its scratch for the largest fragment, and
+// that fragment's bytes in pinned memory; outer copies and both residuals are then pinned.
 #ifndef ATOLL_WORKER_SESSION_REPLICAS_H_
 #define ATOLL_WORKER_SESSION_REPLICAS_H_
 
@@ -30,83 +30,84 @@
 
 namespace atl {
 
-// What BeginForm began is over.
+// The result of BeginForm.
 struct FormingEnded {
   FragmentVersion target;
-  uint64_t errand = 0;  // the number that BeginForm was given
+  uint64_t errand = 0;  // the number passed to BeginForm
   absl::Status status;  // of FragmentReplica::FormContribution, or of the device
 };
 
-// What BeginApply began is over.
+// The result of BeginApply.
 struct ApplyEnded {
   FragmentVersion reached;
   uint64_t errand = 0;
   absl::StatusOr<ApplyVerdict> verdict;  // of FragmentReplica::ApplyUpdate
 };
 
-// A device that forms contributions, and merges, is not taken at its word: each fragment's first ones, so many, are the
-// host's as well, whose result stands, and compared to the bit. Where they differ the host does all that follow.
+// Checks a device that forms and merges contributions. For each fragment, the host computes the
+// first kFormingProofs results too, and compares the bits; the host's are used. After a difference,
+// the host does all later ones.
 constexpr uint32_t kFormingProofs = 2;
 
 class Replicas {
  public:
-  // `parameters` is the local arena on `device`; both outlive the object, as does the executor. A device that cannot
-  // form contributions is no error: forming_refused says why.
+  // `parameters` is the local arena on `device`; both outlive the object, as does the executor. If
+  // the device cannot form contributions, that is no error: forming_refused has the reason.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
                                                           void* compute_stream, Executor& executor,
                                                           FormedBy formed_by = FormedBy::kHost,
                                                           SyncThreads threads = {});
-  ~Replicas();  // what is under way is taken back
+  ~Replicas();  // takes running work back
 
   // Size of a fragment whole, and of an encoded update of it.
   uint64_t FragmentBytes(FragmentIndex fragment) const;
   uint64_t UpdateBytes(FragmentIndex fragment) const;
 
-  // Fetched bytes wait here for Install or Apply.
+  // Stores fetched bytes for Install or Apply.
   void Keep(FetchedBytes fetched);
   void DropKept(FragmentIndex fragment);
-  // NotFound when they were not kept; DataLoss for another hash or size.
+  // NotFound if no bytes were stored; DataLoss for another hash or size.
   absl::Status Install(FragmentIndex fragment, Version version);
-  // The same for a fragment that has an outer copy: FragmentReplica::Leap.
+  // As Install, for a fragment with an outer copy: FragmentReplica::Leap.
   absl::Status Leap(FragmentIndex fragment, Version version);
   absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
-  // The same on the executor, while local parameters change. `tell` is called once, in any thread, and what it told is
-  // given to EndApply in the session's; until then the fragment is the executor's as between BeginForm and EndForm, and
-  // may be asked for its unresolved contribution, or be told to drop it, besides: both wait.
+  // As Apply, on the executor, while local parameters change. `tell` is called once, on any thread; pass its
+  // argument to EndApply on the session's thread. Until then the fragment belongs to the executor, as between
+  // BeginForm and EndForm. In addition, its unresolved contribution may be read or dropped; both wait.
   void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
                   std::function<void(ApplyEnded)> tell);
   // False: the fragment was installed since.
   bool EndApply(const ApplyEnded& ended);
-  // For who has nothing else to do: what was begun and waits for the executor is done here.
+  // For an idle caller: runs applications that wait for the executor on this thread.
   void FinishApplies();
 
-  // Verbs that read or change local parameters; done on return, or enqueued on the compute stream where the device
-  // merges.
+  // Operations that read or change local parameters; done on return, or enqueued on the compute
+  // stream if the device merges.
   absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
-  absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
+  absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, if the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
 
-  // Send. What the training thread pays is at most a copy of the fragment: after ReleaseParameters the local parameters
-  // may change, and the contribution that is formed on the executor is that of before. `tell` is called once, in any
-  // thread, and what it told is given to EndForm in the session's; until then no other verb of the fragment may be
-  // called but Install, AdoptOuter and DropContribution, which take back what was begun: then it is told of, if at all,
-  // to no effect. `errand` is a number that no other call was given. On a CPU there is memory for one copy: where that
-  // of another fragment is still being read, its contribution is formed first. `at_rest`: no step is expected
-  // meanwhile, so that on a CPU the contribution is formed of the parameters themselves, and no memory for a copy is
-  // taken.
+  // Send. Costs the training thread at most a copy of the fragment: after ReleaseParameters the local
+  // parameters may change, and the executor forms the contribution from the old ones. `tell` is called once, on
+  // any thread; pass its argument to EndForm on the session's thread. Until then only Install, AdoptOuter and
+  // DropContribution may be called for the fragment. They take the work back, and its result, if any, is then
+  // ignored. `errand` is a number unique to this call. On a CPU there is memory for one copy: if that of
+  // another fragment is still being read, its contribution is finished first. `at_rest`: no step is expected
+  // meanwhile, so on a CPU the contribution is formed from the parameters themselves, without a copy.
   void BeginForm(FragmentVersion target, uint64_t errand, bool at_rest, std::function<void(FormingEnded)> tell);
-  // Before anyone but the verbs of this class changes local parameters: what is formed of themselves is formed first.
+  // Call before other code changes local parameters: finishes contributions formed from the
+  // parameters themselves.
   void ReleaseParameters();
-  // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
+  // False: it was taken back. Otherwise unresolved() exists, unless the status has an error.
   bool EndForm(const FormingEnded& ended);
-  // Why the host forms contributions and merges although the device was to: one sentence; OK else. It may come with any
-  // of the first.
+  // Why the host forms contributions and merges although the device should; OK otherwise. May be
+  // set by any of the first results.
   const absl::Status& forming_refused() const { return forming_refused_; }
 
   const StoredContribution* unresolved(FragmentIndex fragment) const;
   void DropContribution(FragmentIndex fragment);
-  // Nothing of what a revision may change is kept here so far; codecs and patterns are fixed at submit.
+  // No stored state depends on a revision so far; codecs and patterns are fixed at submit.
   void ChangeSpec(const JobSpec&) {}
   // The whole arena of outer copies, in the job's layout.
   std::span<float> outer() { return outer_; }
@@ -115,15 +116,15 @@ class Replicas {
   struct One {
     std::optional<FragmentReplica> replica;
     std::unique_ptr<HostWindow> window;
-    std::span<float> local;               // memory of the device
-    uint32_t proofs = 0;                  // contributions of the device that were the host's
-    uint32_t merge_proofs = 0;            // merges likewise
-    std::unique_ptr<DeviceWork> merging;  // which reads the outer copy; null: nothing does
-    absl::Status differs;                 // of a contribution of the device that was not the host's
-    std::shared_ptr<Errand> forming;      // null: nothing is under way
-    std::shared_ptr<Errand> applying;     // likewise
-    uint64_t errand = 0;                  // the number of either; 0: none
-    bool in_place = false;                // what is under way reads the parameters themselves
+    std::span<float> local;               // device memory
+    uint32_t proofs = 0;                  // device contributions equal to the host's
+    uint32_t merge_proofs = 0;            // device merges equal to the host's
+    std::unique_ptr<DeviceWork> merging;  // reads the outer copy; null: none
+    absl::Status differs;                 // of a device contribution that was not the host's
+    std::shared_ptr<Errand> forming;      // null: none running
+    std::shared_ptr<Errand> applying;     // null: none running
+    uint64_t errand = 0;                  // number of the running one; 0: none
+    bool in_place = false;                // the running work reads the parameters themselves
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
@@ -132,9 +133,9 @@ class Replicas {
   const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
   absl::StatusOr<FetchedBytes> TakeUpdate(One& one, Version version, Digest expected_hash);
-  One& Idle(FragmentIndex fragment);       // nothing of it is under way
-  One& TakenBack(FragmentIndex fragment);  // nor any more
-  // Null where it was taken back; otherwise the fragment is the session's again.
+  One& Idle(FragmentIndex fragment);       // requires that nothing is running
+  One& TakenBack(FragmentIndex fragment);  // takes running work back
+  // Null if it was taken back; otherwise the fragment belongs to the session again.
   One* EndErrand(FragmentIndex fragment, uint64_t errand);
   absl::StatusOr<std::span<float>> Read(One& one);
   absl::Status Write(One& one);
@@ -142,11 +143,11 @@ class Replicas {
   ErrorPlaces ErrorPlacesOf(const FragmentInfo& fragment);
   bool BeginOnDevice(One& one);  // false: the host forms it
   void TakeVerdict(One& one);
-  void Refuse(absl::Status why);  // the device from now on
+  void Refuse(absl::Status why);  // stops using the device
   absl::Status Merge(One& one, double mix);
   absl::Status MergeOnHost(One& one, double mix);
   absl::Status MergeByBoth(One& one, double mix);
-  // Whether the device's merge is `wanted`; what it left in local is not undone.
+  // Whether the device's merge equals `wanted`; does not undo its change of local.
   absl::Status ProveMerge(One& one, double mix, std::span<const float> wanted);
   absl::Status BeginSnapshot(One& one);  // into copy_ on a CPU
   // On the executor.
@@ -156,16 +157,16 @@ class Replicas {
 
   Executor& executor_;
   const SyncThreads threads_;
-  // Of a device that forms contributions; null, and its memory the host's own, else.
+  // For a device that forms contributions; otherwise null, and the host's memory is used.
   std::unique_ptr<PinnedFloats> pinned_outer_, pinned_residual_, pinned_pending_;
   std::unique_ptr<Former> former_;
-  const One* former_user_ = nullptr;  // whose contribution the former was begun with
+  const One* former_user_ = nullptr;  // fragment of the former's contribution
   absl::Status forming_refused_;
   std::vector<float> own_outer_;
   std::span<float> outer_;
-  size_t largest_copied_ = 0;            // fragment, of those whose window is the memory itself
-  std::vector<float> copy_;              // of the one that copy_reader_ forms; empty until it is needed
-  std::shared_ptr<Errand> copy_reader_;  // or of the fragment that the former forms
+  size_t largest_copied_ = 0;            // largest fragment with a window on the memory itself
+  std::vector<float> copy_;              // for the contribution formed by copy_reader_; empty until needed
+  std::shared_ptr<Errand> copy_reader_;  // or for the fragment in the former
   std::vector<One> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;

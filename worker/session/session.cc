@@ -16,7 +16,7 @@
 namespace atl {
 namespace {
 
-// No worker will do better with a job that asks for what does not exist.
+// A job that requests something nonexistent fails on every worker.
 bool IsPermanent(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented;
 }
@@ -26,21 +26,21 @@ bool IsPermanent(const absl::Status& status) {
 // ---- turning ------------------------------------------------------------------------------------------------------
 
 namespace {
-// Of what Core::HeardInStep lets through nothing else comes: parameters, optimizer and the step's samples stay as they
-// are.
+// The only effects of events in Core::HeardInStep: they do not touch parameters, optimizer and the
+// step's samples.
 bool LeavesStepAlone(const Effect& effect) {
   return std::holds_alternative<worker::FetchUpdate>(effect) || std::holds_alternative<worker::FetchFragment>(effect) ||
          std::holds_alternative<worker::DropFetches>(effect) || std::holds_alternative<worker::Upload>(effect) ||
          std::holds_alternative<worker::AddLease>(effect) || std::holds_alternative<worker::Note>(effect);
 }
-// The core leaves for it.
+// Events on which the core leaves.
 bool IsLeave(const Event& event) {
   const auto* received = std::get_if<worker::Received>(&event);
   return std::holds_alternative<worker::LeaveWanted>(event) ||
          (received != nullptr && std::holds_alternative<DrainRequested>(received->message));
 }
 
-// Its effect waits for the device.
+// Effects that wait for the device.
 template <typename E>
 constexpr bool kWaitsForDevice =
     std::is_same_v<E, worker::InstallFragment> || std::is_same_v<E, worker::ApplyUpdate> ||
@@ -105,14 +105,14 @@ void Session::State::Take(LinkEvent event) {
 namespace {
 bool HeardInStep(const Letter& letter) {
   if (const auto* ended = std::get_if<FormingEnded>(&letter)) return ended->status.ok();
-  if (std::holds_alternative<ApplyEnded>(letter)) return true;  // and set aside, for what is behind it
+  if (std::holds_alternative<ApplyEnded>(letter)) return true;  // set aside until the step has ended
   const LinkEvent& event = std::get<LinkEvent>(letter);
   if (const auto* fetched = std::get_if<FetchedBytes>(&event)) return !fetched->whole;
   return worker::Core::HeardInStep(std::get<Event>(event));
 }
 }  // namespace
 
-// An effect that has answered already has something to say that is older than the next letter.
+// An effect's answer is older than the next letter and must be handled first.
 void Session::State::ListenInStep() {
   MutexLock lock(step_mutex);
   while (stepping && answers.empty()) {
@@ -143,7 +143,7 @@ TurnResult Session::Turn() {
     s.DrainAnswers();
     if (s.exit) return {};
   }
-  // A boundary that applies or sends is followed by another, until a step was taken or nothing more is to be done.
+  // A boundary that applies or sends is followed by another, until a step was taken or nothing remains to do.
   constexpr int kBoundaries = 8;
   for (int i = 0; i < kBoundaries && !s.worked && !s.exit; ++i) {
     s.Feed(worker::Boundary{});
@@ -155,7 +155,7 @@ TurnResult Session::Turn() {
   const bool waits = s.core.activity() == WorkerActivity::kWaiting;
   if (waits) s.waiting_since = now;
   if (waits && s.replicas) s.replicas->FinishApplies();
-  // A wait is told with its age: in time for each heartbeat.
+  // A wait is reported with its age, in time for each heartbeat.
   const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
   return {s.worked || !letters.empty() || next <= now, next};
 }
@@ -204,7 +204,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
     made = held.status();
   }
   parts.reset();
-  if (absl::IsCancelled(made.status())) return;  // who stopped it has asked to leave: that comes next
+  if (absl::IsCancelled(made.status())) return;  // stopped by a request to leave, which follows
   if (WorthAnotherTry(made.status())) {
     Answer(worker::JobDelayed{job, std::string(made.status().message())});
     return;
@@ -225,7 +225,8 @@ void Session::State::Do(const worker::ReleaseJob&) {
   replicas.reset();
   parts.reset();
   spec.reset();
-  // The allocator keeps what was freed, and the next job, which looks at what the machine has, would find it taken.
+  // The allocator would keep freed memory, and the next job, which reads the machine's free memory,
+  // would find too little.
   malloc_trim(0);
   link.SetCaps(0, 0);
   job = JobId{};
@@ -246,7 +247,7 @@ bool Session::State::LosesDevice(const absl::Status& status) {
 }
 
 void Session::State::Break(const absl::Status& status) {
-  if (LosesDevice(status)) return;  // no fault of the job's: another start of this worker may mend it
+  if (LosesDevice(status)) return;  // not the job's fault: a restart of this worker may help
   Answer(worker::JobBroken{job, std::string(status.message()), false});
 }
 
@@ -277,7 +278,7 @@ Standing StandingOf(bool contributor, bool ahead) {
 }
 }  // namespace
 
-// An update that cannot be applied at all is treated as one that gives another hash: the fragment is fetched whole.
+// An update that cannot be applied is treated like one with another hash: the fragment is fetched whole.
 void Session::State::Do(const worker::ApplyUpdate& e) {
   const Standing standing = StandingOf(e.contributor, e.ahead);
   if (e.beside) {
@@ -295,7 +296,7 @@ worker::UpdateApplied Session::State::Applied(FragmentVersion reached, const abs
   return {reached, verdict.ok() && *verdict == ApplyVerdict::kApplied};
 }
 
-// Its answer may move local parameters, so that it waits for the end of a step.
+// Its result may change local parameters, so it waits for the end of a step.
 void Session::State::Take(ApplyEnded ended) {
   if (listening) return applied.push_back(std::move(ended));
   if (replicas && replicas->EndApply(ended)) Feed(Applied(ended.reached, ended.verdict));
@@ -327,7 +328,7 @@ void Session::State::Do(const worker::FormContribution& e) {
   replicas->BeginForm(e.target, ++errands, e.at_rest, [this](FormingEnded ended) { Post(std::move(ended)); });
 }
 
-// Once for a job.
+// Once per job.
 void Session::State::TellRefusal() {
   if (told_refusal || replicas->forming_refused().ok()) return;
   told_refusal = true;

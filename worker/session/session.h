@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
-// the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
-// daemon turns it on its train thread, a harness in its only one. Contributions are formed, and updates that come early
-// applied, on an executor while training goes on, and what the link and the executor tell meanwhile is heard while the
-// model takes a step, as far as it concerns transfers and leases: a step takes seconds, and a transfer that began
-// behind it would be that much later.
+// Executes the decisions of worker/core: one worker on one thread, without its own thread, clock or
+// socket. It owns the core, the outer copies and replicas, and the job's parts; the network is a
+// Link, training a TrainingModel. A daemon turns it on its train thread, a harness on its only
+// thread. An executor forms contributions, and applies early updates, in parallel with training.
+// During a step the session also handles events of the link and the executor that concern transfers
+// and leases: a step takes seconds, which would delay the start of a transfer.
 //
 //   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
 //                            ^--------------------- executor <-------'
@@ -29,19 +29,19 @@ namespace atl {
 
 // A step that was taken, for metrics.
 struct StepTaken {
-  uint64_t clock_step = 0;  // after it
+  uint64_t clock_step = 0;  // after the step
   double learning_rate = 0;
   StepOutcome outcome;
   Duration took{};       // of the model
-  Duration data_wait{};  // before it, in all since the step before
-  Duration sync_wait{};  // likewise, at apply steps and for leases
-  // Likewise, with neither: snapshots, applying, merging, evaluating. These four add up to the time from the end of the
-  // step before, or of the first step of a job from its beginning.
+  Duration data_wait{};  // before it, in all since the previous step
+  Duration sync_wait{};  // the same, at apply steps and for leases
+  // The same for the rest: snapshots, applying, merging, evaluating. These four add up to the time
+  // from the end of the previous step, or for the first step of a job from the job's start.
   Duration sync_work{};
 };
 
-// What holds the session's thread until the device has done it. Between steps: taking up and merging what came, sending
-// snapshots on, evaluating.
+// Work that blocks the session's thread until the device has finished. kBetweenSteps: applying and
+// merging updates, taking snapshots for contributions, evaluating.
 enum class TrainWork { kStep, kBetweenSteps };
 
 struct SessionOptions {
@@ -49,18 +49,18 @@ struct SessionOptions {
   // How long one Turn may wait for samples; zero in harnesses.
   Duration sample_wait = Milliseconds(200);
   SyncThreads sync_threads{};
-  // Around each piece of work on the device, in the session's thread; may be empty.
+  // Called around each piece of work on the device, on the session's thread; may be null.
   std::function<void(const JobId& job, const JobSpec& spec, TrainWork work)> work_begins;
   std::function<void()> work_ended;
-  // The session leaves, and from here on lets go of what it has of the device, which may wait for ever where that is
-  // lost. Told in its thread, with whether it is known to be; may be empty.
+  // Called on the session's thread when the session leaves and starts to release device resources, with whether
+  // the device is known to be lost. Releasing may block forever on a lost device. May be null.
   std::function<void(bool device_lost)> on_letting_go;
-  // Told after each step, in the session's thread; may be empty.
+  // Called after each step, on the session's thread; may be null.
   std::function<void(const StepTaken&)> on_step;
-  // Told of each contribution formed, in the session's thread or in ListenInStep: norm of what the codec lost over norm
-  // of what was encoded; may be empty.
+  // Called for each formed contribution, on the session's thread or in ListenInStep: the norm of
+  // the codec's loss over the norm of its input. May be null.
   std::function<void(double error_ratio)> on_contribution;
-  // Metrics for the next heartbeats; may be empty.
+  // Metrics for the next heartbeats; may be null.
   std::function<std::vector<MetricSample>()> heartbeat_metrics;
 };
 
@@ -77,9 +77,9 @@ struct SessionExit {
 
 class Session {
  public:
-  // Everything given outlives the session. `executor` runs what goes on beside training. `wake` (may be empty) is
-  // called by Post and by the executor, from their threads: Turn is to be called, and ListenInStep by a thread that
-  // is not in Turn.
+  // All arguments outlive the session. `executor` runs the work in parallel with training. Post and
+  // the executor call `wake` (may be null) from their threads: then Turn must be called, and
+  // ListenInStep by a thread that is not in Turn.
   Session(SessionOptions options, Link& link, JobFactory& factory, Executor& executor, const Clock& clock, Log& log,
           std::function<void()> wake);
   ~Session();
@@ -88,19 +88,19 @@ class Session {
 
   // Thread-safe, never blocks.
   void Post(LinkEvent event);
-  // SIGTERM and the like. Thread-safe.
+  // For SIGTERM and similar requests. Thread-safe.
   void RequestLeave(std::string reason);
 
-  // Takes in what was posted and does what is due; at most one inner step, evaluation or job preparation a call.
+  // Handles posted events and all due work; at most one inner step, evaluation or job preparation per call.
   TurnResult Turn();
-  // While Turn has the model take a step: takes in what was posted, in order, up to what only a step's end allows
-  // (worker::Core::HeardInStep), and starts the transfers that come of it. Otherwise nothing. Thread-safe, and never
-  // waits for the step.
+  // While Turn runs a step of the model: handles posted events in order, up to the first that must
+  // wait for the end of the step (worker::Core::HeardInStep), and starts the resulting transfers.
+  // Otherwise no effect. Thread-safe; never waits for the step.
   void ListenInStep();
-  // Set once: everything that was to be said was given to the link.
+  // Set once, when all final messages have been passed to the link.
   const std::optional<SessionExit>& exit() const;
 
-  // For harnesses and tests, in the session's thread.
+  // For harnesses and tests, on the session's thread.
   const worker::Core& core() const;
   // Empty before the job is prepared.
   std::span<const float> outer_parameters() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to worker/session: what a Session holds, and how it carries out each effect of the core. session.cc turns it,
-// prepares the job and synchronises; session_steps.cc takes steps and evaluates.
+// The state of a Session and the execution of the core's effects. Private to worker/session. session.cc turns
+// the session, prepares the job and synchronises; session_steps.cc takes steps and evaluates.
 #ifndef ATOLL_WORKER_SESSION_SESSION_STATE_H_
 #define ATOLL_WORKER_SESSION_SESSION_STATE_H_
 
@@ -20,7 +20,7 @@ namespace atl {
 using worker::Effect;
 using worker::Event;
 
-// Of a preparation, a step or an evaluation.
+// For a preparation, a step or an evaluation.
 inline bool WorthAnotherTry(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
 }
@@ -42,7 +42,7 @@ struct Session::State {
   void Take(ApplyEnded ended);
   void Feed(const Event& event);
   void ListenInStep() ATOLL_EXCLUDES(step_mutex);
-  // Tells that the device works, around `work`, which is no step. Requires a job.
+  // Runs `work`, which is no step, and reports that the device is busy. Requires a job.
   void BetweenSteps(const std::function<void()>& work);
   absl::StatusOr<StepOutcome> StepModel(const SampleBatch& batch, double rate);
   void DrainAnswers();
@@ -75,13 +75,13 @@ struct Session::State {
   void Do(const worker::Note& e);
   void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text, device_lost}; }
   void Answer(Event event) { answers.push_back(std::move(event)); }
-  // A model that fails has no repair here: the job is given up with its sentence. So is a device for which another
-  // start of the process does nothing.
+  // A failing model cannot be repaired here: abandons the job with the error message. The same for
+  // a device that a restart of the process does not help.
   void Break(const absl::Status& status);
-  void BreakStep(const absl::Status& why);  // of a step that is not taken
-  // The worker leaves. What was trained is sent where it can be; the samples go back with the leases.
+  void BreakStep(const absl::Status& why);  // ends a step that is not taken
+  // The worker leaves. Trained work is sent if possible; the samples are returned with the leases.
   void LoseDevice(const absl::Status& why);
-  // Whether a failure means that a device is lost, which this then begins with.
+  // Whether a failure means that a device is lost; if so, begins LoseDevice.
   bool LosesDevice(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
   void TellRefusal();
@@ -97,9 +97,9 @@ struct Session::State {
   const std::function<void()> wake;
   Inbox inbox;
   worker::Core core;
-  std::deque<Event> answers;       // of effects, given to the core in order
-  std::deque<ApplyEnded> applied;  // heard of in a step, for the turn behind it
-  uint64_t errands = 0;            // sent so far
+  std::deque<Event> answers;       // of effects, passed to the core in order
+  std::deque<ApplyEnded> applied;  // received during a step, for the turn after it
+  uint64_t errands = 0;            // number of errands so far
 
   JobId job;
   std::shared_ptr<const JobSpec> spec;
@@ -108,15 +108,15 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  JobStanding optimizer_at;  // where the optimizer stands
-  bool leaving = false;      // as whoever runs this process wants
+  JobStanding optimizer_at;  // the job state of the optimizer
+  bool leaving = false;      // leaving was requested
   bool device_lost = false;
-  bool told_refusal = false;  // of a device that was to form contributions
+  bool told_refusal = false;  // for a device that should form contributions
   bool worked = false;        // a step, evaluation or preparation ran in this turn
   bool listening = false;     // in ListenInStep
 
-  // All of the above is the session's thread's; while `stepping` it waits for the model and touches none of it, and
-  // whoever holds the mutex does.
+  // All members above belong to the session's thread. While `stepping`, that thread waits for the
+  // model and touches none of them; the holder of the mutex may.
   Mutex step_mutex;
   bool stepping ATOLL_GUARDED_BY(step_mutex) = false;
 };

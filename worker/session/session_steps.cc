@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session does on samples: it takes steps, and evaluates.
+// The session's work on samples: takes steps and evaluates.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,8 +12,8 @@
 namespace atl {
 namespace {
 
-// A loss beyond a million nats a token, of a run that diverges, is reported as a million: the coordinator takes no
-// more, and the core adds losses up in 64 bits.
+// Reports a mean loss above a million nats per token, from a diverging run, as a million: the
+// coordinator accepts no more, and the core adds losses in 64 bits.
 constexpr double kMostMeanNats = static_cast<double>(limits::kMostLossMicro) / 1e6, kMostSumNats = 1e12;
 constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
 
@@ -44,14 +44,14 @@ absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, 
   replicas->ReleaseParameters();
   if (options.work_begins) options.work_begins(job, *spec, TrainWork::kStep);
   set_stepping(true);
-  ListenInStep();  // to what came since the turn began
+  ListenInStep();  // handles events since the turn began
   auto outcome = parts->model->Step(batch, rate);
   set_stepping(false);
   if (options.work_ended) options.work_ended();
   return outcome;
 }
 
-// Whoever leaves is waited for until the step has an answer.
+// A leaving worker waits for the answer to the step.
 void Session::State::BreakStep(const absl::Status& why) {
   Break(why);
   if (device_lost) Answer(worker::SamplesMissing{std::string(why.message())});
@@ -63,7 +63,8 @@ void Session::State::Do(const worker::TakeStep& e) {
   const Instant began = clock.Now();
   data_wait = data_wait + (began - asked);
   if (!batch.ok()) {
-    // Fewer samples than the core counts: a lease that has just been taken back, or a broken invariant that it says.
+    // Fewer samples than the core counts: a lease that was just revoked, or a violated invariant,
+    // which the core reports.
     const bool fewer = batch.status().code() == absl::StatusCode::kFailedPrecondition;
     if (!fewer && !WorthAnotherTry(batch.status())) return BreakStep(batch.status());
     worked = true;
@@ -113,7 +114,7 @@ void Session::State::Do(const worker::Evaluate& e) {
 
 void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
   const std::string reason(why.message());
-  // Cancelled: who stopped it has asked to leave, and that comes next.
+  // Cancelled: a request to leave stopped it, and follows.
   if (WorthAnotherTry(why) || absl::IsCancelled(why) || LosesDevice(why)) {
     Answer(worker::EvaluationDelayed{evaluation, reason});
   } else {

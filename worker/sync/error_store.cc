@@ -37,7 +37,7 @@ void ErrorStore::Begin() {
   small_pending_.assign(small_.size(), std::byte{0});
 }
 
-// operator new with an alignment takes fresh pages each time.
+// operator new with an alignment would map fresh pages each time.
 ErrorStore::Floats ErrorStore::NewFloats() const {
   constexpr size_t kLine = 64;
   Floats made{std::make_unique_for_overwrite<float[]>(elements_ + kLine / sizeof(float)), {}};
@@ -99,7 +99,7 @@ void ErrorStore::Commit(double share) {
   Discard();
 }
 
-// Into the pending one.
+// The result goes to the pending memory.
 void ErrorStore::BlendSmall(double share) {
   std::array<float, kCodecBlock> old, pending;
   for (size_t at = 0; at < elements_; at += kCodecBlock) {

@@ -26,14 +26,14 @@ constexpr size_t kChunk = 16;
 
 size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
 
-// What a chunk of blocks is of `elements`.
+// The part of `elements` in a chunk of blocks.
 struct Chunk {
   Chunk(size_t chunk, size_t elements)
       : first_block(chunk * kChunk),
         last_block(std::min(first_block + kChunk, BlockCount(elements))),
         begin(first_block * kBlock),
         count(std::min(last_block * kBlock, elements) - begin) {}
-  const size_t first_block, last_block;  // and behind
+  const size_t first_block, last_block;  // half-open
   const size_t begin, count;             // elements
 };
 
@@ -151,7 +151,7 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   ContributionSums sums(outer_.size(), options_.upload_error_memory);
   std::vector<FormedBlock> blocks(BlockCount(outer_.size()));
   constexpr size_t kNone = SIZE_MAX;
-  std::atomic<size_t> broken = kNone;  // the first block that is not finite, behind which nothing is done
+  std::atomic<size_t> broken = kNone;  // the first block that is not finite; later ones are skipped
   const auto encode = [&](size_t chunk) {
     const Chunk part(chunk, outer_.size());
     for (size_t block = part.first_block; block < part.last_block && broken == kNone; ++block) {
@@ -206,8 +206,8 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
   return &*unresolved_;
 }
 
-// h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending, and is not looked at where nobody keeps it or
-// asks for it, nor where h is not finite.
+// h = (outer - local) + residual; q = Q(h); h - D(q) is the pending loss. It is not computed if it
+// is neither kept nor requested, or if h is not finite.
 FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q,
                                          bool asks_for_loss) {
   const CodecKind codec = options_.upload_codec;
@@ -268,7 +268,7 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
     state_ = ReplicaState::kDeviant;
     return ApplyVerdict::kDeviant;
   }
-  // What was the old outer copy becomes the way from it to the new one.
+  // difference_ held the old outer copy and becomes new minus old.
   if (standing != Standing::kContributor) vecmath::Subtract(outer_, difference_, difference_);
   state_ = ReplicaState::kUnsettled;
   return ApplyVerdict::kApplied;

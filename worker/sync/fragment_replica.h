@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One fragment's side of the method at a worker: the rules Send, Apply, Merge, Not a contributor, Residual, deviant and
-// joiner of docs/design.md section 3 as separate verbs over spans. worker/core decides when each verb runs; this room
-// does the arithmetic. No LibTorch, clock, file or log.
+// One fragment's part of the method at a worker: the rules Send, Apply, Merge, Not a contributor, Residual,
+// deviant and joiner of docs/design.md section 3 as separate operations over spans. worker/core decides when
+// each one runs; this room does the arithmetic. No LibTorch, clock, file or log.
 //
 //   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> Resolve... | KeepLocal }*
 //
@@ -12,13 +12,14 @@
 //                                                          ResolveAsNonContributor, KeepLocal, AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
 //
-// `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it on a GPU
-// (worker/device). Verbs that take it are called at a step boundary; ApplyUpdate does not touch it and may run beside
-// training. Thread rule: calls on one object must not overlap. Verbs that take a number of threads share their loop out
-// to so many (common/base/spread.h); what they do does not depend on it.
+// `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window
+// of it on a GPU (worker/device). Operations on it are called at a step boundary; ApplyUpdate does
+// not touch it and may run in parallel with training. Thread rule: calls on one object must not
+// overlap. Operations with a thread count distribute their loop over that many threads
+// (common/base/spread.h); the result does not depend on the count.
 //
-// Memory, N elements: the outer copy (caller's, 4N); the error memory (worker/sync/error_store.h); the encoded
-// contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
+// Memory, N elements: the outer copy (the caller's, 4N); the error memory (worker/sync/error_store.h); the
+// encoded contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
 #ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 
@@ -44,27 +45,27 @@ struct ReplicaOptions {
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
   LocoSpec loco{};
   Digest layout_digest{};                  // of the job's ModelLayout; part of every content hash
-  std::shared_ptr<BufferShelf> buffers{};  // of contributions, for replicas of one job together; empty: none is kept
-  ErrorPlaces error_places{};              // of this fragment, where a device writes what is lost
+  std::shared_ptr<BufferShelf> buffers{};  // for contributions, shared by the replicas of one job; null: none is kept
+  ErrorPlaces error_places{};              // of this fragment, if a device writes the losses
 };
 
-// What a contribution is formed of and writes besides its bytes, for who forms it in the place of FormContribution:
-// h = (outer - local) + residual, lost = h - D(Q(h)). Without an error memory there is no residual, and no loss is
-// kept.
+// The inputs and outputs of a contribution, besides its bytes, for code that forms it instead of
+// FormContribution: h = (outer - local) + residual, lost = h - D(Q(h)). Without an error memory
+// there is no residual, and no loss is kept.
 struct ContributionParts {
   std::span<const float> outer{}, residual{};
   std::span<float> lost{};
 };
 
-// A block of kCodecBlock elements of it, as FormContribution finds it.
+// The results of FormContribution for one block of kCodecBlock elements.
 struct FormedBlock {
   vecmath::BlockStats sent;
   double lost_squares = 0;
 };
 
-// What the blocks of a contribution, given in their order, say together. What the codec lost is for metrics: where no
-// error memory keeps it, it is reckoned from at most kLossBlocks evenly spread blocks, and the others need not be
-// decoded.
+// Sums over the blocks of a contribution, added in order. The codec's loss is for metrics: unless
+// an error memory keeps it, it is estimated from at most kLossBlocks evenly spread blocks, and the
+// others need not be decoded.
 constexpr size_t kLossBlocks = 64;
 class ContributionSums {
  public:
@@ -77,29 +78,29 @@ class ContributionSums {
   double lost_norm() const;
 
  private:
-  const size_t stride_;  // of the blocks whose loss counts
+  const size_t stride_;  // between blocks with a counted loss
   size_t block_ = 0;
   bool finite_ = true;
   double squares_ = 0, asked_squares_ = 0, lost_squares_ = 0;
 };
 
-// A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
+// A contribution, stored until its fate is known: a retransmission sends the same bytes.
 struct StoredContribution {
-  Version version;                                        // measured against
+  Version version;                                        // base of the delta
   std::shared_ptr<const std::vector<std::byte>> encoded;  // shared with the sender; immutable
   Digest digest;                                          // XXH3-128 of the bytes
-  double norm = 0;                                        // L2 of what was encoded, for metrics
-  double lost_norm = 0;                                   // L2 of what the codec lost of it: ContributionSums
+  double norm = 0;                                        // L2 of the codec's input, for metrics
+  double lost_norm = 0;                                   // L2 of the codec's loss: ContributionSums
 };
 
-// An outer update as it arrives. `encoded` is borrowed for the call.
+// An outer update as received. `encoded` is borrowed for the call.
 struct OuterUpdate {
   Version reached{};  // v + 1
   Bytes encoded{};
   Digest hash{};  // ContentHash of the fragment at `reached`
 };
 
-// kAhead: a contributor whose update comes later than overlap_steps after its send.
+// kAhead: a contributor with an update later than overlap_steps after its send.
 enum class Standing { kContributor, kAhead, kNotContributor };
 enum class ReplicaState { kEmpty, kReady, kUnsettled, kDeviant };
 enum class ApplyVerdict { kApplied, kDeviant };
@@ -107,76 +108,79 @@ enum class ApplyVerdict { kApplied, kDeviant };
 class FragmentReplica {
  public:
   // `outer` is caller-owned and must outlive the object; its values do not matter until Install.
-  // InvalidArgument when an option is not supported.
+  // InvalidArgument if an option is not supported.
   static absl::StatusOr<FragmentReplica> Create(std::span<float> outer, const ReplicaOptions& options);
 
-  // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the residual and withdraws
-  // an unresolved contribution (new incarnation, full fetch, healing). `fragment` may be the outer span itself, already
-  // filled. DataLoss when the hash differs: then the state is kEmpty. Local parameters are not touched: AdoptOuter
-  // follows.
+  // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the
+  // residual and withdraws an unresolved contribution (new incarnation, full fetch, healing).
+  // `fragment` may be the already filled outer span itself. DataLoss if the hash differs: the state
+  // is then kEmpty. Does not touch local parameters: AdoptOuter follows.
   absl::Status Install(std::span<const float> fragment, Version version, Digest hash);
 
-  // Send: delta = outer - local, plus the residual; encoded, kept, labelled with version(). The reference is valid
-  // until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
-  // InvalidArgument: local holds a non-finite value, or the delta overflows; nothing is stored.
+  // Send: delta = outer - local, plus the residual; encoded, stored, labelled with version(). The reference is
+  // valid until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
+  // InvalidArgument: local has a non-finite value, or the delta overflows; nothing is stored.
   absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local, unsigned threads = 1);
-  // The same in two steps, around who forms it elsewhere: its parts, and then what became of them, `blocks` being one
-  // for each block begun. Until then no other verb may be called but those that withdraw a contribution, after which
-  // TakeFormed is not called. BeginForming: FailedPrecondition as above; Unimplemented with loco, whose memory is not
-  // held as fp32. TakeFormed: InvalidArgument for a block that is not finite, and for a wrong size.
+  // FormContribution in two parts, for code that forms the contribution elsewhere: first its inputs and
+  // outputs, then the result, with one of `blocks` per block, also for a partial one. In between only
+  // operations that withdraw a contribution may be called, after which TakeFormed is not called. BeginForming:
+  // FailedPrecondition as FormContribution; Unimplemented with loco, which does not store fp32. TakeFormed:
+  // InvalidArgument for a non-finite block, and for a wrong size.
   absl::StatusOr<ContributionParts> BeginForming();
   absl::StatusOr<const StoredContribution*> TakeFormed(Bytes encoded, std::span<const FormedBlock> blocks);
-  // What the contribution being formed, or formed and unresolved, loses, as fp32; empty without feedback.
+  // The loss of the contribution being formed, or formed and unresolved, as fp32; empty without feedback.
   std::span<const float> PendingLoss() const { return errors_.Pending(); }
-  // Null when none is unresolved.
+  // Null if none is unresolved.
   const StoredContribution* unresolved() const { return unresolved_ ? &*unresolved_ : nullptr; }
 
-  // The unresolved contribution will not count (refused, lost, dropped): pending residual and bytes are discarded, the
-  // old residual stands. No effect when there is none. The update of that version is then applied as kNotContributor.
+  // The unresolved contribution will not count (refused, lost, dropped): discards pending residual
+  // and bytes; the old residual stays. No effect if there is none. The update of that version is
+  // then applied as kNotContributor.
   void DropContribution();
 
-  // Apply: outer += D(q), then the hash is compared. `standing` says whether this worker is in the update's list of
-  // contributors. kDeviant: the contribution is withdrawn, fetch the fragment and Install it. FailedPrecondition: wrong
-  // state, an update that does not reach version() + 1, or a contributor without an unresolved contribution for
-  // version(). InvalidArgument: wrong size. On an error nothing is changed.
+  // Apply: outer += D(q), then compares the hash. `standing`: whether this worker is in the update's list of
+  // contributors. kDeviant: the contribution is withdrawn; fetch the fragment and Install it.
+  // FailedPrecondition: wrong state, an update that does not reach version() + 1, or a contributor without an
+  // unresolved contribution for version(). InvalidArgument: wrong size. On an error nothing is changed.
   absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing, unsigned threads = 1);
 
-  // The same for a worker that is several versions behind: outer becomes `fragment` (little-endian fp32), the whole
-  // fragment at `version`, as if each update up to it had been applied as kNotContributor. FailedPrecondition: wrong
-  // state, a version that is not newer, an unresolved contribution (it may be in one of the versions leapt over).
+  // As ApplyUpdate, over several versions at once: outer becomes `fragment` (little-endian fp32), the whole
+  // fragment at `version`, as if each update up to it had been applied as kNotContributor. FailedPrecondition:
+  // wrong state, a version that is not newer, an unresolved contribution (it may be in a skipped version).
   // InvalidArgument: wrong size. DataLoss: another hash. On an error nothing is changed.
   absl::Status Leap(Bytes fragment, Version version, Digest hash);
 
-  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending
-  // + mix * residual, so that delta + residual is what the codec lost, whatever share was kept (docs/adr/0024). `mix`
-  // is the job's alpha, or 1 when the update came after its deadline (local and residual stay as they are).
+  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) *
+  // pending + mix * residual, so that delta + residual is the codec's loss for every mix (docs/adr/0024). `mix`
+  // is the job's alpha, or 1 if the update came after its deadline (local and residual stay unchanged).
   absl::Status ResolveAsContributor(std::span<float> local, double mix, unsigned threads = 1);
-  // The same where `local` is merged elsewhere, once CheckMayMerge has said nothing against it: all but the merge.
+  // As ResolveAsContributor without the merge, for a `local` merged elsewhere; call after
+  // CheckMayMerge returned OK.
   absl::Status CheckMayMerge(double mix) const;
   absl::Status ResolveMerged(double mix);
-  // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), q being the contribution: what was contributed
-  // is in the outer copy now, what was trained since the send stays, and with it what the codec lost; so the old
-  // residual stands (docs/adr/0007).
+  // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), with the contribution q:
+  // the contributed work is now in the outer copy; the steps since the send stay, and with them the
+  // codec's loss, so the old residual stays (docs/adr/0007).
   absl::Status ResolveAhead(std::span<float> local);
-  // After ApplyUpdate as kNotContributor, or Leap: local += outer(v+1) - outer(v); the old residual stands. An
-  // unresolved contribution measured against v is dropped.
+  // After ApplyUpdate as kNotContributor, or Leap: local += outer(v+1) - outer(v); the old residual
+  // stays. Drops an unresolved contribution against v.
   absl::Status ResolveAsNonContributor(std::span<float> local);
 
-  // After ApplyUpdate as kNotContributor, where the job dropped this worker's sync on purpose: local stays as it is, so
-  // that the next delta holds the way of the outer copy too (DiLoCo 2311.08105, "Dropped communication"); the old
-  // residual stands.
+  // After ApplyUpdate as kNotContributor, if the job dropped this worker's sync on purpose: local
+  // stays unchanged, so that the next delta includes the change of the outer copy too (DiLoCo
+  // 2311.08105, "Dropped communication"); the old residual stays.
   absl::Status KeepLocal();
 
-  // local := outer, residual := 0, an unresolved contribution is withdrawn: joiner, leases taken back, max_missed,
-  // deviant. FailedPrecondition in kEmpty and kDeviant. From kUnsettled it settles.
+  // local := outer, residual := 0, withdraws an unresolved contribution: for a joiner, revoked
+  // leases, max_missed, a deviant. FailedPrecondition in kEmpty and kDeviant. Ends kUnsettled.
   absl::Status AdoptOuter(std::span<float> local);
 
   ReplicaState state() const { return state_; }
   Version version() const { return version_; }
   std::span<const float> outer() const { return outer_; }
-  // What the next contribution carries of earlier errors. Empty when upload error memory is off.
+  // Earlier errors that the next contribution includes. Empty when upload error memory is off.
   std::vector<float> Residual() const { return errors_.Values(); }
-  // L2 of outer - local: how much drift the worker holds. Requires kReady. For metrics.
+  // L2 of outer - local: the worker's drift. Requires kReady. For metrics.
   double DriftNorm(std::span<const float> local) const;
 
  private:
@@ -193,8 +197,8 @@ class FragmentReplica {
   Version version_;
   std::optional<StoredContribution> unresolved_;
   ErrorStore errors_;
-  std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled, but for kContributor
-  Standing standing_ = Standing::kNotContributor;  // meaningful in kUnsettled
+  std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled, except as kContributor
+  Standing standing_ = Standing::kNotContributor;  // valid in kUnsettled
 };
 
 }  // namespace atl
