@@ -27,7 +27,7 @@ namespace {
 constexpr double kGoodSkew_s = 5;
 constexpr int kRoundTrips = 5;
 
-// A channel without an identity would be told only that nobody answers.
+// Explains the case where a channel without identity would only report that no server answers.
 absl::Status WantsPlaintext(const std::string& address) {
   if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) return absl::OkStatus();
   return absl::UnauthenticatedError(
@@ -36,7 +36,8 @@ absl::Status WantsPlaintext(const std::string& address) {
                    "get one with a join token"));
 }
 
-// One run of the check. Each step says what it found; false: the later steps have nothing to stand on.
+// One run of the check. Each step reports its findings and returns false when later steps cannot
+// work.
 class Run {
  public:
   Run(const CoordinatorCheck& check, const Clock& clock, const TellFinding& tell)
@@ -79,7 +80,7 @@ class Run {
   const Clock& clock_;
   const TellFinding& tell_;
   std::optional<IdentityFile> identity_;
-  int64_t good_until_s_ = 0;  // of its certificate
+  int64_t good_until_s_ = 0;  // expiry of its certificate
   std::shared_ptr<grpc::Channel> control_, bulk_channel_;
   std::unique_ptr<BulkClient> bulk_;
   CoordinatorCheckResult result_;
@@ -120,7 +121,8 @@ bool Run::CheckReach() {
   return true;
 }
 
-// Nothing else dials that port: a certificate that cannot be renewed would be found out at its end.
+// Nothing else connects to that port, so that otherwise a failing renewal would be noticed only
+// when the certificate expires.
 void Run::CheckRenewal() {
   if (!identity_ || check_.enroll_address.empty()) return;
   const absl::StatusOr<std::string> peer = TryConnect(check_.enroll_address);

@@ -18,7 +18,7 @@ const char* VerdictName(Verdict verdict) {
 
 std::string FindingLine(const Finding& finding) {
   std::string line = absl::StrFormat("%-8s %-12s %s", VerdictName(finding.verdict), finding.check, finding.sentence);
-  // Sentences of the other end must not steer the terminal.
+  // Messages of the remote end must not control the terminal.
   std::replace_if(
       line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return line;

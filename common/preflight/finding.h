@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a look before joining has found, one line each. Plain values.
+// Findings of a check before joining, one line each. Plain values.
 #ifndef ATOLL_COMMON_PREFLIGHT_FINDING_H_
 #define ATOLL_COMMON_PREFLIGHT_FINDING_H_
 
@@ -10,23 +10,23 @@
 
 namespace atl {
 
-// kWarning: it works, worse than it could. kFailed: it does not.
+// kWarning: it works, but not well. kFailed: it does not work.
 enum class Verdict { kGood, kWarning, kFailed };
 const char* VerdictName(Verdict verdict);  // "ok", "warning", "failed"
 
 struct Finding {
   Verdict verdict = Verdict::kGood;
   std::string check;     // one word: "identity", "reach", "tls", "coordinator", "clock", "link", "job", "memory"
-  std::string sentence;  // what was seen; what to do, unless it is good
+  std::string sentence;  // the observation and, unless it is good, advice
 };
 
-// Told each finding as soon as it is known: some take seconds.
+// Receives each finding as soon as it is known, because some take seconds.
 using TellFinding = std::function<void(const Finding&)>;
 
-// "ok       reach        10.0.0.7:7070 answers in 2.1 ms", without a line feed.
+// "ok       reach        10.0.0.7:7070 answers in 2.1 ms", without line feed.
 std::string FindingLine(const Finding& finding);
 
-// A failed finding with the status's message.
+// Returns a failed finding with the status's message.
 Finding FailedFinding(std::string check, const absl::Status& status);
 
 }  // namespace atl

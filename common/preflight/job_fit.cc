@@ -23,7 +23,8 @@ std::vector<uint64_t> FragmentElements(const JobSpec& spec) {
   return elements;
 }
 
-// The shortest inner step with which the link keeps a worker at kGoodUtilization; above kLongestStep_s: none found.
+// Returns the shortest inner step for which the link keeps a worker at kGoodUtilization; above
+// kLongestStep_s: none.
 double ShortestGoodStep(const JobOffer& offer, const std::vector<uint64_t>& elements, const Link& link) {
   double low = kShortestStep_s, high = kLongestStep_s;
   const auto good = [&](double step) {
@@ -37,7 +38,7 @@ double ShortestGoodStep(const JobOffer& offer, const std::vector<uint64_t>& elem
   return high;
 }
 
-// What goes up and comes down in one period.
+// Describes the uploaded and downloaded bytes of one period.
 std::string TrafficText(const JobSpec& spec, const std::vector<uint64_t>& elements) {
   double up = 0, down = 0;
   for (const uint64_t n : elements) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a link carries a job, by the planner's verdict on a measured link, and whether a machine's memory holds it.
-// Pure.
+// Checks whether a link is fast enough for a job, by the planner's model on a measured link, and
+// whether a machine has enough memory. Pure.
 #ifndef ATOLL_COMMON_PREFLIGHT_JOB_FIT_H_
 #define ATOLL_COMMON_PREFLIGHT_JOB_FIT_H_
 
@@ -15,22 +15,23 @@
 
 namespace atl {
 
-// A job that a worker may be given.
+// A job that a worker may be assigned to.
 struct JobOffer {
   JobId job;
   JobSpec spec;                        // resolved
-  std::optional<double> step_seconds;  // of its workers' inner steps; nothing: none was measured
+  std::optional<double> step_seconds;  // of its workers' inner steps; nullopt: not measured
 };
 
-// A worker on a link should compute at least this share of its time.
+// A worker should spend at least this share of its time computing.
 constexpr double kGoodUtilization = 0.95;
 
-// Good from kGoodUtilization on, else a warning with the rate that would do. Where no step time is known: from which
-// step time on the link suffices.
+// Good from kGoodUtilization on, otherwise a warning with the sufficient rate. Without a known step
+// time: states from which step time on the link suffices.
 Finding JudgeLink(const JobOffer& offer, const Link& link);
 
-// What a worker of the job holds of `available_bytes`, the free memory of a machine of which nobody has said whether it
-// has a GPU; activations come on top. A warning when a worker would not fit without one, or even with one.
+// Compares the memory of a worker of the job, without activations, with `available_bytes`, the free
+// memory of a machine with or without a GPU (unknown). A warning when a worker would not fit
+// without a GPU, or even with one.
 Finding JudgeMemory(const JobOffer& offer, uint64_t available_bytes);
 
 // "1.5 GiB".

@@ -20,7 +20,7 @@ class Counter final : public BulkSink {
   absl::Status OnBytes(uint64_t, Bytes) override { return absl::OkStatus(); }
 };
 
-// `move` moves so many bytes.
+// `move` transfers the given number of bytes.
 absl::StatusOr<double> Measure(const Clock& clock, const std::function<absl::Status(uint64_t bytes)>& move) {
   for (uint64_t bytes = kFirstBytes;; bytes = std::min(4 * bytes, limits::kProbeBytes)) {
     const Instant begin = clock.Now();

@@ -15,7 +15,7 @@ constexpr char kPrefix[] = "atoll_";
 
 using enum MetricType;
 
-// One line of the catalogue. `labels` are separated by spaces.
+// A row of the catalog. `labels` are separated by spaces.
 struct Row {
   Metric metric;
   const char* name;
@@ -154,8 +154,9 @@ constexpr Row kWorkerRows[] = {
      "coordinator shows it with the label worker alone, also of workers without a job."},
 };
 
-// Bounds of histograms: flushes of the disk are short, heartbeats come within some seconds (among the bounds is a
-// quarter of the membership timeout that is the default), everything else may take minutes.
+// Returns the buckets of a histogram. Disk flushes are short, and heartbeats arrive within some
+// seconds (one bound is a quarter of the default membership timeout). Everything else may take
+// minutes.
 std::vector<double> BucketsOf(const Row& row) {
   if (row.type != kHistogram) return {};
   if (row.metric == Metric::kLedgerCommitDuration) {

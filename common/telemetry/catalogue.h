@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every metric of both programs in one table: name, type, unit, help and labels. docs/metrics.md is generated from it,
-// a test compares the two. Names follow Prometheus' rules (base units, `_total` last, one prefix).
+// Every metric of both programs in one table: name, type, unit, help and labels. docs/metrics.md is
+// generated from it, and a test compares the two. Names follow the Prometheus rules (base units,
+// `_total` last, one prefix).
 #ifndef ATOLL_COMMON_TELEMETRY_CATALOGUE_H_
 #define ATOLL_COMMON_TELEMETRY_CATALOGUE_H_
 
@@ -53,7 +54,8 @@ enum class Metric : uint32_t {
   kCheckpointLastSuccess,  // job
   kDiskFreeRatio,
   kFlushUnderWay,
-  // Worker; shown by the coordinator too, from heartbeats, with the labels job and worker or, of no job, worker alone
+  // Worker; also exported by the coordinator, from heartbeats, with the labels job and worker (only
+  // worker if IsOfNoJob)
   kTrainLoss,
   kLearningRate,
   kGradNorm,
@@ -78,26 +80,27 @@ enum class MetricHome { kCoordinator, kWorker };
 
 struct MetricInfo {
   Metric metric = Metric::kCount;
-  const char* name = "";  // with prefix and unit: "atoll_round_duration_seconds"
+  const char* name = "";  // including prefix and unit: "atoll_round_duration_seconds"
   MetricType type = MetricType::kGauge;
-  const char* unit = "";            // "seconds", "bytes", "tokens", "" for a plain number
+  const char* unit = "";            // "seconds", "bytes", "tokens", or "" for a plain number
   const char* help = "";            // one sentence
-  std::vector<std::string> labels;  // in the order that values are given
-  std::vector<double> buckets;      // of a histogram, ascending
+  std::vector<std::string> labels;  // in the order of the values
+  std::vector<double> buckets;      // upper bounds of a histogram, ascending
   MetricHome home = MetricHome::kCoordinator;
 };
 
 // Indexed by Metric. Immutable after its first use.
 const std::vector<MetricInfo>& MetricCatalogue();
 const MetricInfo& InfoOf(Metric metric);
-// By the name that heartbeats carry: without prefix ("train_loss"). Null when there is none, or it is not a worker's.
+// Finds a worker's metric by its name in heartbeats, without prefix ("train_loss"). Null for other
+// names.
 const MetricInfo* FindWorkerMetric(const std::string& name);
-// Of a worker's: whether it has nothing to do with the job that the worker is at.
+// True for a worker's metric that is independent of the worker's job.
 bool IsOfNoJob(Metric metric);
-// The name without the prefix.
+// Returns the name without the prefix.
 std::string HeartbeatName(Metric metric);
 
-// The whole of docs/metrics.md.
+// Returns the complete text of docs/metrics.md.
 std::string CatalogueAsMarkdown();
 
 }  // namespace atl

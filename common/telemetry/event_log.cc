@@ -11,14 +11,14 @@
 namespace atl {
 namespace {
 
-// Job names have no underscore, so that none can take this file.
+// Job names contain no underscore, so no job can use this file name.
 constexpr char kFleetFile[] = "_fleet";
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are foreign
-constexpr size_t kOpenFiles = 32;            // at one time
-constexpr uint64_t kPieceBytes = 64 * 1024;  // read at once
+constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are not from this program
+constexpr size_t kOpenFiles = 32;            // open at once
+constexpr uint64_t kPieceBytes = 64 * 1024;  // size of one read
 
 Json Number(double value) {
   if (std::isfinite(value)) return value;
@@ -36,7 +36,7 @@ class FileEventLog final : public EventLog {
   FileEventLog(Files& files, EventLogOptions options) : files_(files), options_(std::move(options)) {}
 
   absl::Status Append(const LoggedEvent& event) override {
-    if (open_.size() >= kOpenFiles && !open_.contains(event.job)) open_.clear();  // of jobs that have ended, mostly
+    if (open_.size() >= kOpenFiles && !open_.contains(event.job)) open_.clear();  // most of them belong to ended jobs
     std::unique_ptr<File>& file = open_[event.job];
     if (file == nullptr) {
       auto opened = files_.OpenForAppend(PathOf(event.job));
@@ -51,7 +51,7 @@ class FileEventLog final : public EventLog {
     const std::string line = EventToJson(event) + "\n";
     absl::Status appended = file->Append(AsBytes(line));
     if (!appended.ok()) {
-      (void)file->Truncate(before);  // a torn line is skipped by readers anyway
+      (void)file->Truncate(before);  // best effort: readers skip a torn line
       return appended;
     }
     if (before + line.size() >= options_.rotate_bytes) return Rotate(event.job);
@@ -69,7 +69,7 @@ class FileEventLog final : public EventLog {
 
   absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
                                const std::function<void(LoggedEvent)>& visit) const override {
-    std::vector<std::pair<std::string, uint64_t>> parts;  // where each begins, newest first
+    std::vector<std::pair<std::string, uint64_t>> parts;  // start of each file, newest first
     uint64_t left = most_bytes;
     bool all = true;
     for (uint32_t i = 0; i <= options_.keep_rotated && all; ++i) {
@@ -97,7 +97,7 @@ class FileEventLog final : public EventLog {
     return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? kFleetFile : job.value.c_str(), ".jsonl"));
   }
 
-  // A crash may have left half a line; the next one must not become part of it.
+  // A crash may leave a partial line; the next line must not be appended to it.
   static absl::Status EndTornLine(File& file) {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
     if (size == 0) return absl::OkStatus();
@@ -117,7 +117,8 @@ class FileEventLog final : public EventLog {
     return files_.Rename(path, absl::StrCat(path, ".1"));
   }
 
-  // In pieces: a start reads all that is kept of unfinished jobs. A line that begins before `begin` is left out.
+  // Reads in pieces, because a start reads all stored events of unfinished jobs. Skips a line that
+  // begins before `begin`.
   absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit, uint64_t& skipped,
                         uint64_t begin = 0) const {
     if (!files_.Exists(path)) return absl::OkStatus();
@@ -134,7 +135,7 @@ class FileEventLog final : public EventLog {
         if (!std::exchange(cut, false)) Tell(line, visit, skipped);
         line.clear();
       }
-      // Of a foreign line, as much as shows that it is one.
+      // Keeps only as much of an overlong line as is needed to recognize it.
       line.append(piece, from,
                   std::min<size_t>(piece.size() - from, kLineBytes + 1 - std::min<size_t>(line.size(), kLineBytes)));
     }
@@ -156,7 +157,8 @@ class FileEventLog final : public EventLog {
   std::map<JobId, std::unique_ptr<File>> open_;
 };
 
-// Left out where nothing has moved. False when it is something else than EventToJson writes.
+// The field is missing when nothing was transferred. Returns false for any form that EventToJson
+// does not write.
 bool ReadTransfers(const Json& json, std::vector<LoggedTransfer>& transfers) {
   if (!json.contains("transfers")) return true;
   if (!json["transfers"].is_array()) return false;

@@ -35,10 +35,10 @@ const HttpHandler* FindRoute(const std::map<std::string, HttpHandler>& routes, c
 struct Shared {
   HttpServerOptions options;
   std::map<std::string, HttpHandler> routes;
-  size_t open = 0;  // connections; the server's thread only
+  size_t open = 0;  // connections; on the server's thread only
 };
 
-// One connection: read a header, answer, again. Kept alive by its own pending operation.
+// A connection: reads a header, answers, repeats. Kept alive by its pending operation.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Tcp::socket socket, Shared& shared) : stream_(std::move(socket)), shared_(shared) { ++shared_.open; }
@@ -93,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (response.status == 405) message->set(http::field::allow, "GET, HEAD");
     message->keep_alive(keep_alive);
     message->body() = std::move(response.body);
-    message->prepare_payload();  // the length is that of the body, for HEAD too
+    message->prepare_payload();  // sets the body's length, also for HEAD
     if (head_) message->body().clear();
     stream_.expires_after(Chrono(shared_.options.request_limit));
     auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*message);
@@ -132,7 +132,7 @@ struct HttpServer::State {
   void Accept() {
     acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (error) return AcceptLater();  // no descriptor is left, as a rule
+      if (error) return AcceptLater();  // usually no descriptor is left
       if (shared.open < shared.options.connections) {
         std::make_shared<Connection>(std::move(socket), shared)->Read(shared.options.request_limit);
       }

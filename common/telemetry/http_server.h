@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, no request body. Used by the
-// coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB (431 above), no body (413),
-// kConnections at once (further ones are closed), 10 s for a request and 10 s for its answer, 60 s idle.
+// A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, without request
+// bodies. Used by the coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB
+// (otherwise 431), no body (otherwise 413), kConnections concurrent connections (further ones are
+// closed), 10 s for a request and 10 s for its answer, 60 s idle.
 #ifndef ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 #define ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 
@@ -21,10 +22,11 @@ struct HttpResponse {
   std::string body;
 };
 struct HttpRequest {
-  std::string path;   // decoded not at all; without query
+  std::string path;   // not decoded; without query
   std::string query;  // after '?', may be empty
 };
-// Runs on the server's only thread; must not block for long. Thread-safe with respect to the rest of the program.
+// Runs on the server's only thread; must not block for long, and must be thread-safe with respect
+// to the rest of the program.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 struct HttpServerOptions {
@@ -37,12 +39,12 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // `routes` by exact path; a path that ends in '/' (other than "/") takes everything below it. 404 and 405 are the
-  // server's. Starts one thread. Unavailable, naming address and port, when the port is in use; InvalidArgument when
-  // the address is not a loopback one.
+  // `routes` by exact path; a path that ends in '/' (other than "/") also matches everything below
+  // it. The server itself answers 404 and 405. Starts one thread. Unavailable, naming address and
+  // port, when the port is in use; InvalidArgument when the address is not loopback.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                            std::map<std::string, HttpHandler> routes);
-  ~HttpServer();  // stops: connections are closed, a running handler is waited for
+  ~HttpServer();  // closes connections and waits for a running handler
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
   int port() const;

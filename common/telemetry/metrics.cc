@@ -21,7 +21,7 @@ namespace {
 
 using PromLabels = std::map<std::string, std::string>;
 
-// One family in the registry, of whichever type.
+// One family in the registry, of any type.
 struct Family {
   prometheus::Family<prometheus::Counter>* counters = nullptr;
   prometheus::Family<prometheus::Gauge>* gauges = nullptr;
@@ -58,7 +58,7 @@ struct Metrics::State {
     return family;
   }
 
-  // The series of these labels, made if needed; null beyond the limit.
+  // Returns the series with these labels, creating it if needed; null beyond the limit.
   Series* Find(const MetricInfo& info, const PromLabels& labels) ATOLL_REQUIRES(mutex) {
     const auto key = std::pair(info.metric, labels);
     const auto it = series.find(key);
@@ -82,7 +82,7 @@ struct Metrics::State {
     if (gone.histogram != nullptr) family.histograms->Remove(gone.histogram);
   }
 
-  // Drops every series, or every one of a worker's own metrics, that has all of these labels.
+  // Drops every series with all of these labels; with `workers_own` only series of worker metrics.
   void Forget(const PromLabels& wanted, bool workers_own = false) ATOLL_REQUIRES(mutex) {
     for (auto it = series.begin(); it != series.end();) {
       const PromLabels& labels = it->first.second;
@@ -105,7 +105,8 @@ struct Metrics::State {
   Mutex mutex;
   std::map<Metric, Family> families;  // immutable after construction
   std::map<std::pair<Metric, PromLabels>, Series> series ATOLL_GUARDED_BY(mutex);
-  std::map<std::string, std::string> job_of ATOLL_GUARDED_BY(mutex);  // by worker, of those whose heartbeats are shown
+  std::map<std::string, std::string> job_of
+      ATOLL_GUARDED_BY(mutex);  // worker -> job, for workers with exported heartbeats
   prometheus::Counter* dropped = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An event log whose lines are written on an executor: whoever tells an event never waits for the disk.
+// An event log that writes its lines on an executor, so that its callers never wait for the disk.
 #ifndef ATOLL_COMMON_TELEMETRY_QUEUED_EVENT_LOG_H_
 #define ATOLL_COMMON_TELEMETRY_QUEUED_EVENT_LOG_H_
 
@@ -14,24 +14,24 @@
 
 namespace atl {
 
-// Thread-safe. Append never waits; Read and Sync wait for the line that is being written, and know only what is
-// written. The executor runs one job after the other and is stopped before the log goes away.
+// Thread-safe. Append never blocks. Read and Sync wait for the line being written, and cover only
+// written lines. The executor runs jobs one at a time and is stopped before the log is destroyed.
 class QueuedEventLog final : public EventLog {
  public:
-  static constexpr size_t kWaiting = 4096;  // lines for the disk; more are lost
+  static constexpr size_t kWaiting = 4096;  // lines queued for the disk; further ones are lost
 
   QueuedEventLog(std::unique_ptr<EventLog> kept, Executor& executor, Log& log)
       : kept_(std::move(kept)), executor_(executor), log_(log) {}
 
-  // ResourceExhausted when kWaiting lines wait: this one is lost. What the disk then refuses is told in the log, the
-  // first of a row of lines that it takes no more.
+  // ResourceExhausted when kWaiting lines are queued: this line is lost. Later errors of the disk
+  // are logged, only the first of a consecutive series.
   absl::Status Append(const LoggedEvent& event) override ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override
       ATOLL_EXCLUDES(kept_mutex_);
   absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
                                const std::function<void(LoggedEvent)>& visit) const override
       ATOLL_EXCLUDES(kept_mutex_);
-  // On the executor.
+  // Runs on the executor.
   void ReadLater(const JobId& job, std::function<void(LoggedEvent)> visit,
                  std::function<void(absl::StatusOr<uint64_t>)> done) const override;
   absl::Status Sync() override ATOLL_EXCLUDES(kept_mutex_);
@@ -45,7 +45,7 @@ class QueuedEventLog final : public EventLog {
   Executor& executor_;
   Log& log_;
   Mutex mutex_;
-  std::deque<LoggedEvent> waiting_ ATOLL_GUARDED_BY(mutex_);  // while there are some a job is posted
+  std::deque<LoggedEvent> waiting_ ATOLL_GUARDED_BY(mutex_);  // a job is posted while it is not empty
 };
 
 }  // namespace atl

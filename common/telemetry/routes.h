@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routes that every program of the project serves: /metrics, /healthz, /readyz.
+// The routes of every program: /metrics, /healthz, /readyz.
 #ifndef ATOLL_COMMON_TELEMETRY_ROUTES_H_
 #define ATOLL_COMMON_TELEMETRY_ROUTES_H_
 
@@ -14,7 +14,7 @@
 namespace atl {
 
 struct ProbeHandlers {
-  // OK: 200 "ok". Otherwise 503 and the sentence.
+  // OK gives 200 "ok"; an error gives 503 and its message.
   std::function<absl::Status()> healthy;
   std::function<absl::Status()> ready;
 };

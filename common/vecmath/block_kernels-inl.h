@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD forms of what is done to a block in one walk: several kernels of kernels-inl.h with their sums, to the same
-// bits. Compiled once for each instruction set by vecmath.cc.
+// SIMD kernels that process a block in one pass: each fuses several kernels of kernels-inl.h with
+// their sums, with the same bits. Compiled once for each instruction set by vecmath.cc.
 #if defined(ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
 #undef ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::vecmath {
 namespace HWY_NAMESPACE {
 
-// The kernels one after the other.
+// Runs the kernels one after the other.
 inline OuterSums StepByStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                             std::span<float> g_to_h) {
   OuterSums sums;
@@ -50,7 +50,7 @@ inline BlockStats PiecesByStep(std::span<const float> outer, std::span<const flo
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Asks for the same place of the next block.
+// Prefetches the same position of the next block.
 HWY_INLINE void AskAhead(const float* x) { __builtin_prefetch(x + kSumBlock, 0, 2); }
 
 template <bool kNesterov, bool kResidual>
@@ -91,7 +91,7 @@ OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::
   return whole(c, momentum.data(), residual.data(), g_to_h.data(), g_to_h.size());
 }
 
-// What a walk over differences adds up.
+// Accumulators of a pass over differences.
 struct DifferenceSums {
   SquareSum squares;
   hn::Vec<hn::Rebind<uint32_t, Floats>> largest;
@@ -109,7 +109,7 @@ void DifferenceWhole(const float* outer, const float* local, const float* residu
                      DifferenceSums& all) {
   const Floats d;
   const hn::Rebind<uint32_t, Floats> du;
-  DifferenceSums sums = all;  // in registers
+  DifferenceSums sums = all;  // local copy, kept in registers
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
     if constexpr (kAsksAhead) {
       AskAhead(outer + i);
@@ -134,7 +134,8 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
   return sums.Total();
 }
 
-// Asks for nothing ahead: the processor sees how the arrays are walked through, and runs on while a piece is worked on.
+// Without prefetching: the processor recognizes the access pattern and prefetches while a piece is
+// processed.
 BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
                                 std::span<const float> residual, ThenPiece then) {
   if (outer.size() % kLanes != 0) return PiecesByStep(outer, local, residual, then);
@@ -151,7 +152,7 @@ BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const fl
   return sums.Total();
 }
 #else
-// Narrower vectors have no room for both sums.
+// Narrower vectors do not have enough registers for both sums.
 OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                     std::span<float> g_to_h) {
   return StepByStep(c, momentum, residual, g_to_h);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are separate
-// Highway operations and the build forbids contraction, so every target rounds like scalar.cc. Tails go through the
-// reference.
+// SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are
+// separate Highway operations and the build forbids contraction, so that every target rounds like
+// scalar.cc. The reference handles the tails.
 #if defined(ATOLL_COMMON_VECMATH_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_KERNELS_INL_H_
 #undef ATOLL_COMMON_VECMATH_KERNELS_INL_H_
@@ -28,7 +28,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
 
-// Elements that whole vectors cover.
+// Number of elements in whole vectors.
 inline size_t Whole(size_t n) { return n - n % hn::Lanes(Floats()); }
 
 void Copy(std::span<const float> from, std::span<float> to) {
@@ -132,12 +132,12 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
   scalar::OuterDirection(c, momentum.subspan(whole), g_to_u.subspan(whole));
 }
 
-// Sums of products a[i] * b[i] into 16 lanes, whatever the vector's width: 16 / width accumulators.
+// Sums the products a[i] * b[i] into 16 lanes for any vector width: 16 / width accumulators.
 inline void ProductLanes(const float* a, const float* b, size_t n, std::array<double, kLanes>& lanes) {
   const hn::CappedTag<double, kLanes / 2> d;
   const hn::Rebind<float, decltype(d)> df;
   const size_t width = hn::Lanes(d);
-  for (size_t lane = 0; lane < kLanes; lane += 2 * width) {  // two accumulators a sweep hide the additions' latency
+  for (size_t lane = 0; lane < kLanes; lane += 2 * width) {  // two accumulators per pass hide the latency of additions
     auto sum0 = hn::Zero(d);
     auto sum1 = hn::Zero(d);
     for (size_t i = lane; i + kLanes - lane <= n; i += kLanes) {
@@ -154,7 +154,7 @@ inline void ProductLanes(const float* a, const float* b, size_t n, std::array<do
     lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
 }
 
-// ProductLanes of a vector with itself: each element is converted once.
+// ProductLanes of a vector with itself; converts each element only once.
 inline void SquareLanes(const float* a, size_t n, std::array<double, kLanes>& lanes) {
   const hn::CappedTag<double, kLanes / 2> d;
   const hn::Rebind<float, decltype(d)> df;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of fp32 over memory that holds fp32 or bf16, for kernels of the training step (worker/model, worker/device):
-// whole ones, and the last of a row, which goes through the same operations filled up with zeros. Compiled once for
-// each instruction set by whoever includes it.
+// Vectors of fp32 over memory with fp32 or bf16, for kernels of the training step (worker/model,
+// worker/device): whole vectors, and the last one of a row, which is padded with zeros and uses the
+// same operations. Compiled once for each instruction set by the including file.
 #if defined(ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_
 #undef ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_
@@ -35,7 +35,7 @@ inline Vec Load(const uint16_t* from) {
   const hn::RebindToUnsigned<Floats> wide;
   return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, from))));
 }
-// To the nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 inline void Store(Vec v, uint16_t* to) {
   const hn::Rebind<uint16_t, Floats> narrow;
   const hn::RebindToUnsigned<Floats> wide;
@@ -46,11 +46,11 @@ inline void Store(Vec v, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<Floats>(), kept)), narrow, to);  // all below 2^16
 }
 
-// Highway's makes 0 of a NaN.
+// Highway's Exp returns 0 for a NaN.
 inline Vec Exp(Vec x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x)); }
 
-// How ForVectors' body reaches memory: part(p) loads a vector from p, part(v, p) stores one. In the last vector of a
-// row what lies beyond is read as zero and not written.
+// Memory access for the body of ForVectors: part(p) loads a vector from p, part(v, p) stores one.
+// In the last vector of a row, elements beyond the row are read as zero and not written.
 struct Whole {
   template <typename T>
   Vec operator()(const T* p) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference: one rounding an operation, in the order that vecmath.h writes down.
+// The reference: one rounding per operation, in the order documented in vecmath.h.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -87,7 +87,7 @@ OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::
 BlockStats BlockStatistics(std::span<const float> x) {
   ATOLL_CHECK(x.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
   std::array<double, kLanes> lanes{};
-  uint32_t largest = 0;  // magnitudes order like their bits; infinity and NaN lie above all finite ones
+  uint32_t largest = 0;  // magnitudes are ordered like their bits; infinity and NaN are above all finite ones
   for (size_t i = 0; i < x.size(); ++i) {
     const double value = static_cast<double>(x[i]);
     lanes[i % kLanes] += value * value;

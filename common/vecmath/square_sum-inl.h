@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of every sum over a block (vecmath.h): element i in lane i % 16 in fp64, lanes added as a tree. Compiled
-// once for each instruction set by whoever includes it.
+// The order of every sum over a block (vecmath.h): element i in lane i % 16 in fp64, lanes added as
+// a tree. Compiled once for each instruction set by the including file.
 #if defined(ATOLL_COMMON_VECMATH_SQUARE_SUM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_SQUARE_SUM_INL_H_
 #undef ATOLL_COMMON_VECMATH_SQUARE_SUM_INL_H_
@@ -29,7 +29,7 @@ inline double TreeSum(std::array<double, kLanes>& lanes) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Sums of squares of whole vectors of 16: element i in lane i % 16, as SquareLanes has it.
+// Sums of squares over whole vectors of 16: element i in lane i % 16, as in SquareLanes.
 struct SquareSum {
   using Wide = hn::CappedTag<double, kLanes / 2>;
   hn::Vec<Wide> low, high;

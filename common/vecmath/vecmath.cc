@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks sizes, then hands over to the best instruction set of this CPU.
+// Checks sizes, then dispatches to the CPU's best instruction set.
 #include "common/vecmath/vecmath.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over fp32 spans for aggregation and synchronisation. Each elementwise kernel does, per element, exactly the
-// operations written beside it, each rounded to fp32 on its own: no FMA, no flush to zero, no libm. So the scalar
-// reference (namespace vecmath::scalar) and the run-time dispatched SIMD forms give the same bits on every CPU.
+// Kernels over fp32 spans for aggregation and synchronization. For each element, an elementwise
+// kernel performs exactly the documented operations, each rounded to fp32 separately: no FMA, no
+// flush to zero, no libm. The scalar reference (namespace vecmath::scalar) and the SIMD forms
+// selected at run time thus give the same bits on every CPU.
 //
-// Reductions have a fixed shape: inside a block of kSumBlock elements, element i goes to lane i % 16 in fp64, and the
-// lanes are added as a tree; blocks are then added in block order. Squares and products of two fp32 are exact in fp64.
-// Spans of one call have equal sizes and do not overlap unless they are the same argument. Pure functions, safe
-// everywhere.
+// Reductions have a fixed order. Inside a block of kSumBlock elements, element i is added to lane i
+// % 16 in fp64, and the lanes are added as a tree; blocks are then added in block order. Squares
+// and products of two fp32 are exact in fp64. Spans of one call have equal sizes and do not overlap
+// unless they are the same argument. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_VECMATH_VECMATH_H_
 #define ATOLL_COMMON_VECMATH_VECMATH_H_
 
@@ -21,10 +22,11 @@ namespace atl::vecmath {
 
 constexpr size_t kSumBlock = 4096;  // elements
 
-// From so many elements on, Copy goes past the caches: what it writes is not read first, and drives nothing out.
+// From this number of elements on, Copy bypasses the caches: the destination is not read first, and
+// nothing is evicted.
 constexpr size_t kFarCopy = size_t{1} << 18;
 
-// to[i] = from[i], to the bit, also for non-finite values.
+// to[i] = from[i], bit for bit, also for non-finite values.
 void Copy(std::span<const float> from, std::span<float> to);
 // out[i] = weight * x[i]
 void Scale(float weight, std::span<const float> x, std::span<float> out);
@@ -34,18 +36,19 @@ void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> a
 void Add(std::span<const float> x, std::span<float> target);
 // out[i] = a[i] - b[i]   (delta = outer - local)
 void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out);
-// local[i] = mix * local[i] + (1 - mix) * outer[i]; 1 - mix is computed in double and rounded once. mix 0 copies outer,
-// mix 1 leaves local as it is, both to the bit (also for non-finite values).
+// local[i] = mix * local[i] + (1 - mix) * outer[i]; 1 - mix is computed in double and rounded once.
+// mix 0 copies outer and mix 1 keeps local, both bit for bit (also for non-finite values).
 void Merge(double mix, std::span<const float> outer, std::span<float> local);
 // local[i] = local[i] + (to[i] - from[i])
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 
-// a[i], b[i] = the smaller, the larger of both; where neither is smaller they stay. Requires finite elements.
+// a[i], b[i] = the smaller and the larger of both; unchanged if neither is smaller. Requires finite
+// elements.
 void Order(std::span<float> a, std::span<float> b);
 
-// The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf = mu*buf + g; u =
-// -lr*buf. kSgd: u = -lr*g, momentum is left alone (and may be empty). Overwrites g with u. (DiLoCo 2311.08105,
-// algorithm 1 line 14, in PyTorch's form.)
+// The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf =
+// mu*buf + g; u = -lr*buf. kSgd: u = -lr*g, momentum is unchanged (and may be empty). Overwrites g
+// with u. (DiLoCo 2311.08105, algorithm 1 line 14, in PyTorch's form.)
 struct OuterCoefficients {
   OuterKind kind = OuterKind::kNesterov;
   float learning_rate = 0;
@@ -53,8 +56,9 @@ struct OuterCoefficients {
 };
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
 
-// OuterDirection over a block of finite elements, then g_to_h[i] = u[i] + residual[i] (h = u where `residual` is
-// empty), in one walk, with what BlockSquares says of g and of u and MaxAbs of the momentum afterwards.
+// OuterDirection over a block of finite elements, then g_to_h[i] = u[i] + residual[i] (h = u if
+// `residual` is empty), in one pass. Returns BlockSquares of g and of u, and MaxAbs of the momentum
+// afterwards.
 struct OuterSums {
   double merged_squares = 0, step_squares = 0;
   float momentum_max = 0;
@@ -62,39 +66,40 @@ struct OuterSums {
 OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                     std::span<float> g_to_h);
 
-// What a block tells about itself.
+// Statistics of a block.
 struct BlockStats {
   double sum_squares = 0;
-  float max_abs = 0;  // 0 where not finite
+  float max_abs = 0;  // 0 if not finite
   bool finite = true;
 };
 // Requires x.size() <= kSumBlock.
 BlockStats BlockStatistics(std::span<const float> x);
-// h[i] = (outer[i] - local[i]) + residual[i], or the difference alone where `residual` is empty, and
+// h[i] = (outer[i] - local[i]) + residual[i], without the last term if `residual` is empty. Returns
 // BlockStatistics(h).
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           std::span<float> h);
-// The same where h is needed piece by piece alone: then(begin, h) for elements [begin, begin + h.size()) of it, kPiece
-// or what is left. So little of it lies in the nearest cache whatever comes by, and what the next pieces are made of
-// comes from memory while one is worked on; with a whole block of h memory stands still meanwhile.
+// Same, for callers that need h only in pieces: calls then(begin, h) for elements [begin, begin +
+// h.size()), kPiece or the remainder. A piece is small enough to stay in the nearest cache, and the
+// inputs of the next pieces are loaded while one is processed. With a whole block of h, memory
+// would idle meanwhile.
 constexpr size_t kPiece = 256;  // elements
 using ThenPiece = absl::FunctionRef<void(size_t begin, std::span<const float> h)>;
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           ThenPiece then);
-// Of finite elements: the sum_squares of BlockStatistics alone.
+// The sum_squares of BlockStatistics; requires finite elements.
 double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);
 
-// Over any length, blocks added in order: equal to the sum of the block results.
+// For any length; equal to the sum of the block results in block order.
 double SumSquares(std::span<const float> x);
 double Dot(std::span<const float> a, std::span<const float> b);
 bool AllFinite(std::span<const float> x);
 float MaxAbs(std::span<const float> x);  // requires finite elements
 
-// The name of the instruction set in use ("AVX2", "SSE4", ...), for the start-up line.
+// Name of the instruction set in use ("AVX2", "SSE4", ...), for the start-up line.
 const char* InstructionSet();
 
-// The scalar reference: the same functions, plain C++.
+// The scalar reference: the same functions in plain C++.
 namespace scalar {
 void Copy(std::span<const float> from, std::span<float> to);
 void Scale(float weight, std::span<const float> x, std::span<float> out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of single fields from the network, shared by the translators of this room. Each error is InvalidArgument that
-// begins with the field's path.
+// Checks of single fields from the network, shared by this room's conversions. Each error is
+// InvalidArgument that begins with the field's path.
 #ifndef ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
 #define ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
 
@@ -36,7 +36,7 @@ absl::StatusOr<FragmentVersion> FromProto(const v1::FragmentVersion& proto, cons
 v1::LeaseCursor ToProto(const LeaseCursor& value);
 absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::string& path);
 
-// Text as it may travel: valid UTF-8 (other bytes become '?'), cut to `most` bytes.
+// Returns text that is valid to send: UTF-8 (other bytes become '?'), cut to `most` bytes.
 std::string Sendable(std::string_view text, size_t most = limits::kTextBytes);
 
 }  // namespace atl

@@ -68,7 +68,7 @@ class Reader {
     }
     return false;
   }
-  // The next `bytes` as views. Requires bytes <= left().
+  // Returns the next `bytes` as views. Requires bytes <= left().
   void Take(size_t bytes, std::vector<Bytes>* out) {
     while (bytes > 0) {
       const size_t here = std::min(bytes, slices_[slice_].size() - at_);
@@ -161,7 +161,7 @@ FramePrefix EncodeFramePrefix(uint64_t offset_bytes, uint32_t crc32c, bool last,
   ATOLL_CHECK(payload_bytes <= limits::kFramePayloadBytes, "a frame's payload has a limit");
   FramePrefix prefix;
   Writer writer(prefix);
-  // proto3 leaves out zeros; an empty payload is left out likewise.
+  // proto3 omits zeros and an empty payload.
   if (offset_bytes != 0) {
     writer.Byte(kOffsetTag);
     writer.Fixed(offset_bytes, 8);

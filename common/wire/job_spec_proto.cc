@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-// Pairs of (number on the wire, domain value); the first entry is what UNSPECIFIED means.
+// Pairs of (number on the wire, domain value). UNSPECIFIED means the first entry.
 template <typename Wire, typename Domain, size_t N>
 using EnumTable = std::array<std::pair<Wire, Domain>, N>;
 
@@ -119,7 +119,7 @@ class Reader {
   }
 
   void Time(const char* field, const google::protobuf::Duration& d, Duration& out) {
-    constexpr int64_t kLongest = 1'000'000'000;  // seconds; in nanoseconds it fits 64 bits
+    constexpr int64_t kLongest = 1'000'000'000;  // seconds; fits 64 bits in nanoseconds
     const bool good = d.seconds() >= 0 && d.seconds() <= kLongest && d.nanos() >= 0 && d.nanos() < 1'000'000'000;
     if (!good) {
       Refuse(field, "is not a duration from 0s to 1000000000s");
@@ -213,7 +213,8 @@ void Reader::Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out) {
   out.schedule.total_steps = s.total_steps();
 }
 
-// In the domain 0 and -1 stand for "fixed at submit"; on the wire that is absence, so the values themselves are wrong.
+// In the domain, 0 and -1 mean "fixed at submit". On the wire a missing field means that, so these
+// values are invalid.
 void Reader::Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out) {
   Enum("outer_optimizer.kind", kOuterKinds, m.kind(), out.kind);
   if (m.has_learning_rate()) {
@@ -256,7 +257,8 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   if (m.has_deadline()) Time("sync.deadline", m.deadline(), out.deadline);
   if (m.has_max_missed()) out.max_missed = m.max_missed();
   if (m.has_max_unsynced_periods()) out.max_unsynced_periods = m.max_unsynced_periods();
-  // A given 0 means no ramp, which is a ramp of one step; only absence is left to ResolveDefaults.
+  // A given 0 means no ramp, which equals a ramp of one step. ResolveDefaults handles only a
+  // missing value.
   if (m.has_join_warmup_steps()) out.join_warmup_steps = std::max<uint32_t>(1, m.join_warmup_steps());
   out.upload_bytes_per_second = m.upload_bytes_per_second();
   out.download_bytes_per_second = m.download_bytes_per_second();
@@ -391,7 +393,7 @@ void WriteEvaluation(const EvaluationSpec& in, v1::EvaluationSpec* m) {
   }
 }
 
-// The usual bound yields to what was written of the others: a default contradicts nobody.
+// The default upper bound is raised to the other given values, so that it contradicts none of them.
 uint32_t DefaultMaxWorkers(const JobSpec& spec) {
   if (spec.data.pin_shards) return static_cast<uint32_t>(spec.data.corpora.size());
   const uint32_t asked = std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});

@@ -17,7 +17,8 @@ namespace {
 
 using atl::FromProto;
 
-// What was written by us and does not read back is a damaged disk, whatever the field says.
+// A record that was written by this program and cannot be parsed means a damaged disk, whatever the
+// field.
 absl::Status Damaged(const char* what, const absl::Status& cause) {
   return absl::DataLossError(absl::StrCat("a stored ", what, " is damaged: ", cause.message()));
 }
@@ -28,7 +29,7 @@ absl::Status Parse(const std::string& bytes, const char* what, Proto& out) {
   return absl::DataLossError(absl::StrCat("a stored ", what, " is damaged: it is not a valid message"));
 }
 
-// Deterministic, so that equal records are equal bytes (maps included).
+// Deterministic serialization: equal records give equal bytes (including maps).
 std::string Serialize(const google::protobuf::MessageLite& proto) {
   std::string out;
   {

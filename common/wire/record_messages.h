@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durable records <-> bytes (proto/atoll/v1/record.proto), for the store. Reading validates; bytes that do not parse or
-// hold impossible values are DataLoss. Pure functions, safe everywhere.
+// Conversion between durable records and bytes (proto/atoll/v1/record.proto), for the store.
+// Parsing validates: bytes that cannot be parsed or contain impossible values are DataLoss. Pure
+// functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 
@@ -22,7 +23,7 @@ struct SegmentHeader {
   uint64_t epoch = 0;
   FragmentVersion target;  // the version that the round starts from
   Digest layout;           // of the model layout
-  BootNumber boot;         // that began the segment
+  BootNumber boot;         // boot that began the segment
 };
 // The acceptance of a contribution.
 struct AcceptedRecord {
@@ -30,7 +31,7 @@ struct AcceptedRecord {
   int64_t wall_nanos = 0;
   BootNumber boot;
 };
-// What is said of an encoded update ahead of its bytes.
+// Description of an encoded update, stored before its bytes.
 struct UpdateInfo {
   FragmentVersion reached;
   Digest hash;    // ContentHash of the fragment at `reached`
@@ -49,7 +50,7 @@ struct SnapshotHeader {
   Digest hash;            // ContentHash of the public copy
   Digest momentum_digest, residual_digest;
   Digest layout;
-  BootNumber boot;  // that wrote the file
+  BootNumber boot;  // boot that wrote the file
 };
 
 std::string SerializeSegmentHeader(const SegmentHeader& header);
@@ -62,17 +63,17 @@ std::string SerializeUpdateInfo(const UpdateInfo& info);
 absl::StatusOr<UpdateInfo> ParseUpdateInfo(const std::string& bytes);
 std::string SerializeSnapshotHeader(const SnapshotHeader& header);
 absl::StatusOr<SnapshotHeader> ParseSnapshotHeader(const std::string& bytes);
-// Job and epoch are columns of the ledger and not in the bytes: the reader gives them.
+// Job and epoch are columns of the ledger and not in the bytes: the caller passes them.
 std::string SerializeRoundRecord(const RoundRecord& record);
 absl::StatusOr<RoundRecord> ParseRoundRecord(const std::string& bytes, const JobId& job, uint64_t epoch);
 struct CheckpointManifest {
   CheckpointRecord record;  // complete
-  uint64_t epoch = 0;       // that the versions belong to
+  uint64_t epoch = 0;       // epoch of the versions
   BootNumber boot;
 };
 std::string SerializeCheckpointManifest(const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes);
-// Nothing: no bytes.
+// No scores give no bytes.
 std::string SerializeTaskScores(const std::vector<TaskScore>& scores);
 absl::StatusOr<std::vector<TaskScore>> ParseTaskScores(const std::string& bytes);
 // The resolved spec of a job, with name and labels.

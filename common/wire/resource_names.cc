@@ -17,7 +17,7 @@ absl::Status NotOfForm(const std::string& name, const char* form) {
       absl::StrCat("'", name.substr(0, limits::kLabelBytes), "' is not a resource name of the form ", form));
 }
 
-// The part after `prefix`.
+// Returns the part after `prefix`.
 absl::StatusOr<std::string> After(const std::string& name, const std::string& prefix, const char* form) {
   if (name.size() <= limits::kTextBytes && name.compare(0, prefix.size(), prefix) == 0)
     return name.substr(prefix.size());
@@ -71,7 +71,7 @@ absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
     out.latest = true;
     return out;
   }
-  // Comparing the printed number refuses signs, blanks and leading zeros.
+  // Comparing with the printed number refuses signs, blanks and leading zeros.
   if (!absl::SimpleAtoi(step, &out.step) || absl::StrCat(out.step) != step) {
     return absl::InvalidArgumentError(absl::StrCat("'", step.substr(0, limits::kLabelBytes),
                                                    "' is not a checkpoint's step: use a number, or 'latest'"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resource names as users and calls write them: "jobs/tiny", "jobs/tiny/checkpoints/400", "workers/paris-1". Parsing is
-// strict: names are 1 to 63 of [a-z0-9-], not beginning with '-', so that a name is also a safe file name. Pure
-// functions.
+// Resource names: "jobs/tiny", "jobs/tiny/checkpoints/400", "workers/paris-1". Parsing is strict:
+// names are 1 to 63 of [a-z0-9-], not beginning with '-', so that a name is also a safe file name.
+// Pure functions.
 #ifndef ATOLL_COMMON_WIRE_RESOURCE_NAMES_H_
 #define ATOLL_COMMON_WIRE_RESOURCE_NAMES_H_
 
@@ -24,7 +24,7 @@ std::string JobName(const JobId& job);
 std::string WorkerName(const WorkerId& worker);
 std::string CheckpointNameOf(const JobId& job, uint64_t step);
 
-// InvalidArgument with the offending name and what it should look like.
+// InvalidArgument with the invalid name and the expected form.
 absl::StatusOr<JobId> ParseJobName(const std::string& name);
 absl::StatusOr<WorkerId> ParseWorkerName(const std::string& name);
 absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name);

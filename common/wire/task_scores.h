@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores of evaluation tasks, which messages and records share.
+// Scores of evaluation tasks, used by messages and records.
 #ifndef ATOLL_COMMON_WIRE_TASK_SCORES_H_
 #define ATOLL_COMMON_WIRE_TASK_SCORES_H_
 
@@ -13,8 +13,8 @@
 namespace atl {
 
 v1::TaskScore ToProto(const TaskScore& score);
-// InvalidArgument that begins with the field's path: more than limits::kEvalTasks, a name that no task can have, more
-// right examples than there are.
+// InvalidArgument that begins with the field's path: more than limits::kEvalTasks, an invalid task
+// name, more correct examples than examples.
 absl::StatusOr<std::vector<TaskScore>> TaskScoresFromProto(
     const google::protobuf::RepeatedPtrField<v1::TaskScore>& proto, const std::string& path);
 

@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-// The least that a job file may say (common/plan/job_validation.cc), and a worker's option.
+// Smallest cap allowed in a job file (common/plan/job_validation.cc) and in a worker's option.
 constexpr uint64_t kLeastDownloadCap = 1000;
 
 absl::StatusOr<Sha256> Sha256Field(const std::string& hex, const std::string& path) {
@@ -18,7 +18,8 @@ absl::StatusOr<Sha256> Sha256Field(const std::string& hex, const std::string& pa
   return out;
 }
 
-// A plain file name: no directory, nothing hidden, nothing that a terminal or a path would read otherwise.
+// Requires a plain file name: no directory, not hidden, no character that is special in a path or a
+// terminal.
 absl::Status CheckFileName(const std::string& name, const std::string& path) {
   bool valid = !name.empty() && name.size() <= limits::kLabelBytes && name[0] != '.';
   for (const char c : name)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the bulk connection says besides raw bytes, in domain form and as the bytes of a frame's header field
-// (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and range. Pure functions, safe
-// everywhere.
+// Messages of the bulk connection, except raw bytes, in domain form and as bytes of a frame's
+// header field (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and
+// range. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
 
@@ -17,31 +17,31 @@
 
 namespace atl {
 
-// A contribution is on its way.
+// Announces a contribution.
 struct ContributionUpload {
   ContributionHeader header;
-  BootNumber boot;  // the sender's newest; 0 none
+  BootNumber boot;  // newest boot number that the sender has seen; 0: none
 };
-// A file to be stored by content is on its way.
+// Announces a file to store by its content hash.
 struct BlobUpload {
   Sha256 sha256;
   uint64_t bytes = 0;
 };
-// So many bytes that mean nothing, to measure the link; at most limits::kProbeBytes.
+// Announces arbitrary bytes, to measure the link; at most limits::kProbeBytes.
 struct Probe {
   uint64_t bytes = 0;
 };
 using UploadHeader = std::variant<ContributionUpload, BlobUpload, Probe>;
-// Size of what is announced.
+// Returns the announced size.
 uint64_t UploadBytes(const UploadHeader& header);
 
 // The coordinator's answers during an upload.
 struct UploadStatus {
-  uint64_t resume_offset_bytes = 0;  // verified prefix; the sender goes on from here
-  bool accepted = false;             // all is durable; ends the conversation
+  uint64_t resume_offset_bytes = 0;  // verified prefix, from which the sender continues
+  bool accepted = false;             // everything is durable; ends the conversation
 };
 
-// What can be downloaded.
+// Keys of downloads.
 struct UpdateKey {
   JobId job;
   FragmentVersion reached;
@@ -68,13 +68,13 @@ struct CheckpointFragmentKey {
 using DownloadKey = std::variant<UpdateKey, FragmentKey, BlockKey, BlobKey, CheckpointFragmentKey, Probe>;
 struct DownloadRequest {
   DownloadKey key;
-  uint64_t offset_bytes = 0;            // bytes already there
-  WorkerId worker;                      // who asks, for the byte accounts and the cap; empty: not a worker
-  uint64_t limit_bytes_per_second = 0;  // cap over everything that is sent to `worker`; 0: none
+  uint64_t offset_bytes = 0;            // bytes that the receiver already has
+  WorkerId worker;                      // the requesting worker, for its byte counters and cap; empty: not a worker
+  uint64_t limit_bytes_per_second = 0;  // cap over everything sent to `worker`; 0: none
 };
 
 struct DownloadHeader {
-  uint64_t total_bytes = 0;            // of the whole, whatever the offset asked for
+  uint64_t total_bytes = 0;            // size of the whole object, whatever the requested offset
   Version version;                     // fragments and updates
   Digest hash;                         // fragments and updates: content hash at that version
   CodecKind codec = CodecKind::kFp32;  // updates
@@ -96,7 +96,7 @@ v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& heade
 absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& proto,
                                                                const std::string& path);
 
-// v1::CodecKind numbers, the same on wire and disk. InvalidArgument for an unknown number.
+// Numbers of v1::CodecKind, on the wire and on disk. InvalidArgument for an unknown number.
 int32_t CodecToNumber(CodecKind codec);
 absl::StatusOr<CodecKind> CodecFromNumber(int32_t number, const std::string& path);
 

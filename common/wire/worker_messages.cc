@@ -38,7 +38,7 @@ void Fill(const Heartbeat& in, v1::WorkerMessage& message) {
   v1::Heartbeat& out = *message.mutable_heartbeat();
   out.set_sequence(in.sequence);
   out.set_job(in.job.value);
-  // The domain's values follow the message's without its UNSPECIFIED.
+  // The domain's values are the message's minus 1, because the domain has no UNSPECIFIED.
   out.set_activity(static_cast<v1::WorkerActivity>(static_cast<int>(in.activity) + 1));
   out.set_step(in.step);
   out.set_tokens_total(in.tokens_total);
@@ -106,7 +106,8 @@ void Fill(const JobFailure& in, v1::WorkerMessage& message) {
 void Fill(const LogLines& in, v1::WorkerMessage& message) {
   v1::LogLines& out = *message.mutable_log_lines();
   out.set_request(in.request);
-  // The newest lines that fit into half a message: the ring may hold more than one message carries.
+  // Sends the newest lines that fit into half a message, because the ring may hold more than a
+  // message.
   constexpr size_t kRoomBytes = limits::kMessageBytes / 2;
   size_t first = in.lines.size(), bytes = 0;
   while (first > 0 && in.lines.size() - first < limits::kLogLines) {
