@@ -68,12 +68,13 @@ bool FilesAreShort() {
 void OnCrash(int signal) {
   if (FilesAreShort()) EndWithout("open files");
   if (MemoryIsShort()) EndWithout("memory");
-  const bool fault = signal == SIGSEGV;
-  LastLine()
-      .Add(fault ? ": stopped by a segmentation fault" : ": stopped by abort()")
-      .Add(
-          ". Where no line above says why, it is a fault of the program, or the system refused it memory: "
-          "report it, or ")
+  LastLine line;
+  line.Add(": stopped by SIG").Add(sigabbrev_np(signal)).Add(" (").Add(sigdescr_np(signal)).Add("). ");
+  // A mapped file has no other way to report a failed read.
+  if (signal == SIGBUS)
+    line.Add("A file that this process maps was cut short, or its disk failed; see the kernel's log. ");
+  if (signal == SIGILL) line.Add("This CPU may lack an instruction that the program or LibTorch was built with. ");
+  line.Add("If no line above says why, the program has a bug or the system refused it memory: report it, or ")
       .Add(kLookAt)
       .Write();
   ::raise(
@@ -120,8 +121,7 @@ bool IsIgnored(int signal) {
 
 void StartBeforeLibraries() {
   OpenStandardStreams();
-  HandleCrash(SIGABRT);
-  HandleCrash(SIGSEGV);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS}) HandleCrash(signal);
 }
 
 void StartProcess() {

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <new>
 #include <system_error>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/queued_writer.h"
 
 namespace atl {
@@ -22,14 +24,14 @@ TEST(ProcessDeathTest, AnAbortIsReportedAndStaysOne) {
         StartProcess();
         std::abort();
       },
-      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)");
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by SIGABRT \\(Aborted\\)");
   EXPECT_EXIT(
       {
         StartProcess();
         ::kill(::getpid(), SIGABRT);
         std::exit(0);
       },
-      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)")
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by SIGABRT \\(Aborted\\)")
       << "sent from outside";
 }
 
@@ -39,14 +41,21 @@ void BoundMemory() {
   (void)::setrlimit(RLIMIT_AS, &none);
 }
 
-TEST(ProcessDeathTest, ASegmentationFaultIsReportedAndStaysOne) {
-  EXPECT_EXIT(
-      {
-        StartProcess();
-        ::kill(::getpid(), SIGSEGV);
-        std::exit(0);
-      },
-      testing::KilledBySignal(SIGSEGV), "^base_test: stopped by a segmentation fault");
+TEST(ProcessDeathTest, ACrashIsReportedAndStaysOne) {
+  const std::pair<int, const char*> lines[] = {{SIGSEGV, "SIGSEGV \\(Segmentation fault\\)"},
+                                               {SIGBUS, "SIGBUS \\(Bus error\\). A file that this process maps"},
+                                               {SIGFPE, "SIGFPE \\(Floating point exception\\)"},
+                                               {SIGILL, "SIGILL \\(Illegal instruction\\). This CPU may lack"},
+                                               {SIGSYS, "SIGSYS \\(Bad system call\\)"}};
+  for (const auto& [signal, line] : lines) {
+    EXPECT_EXIT(
+        {
+          StartProcess();
+          ::kill(::getpid(), signal);
+          std::exit(0);
+        },
+        testing::KilledBySignal(signal), absl::StrCat("^base_test: stopped by ", line));
+  }
 }
 
 TEST(ProcessDeathTest, AnAbortWithoutMemoryIsARefusedResource) {
@@ -93,7 +102,7 @@ TEST(ProcessDeathTest, UncaughtExceptionsSayWhatWasRefused) {
         StartProcess();
         [&]() noexcept { std::__throw_logic_error("a mistake"); }();
       },
-      testing::KilledBySignal(SIGABRT), "^base_test: uncaught error: a mistake\nbase_test: stopped by abort");
+      testing::KilledBySignal(SIGABRT), "^base_test: uncaught error: a mistake\nbase_test: stopped by SIGABRT");
 }
 
 TEST(ProcessDeathTest, ClosedStandardStreamsAreOpenedAndStayUseless) {
