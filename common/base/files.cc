@@ -14,7 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
 namespace atl {
@@ -23,6 +26,15 @@ namespace {
 bool IsDirectory(const std::string& path) {
   struct stat s {};
   return ::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+// Why `path`, which exists and is no directory, cannot be one: mostly a symbolic link to a disk that is not mounted.
+absl::Status NotADirectory(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, error);
+  if (error || std::filesystem::exists(path, error)) return FileError("mkdir", path, ENOTDIR);
+  return absl::NotFoundError(absl::StrCat(path, " is a symbolic link to ", target.string(),
+                                          ", which does not exist; mount or make that, or name another path"));
 }
 
 // After each run of this many appended bytes the disk starts to write, so that the final flush has
@@ -220,7 +232,7 @@ class PosixFiles final : public Files {
         // everybody.
         if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return FileError("mkdir", part, EROFS);
         if (code != EEXIST) return FileError("mkdir", part, code);
-        if (!IsDirectory(part)) return FileError("mkdir", part, ENOTDIR);
+        if (!IsDirectory(part)) return NotADirectory(part);
       }
       if (at == std::string::npos) return absl::OkStatus();
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -288,6 +290,15 @@ TEST_F(FilesTest, MakesFoldersWithTheirParents) {
     const absl::Status status = files_->MakeDirectory(Path(path));
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path;
     EXPECT_NE(std::string(status.message()).find("Not a directory"), std::string::npos) << status;
+  }
+}
+
+TEST_F(FilesTest, NamesTheMissingTargetOfALink) {
+  ASSERT_EQ(::symlink("/unmounted/disk", Path("link").c_str()), 0);
+  for (const char* path : {"link", "link/below"}) {
+    const absl::Status status = files_->MakeDirectory(Path(path));
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << path;
+    EXPECT_THAT(status.message(), testing::HasSubstr("is a symbolic link to /unmounted/disk, which does not exist"));
   }
 }
 
