@@ -116,6 +116,11 @@ absl::StatusOr<Statement> Database::Prepare(const std::string& sql) const {
   return Statement(*this, statement);
 }
 
+bool Database::IsUnlinked() const {
+  int moved = 0;
+  return sqlite3_file_control(db_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0;
+}
+
 int64_t Database::changes() const { return sqlite3_changes64(db_); }
 
 Statement::~Statement() { sqlite3_finalize(statement_); }

@@ -37,6 +37,8 @@ class Database {
   absl::StatusOr<Statement> Prepare(const std::string& sql) const;
   // Rows changed by the last insert, update or delete.
   int64_t changes() const;
+  // Whether the path no longer leads to the open file: it was moved, removed or replaced.
+  bool IsUnlinked() const;
   // The present error of SQLite, with the path and, of a failing read, write or flush, the system's words for its
   // cause. ResourceExhausted: disk or quota full, or the file may not grow. FailedPrecondition: busy. DataLoss:
   // damaged.

@@ -289,6 +289,12 @@ class SqliteLedger final : public Ledger {
   explicit SqliteLedger(std::unique_ptr<Database> database) : database_(std::move(database)) {}
 
   absl::Status Commit(const std::vector<LedgerRecord>& records) override {
+    if (database_->IsUnlinked()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(database_->path(),
+                       " was moved or removed while this coordinator was running: nothing more can be "
+                       "stored. Move it back, or restore a backup, then start the coordinator again"));
+    }
     ATOLL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
     ATOLL_ASSIGN_OR_RETURN(const int64_t first, database_->Number("SELECT next_seq FROM meta"));
     auto next_seq = static_cast<uint64_t>(first);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/store/ledger.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <utility>
 
@@ -94,6 +96,19 @@ TEST(SqliteTest, AFailedCallIsToldByItsCause) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_TRUE(absl::EndsWith(status.message(), ": disk I/O error: File too large")) << status;
   EXPECT_EQ(database->Run("INSERT INTO bytes VALUES (randomblob(65536))"), absl::OkStatus()) << "it goes on with room";
+}
+
+TEST(SqliteLedgerTest, NothingIsStoredInAFileThatWasMovedAway) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("ledger.sqlite"), elsewhere = directory.File("elsewhere");
+  auto ledger = *OpenSqliteLedger(path);
+  ASSERT_EQ(std::rename(path.c_str(), elsewhere.c_str()), 0);
+  const absl::Status refused = ledger->Commit(EveryRecord().front());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(),
+              testing::HasSubstr("ledger.sqlite was moved or removed while this coordinator was running"));
+  ASSERT_EQ(std::rename(elsewhere.c_str(), path.c_str()), 0);
+  EXPECT_EQ(ledger->Commit(EveryRecord().front()), absl::OkStatus());
 }
 
 TEST_P(LedgerTest, RollbacksSurviveTheirCheckpoint) {
