@@ -407,7 +407,7 @@ void ResolveSchedule(JobSpec& spec, std::vector<std::string>& notes) {
     }
   }
   if (s.kind == ScheduleKind::kWsd) s.decay_steps = DecayStepsOf(s, s.total_steps);
-  if (std::string early = ScheduleEndsEarly(spec); !early.empty()) notes.push_back(std::move(early));
+  if (std::string mismatch = ScheduleMismatch(spec); !mismatch.empty()) notes.push_back(std::move(mismatch));
 }
 
 }  // namespace

@@ -58,11 +58,16 @@ double JoinRamp(uint64_t steps_since_fetch, uint32_t join_warmup_steps) {
   return static_cast<double>(steps_since_fetch + 1) / static_cast<double>(join_warmup_steps);
 }
 
-std::string ScheduleEndsEarly(const JobSpec& spec) {
+std::string ScheduleMismatch(const JobSpec& spec) {
   const ScheduleSpec& schedule = spec.inner.schedule;
   const uint64_t planned = PlannedInnerSteps(spec);
-  if (schedule.kind == ScheduleKind::kConstant || schedule.total_steps == 0 || schedule.total_steps >= planned)
+  if (schedule.kind == ScheduleKind::kConstant || schedule.total_steps == 0 || schedule.total_steps == planned)
     return "";
+  if (schedule.total_steps > planned) {
+    return absl::StrCat(
+        "inner_optimizer.schedule.total_steps ", schedule.total_steps, ": the stop rule ends the job at step ", planned,
+        ", before the learning rate has fallen to its last value; with ", planned, " it would fall until the end");
+  }
   return absl::StrCat("inner_optimizer.schedule.total_steps ", schedule.total_steps,
                       ": the learning rate stays at its ", "last value for the ", planned - schedule.total_steps,
                       " steps from there to the stop rule at step ", planned, "; with ", planned,

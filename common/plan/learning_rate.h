@@ -17,9 +17,8 @@ namespace atl {
 // schedule.total_steps >= 1.
 double LearningRateAt(const InnerOptimizerSpec& inner, uint64_t step);
 
-// Returns a line for the user when the schedule of a resolved spec ends before the stop rule,
-// otherwise an empty string.
-std::string ScheduleEndsEarly(const JobSpec& spec);
+// A note for the user if the schedule of a resolved spec ends before or after the stop rule; else empty.
+std::string ScheduleMismatch(const JobSpec& spec);
 
 // Ramp of a joining worker: (steps since fetch + 1) / join_warmup_steps, at most 1.
 double JoinRamp(uint64_t steps_since_fetch, uint32_t join_warmup_steps);

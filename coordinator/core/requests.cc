@@ -182,10 +182,10 @@ void Machine::On(const JobUpdated& e) {
   run->touched = true;
   Retain(*run);  // fewer may be kept, and on a full disk no next checkpoint triggers it
   for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
-  const std::string early = ScheduleEndsEarly(*run->spec);
+  const std::string mismatch = ScheduleMismatch(*run->spec);
   Note(e.job, "updated",
        absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round",
-                    early.empty() ? "" : "; ", early),
+                    mismatch.empty() ? "" : "; ", mismatch),
        {{"revision", absl::StrCat(run->record.spec_revision)}});
   Answer(e.request, absl::OkStatus(), e.job);
 }

@@ -261,11 +261,11 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         if (!fits.ok()) return answer(fits, {});
         const uint64_t stop_step = PlannedInnerSteps(*spec);
         // A request without an etag applies to the newest spec: after a concurrent update it merges again.
-        const std::string early = ScheduleEndsEarly(*spec);
-        Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, early, answer](
+        const std::string mismatch = ScheduleMismatch(*spec);
+        Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, mismatch, answer](
                                                   const absl::Status& status, v1::UpdateJobResponse response) {
           if (absl::IsAborted(status) && request.etag().empty()) return UpdateWithin(capacity, job, request, answer);
-          if (status.ok() && !early.empty()) response.add_notes(early);
+          if (status.ok() && !mismatch.empty()) response.add_notes(mismatch);
           answer(status, std::move(response));
         };
         AskAndShow(JobUpdated{.job = job,

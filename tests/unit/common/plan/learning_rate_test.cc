@@ -65,17 +65,20 @@ TEST(LearningRate, AWarmUpAsLongAsTheScheduleIsAllowed) {
   EXPECT_NEAR(LearningRateAt(Inner(ScheduleKind::kCosine, 10, 10, 0.1), 11), 0.2, 1e-12);
 }
 
-TEST(LearningRate, AScheduleThatEndsBeforeTheStopRuleIsSaid) {
+TEST(LearningRate, AScheduleThatDoesNotEndWithTheJobIsReported) {
   JobSpec spec;
   spec.stop.inner_steps = 300;
   spec.inner = Inner(ScheduleKind::kCosine, 10, 100, 0.1);
-  EXPECT_NE(ScheduleEndsEarly(spec).find("stays at its last value for the 200 steps"), std::string::npos)
-      << ScheduleEndsEarly(spec);
+  EXPECT_NE(ScheduleMismatch(spec).find("stays at its last value for the 200 steps"), std::string::npos)
+      << ScheduleMismatch(spec);
+  spec.stop.inner_steps = 80;
+  EXPECT_NE(ScheduleMismatch(spec).find("ends the job at step 80, before"), std::string::npos)
+      << ScheduleMismatch(spec);
   spec.stop.inner_steps = 100;
-  EXPECT_EQ(ScheduleEndsEarly(spec), "");
+  EXPECT_EQ(ScheduleMismatch(spec), "");
   spec.stop.inner_steps = 300;
   spec.inner.schedule.kind = ScheduleKind::kConstant;
-  EXPECT_EQ(ScheduleEndsEarly(spec), "") << "it has no end";
+  EXPECT_EQ(ScheduleMismatch(spec), "") << "it has no end";
 }
 
 TEST(JoinRamp, RisesToOneAndStays) {
