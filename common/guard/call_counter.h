@@ -19,13 +19,12 @@ namespace atl::guard {
 // made more than `peer` calls, or when it made more than `always` and all peers together made more
 // than `all`.
 struct CallLimits {
-  uint32_t peer = 500;  // per identity; in plaintext per connection
-  uint32_t all = 4000;
-  uint32_t always = 16;
+  uint32_t peer = 500;   // calls a second of an identity (in plaintext of a connection); beyond that it is not read
+  uint32_t all = 4000;   // calls a second of all peers of a port; beyond that only `always` of each are read
+  uint32_t always = 16;  // calls a second of a peer that are always read
 };
 
-// Cost of a call that its caller resets before the answer: gRPC has started the call for nothing.
-inline constexpr uint32_t kCallsPerReset = 4;
+inline constexpr uint32_t kCallsPerReset = 4;  // that a call counts as if its caller resets it before its answer
 
 class CallCounter {
  public:

@@ -20,8 +20,8 @@
 
 namespace atl::guard {
 
-inline constexpr Duration kHandshakeTime = Seconds(5);  // PROXY header and handshake together
-inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer
+inline constexpr Duration kHandshakeTime = Seconds(5);  // for PROXY header and TLS handshake; then the connection ends
+inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer after the end of a connection
 
 // How a connection ended, for the counters.
 enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };

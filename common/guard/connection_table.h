@@ -20,12 +20,12 @@
 namespace atl::guard {
 
 struct ConnectionLimits {
-  size_t connections = 1024;            // concurrent
-  size_t per_address = 512;             // of these from one address (NetworkOf): households and islands share one
-  Duration without_call = Seconds(30);  // a new connection without a call ends after this time
-  uint32_t calls_per_second = 500;      // of one connection: long-term rate and burst
-  uint32_t calls_at_first = 64;         // burst of a new connection: as many calls as it may have open
-  uint32_t faults_per_second = 20;      // of one address: failed handshakes, connections that are not gRPC
+  size_t connections = 1024;  // of a port at a time; beyond that one without a call ends, else the new one
+  size_t per_address = 512;   // of them from one address, or --connections-per-address; the same happens beyond
+  Duration without_call = Seconds(30);  // a connection that makes no first call for that long is ended
+  uint32_t calls_per_second = 500;      // of one connection, over time and at once; with more it is ended
+  uint32_t calls_at_first = 64;         // at once, by a new connection: as many as it may have open
+  uint32_t faults_per_second = 20;      // of one address: failed handshakes and the like; then it is served slowly
   // New connections of one address that are served at once, and the interval between further ones.
   // Handshakes are as costly for the server as for the client.
   uint32_t at_once = 64;

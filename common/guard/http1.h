@@ -13,8 +13,8 @@
 
 namespace atl::guard {
 
-inline constexpr size_t kHttpHeadBytes = 4 << 10;   // request line and headers
-inline constexpr size_t kHttpBodyBytes = 48 << 10;  // a renewal contains a PEM chain and a request
+inline constexpr size_t kHttpHeadBytes = 4 << 10;   // of an enrolment: request line and headers; else 431
+inline constexpr size_t kHttpBodyBytes = 48 << 10;  // of an enrolment: a PEM chain and a request; else 413
 
 struct HttpRequest {
   std::string method;  // "POST"

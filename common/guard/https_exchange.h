@@ -13,7 +13,7 @@
 
 namespace atl::guard {
 
-inline constexpr Duration kExchangeTime = Seconds(20);  // after the handshake: request, handler and answer
+inline constexpr Duration kExchangeTime = Seconds(20);  // of an enrolment after its handshake; then it ends
 
 // Answers the request. Call once, on any thread, at any time. No effect if the connection has
 // ended.

@@ -33,14 +33,14 @@ namespace atl::guard {
 
 // Limits for one connection.
 struct HttpLimits {
-  uint32_t streams = 64;                     // concurrently open
-  uint32_t continuations = 8;                // frames after HEADERS
-  uint32_t pings_per_second = 50;            // an idle gRPC client sends one in 30 s, a busy one 10 a second
-  uint32_t settings_per_second = 20;         // frames
-  uint32_t empty_frames_per_second = 1'000;  // frames without effect: empty data, priorities, unknown types
-  uint32_t resets_per_second = 500;
-  uint32_t window_updates_per_second = 200'000;
-  size_t prelude_bytes = 2 << 10;  // stored for gRPC until the first call
+  uint32_t streams = 64;                     // open at a time; further ones are refused with RESOURCE_EXHAUSTED
+  uint32_t continuations = 8;                // frames after HEADERS; with more the connection is ended
+  uint32_t pings_per_second = 50;            // a gRPC client sends at most 10; with more the connection is ended
+  uint32_t settings_per_second = 20;         // frames; with more the connection is ended
+  uint32_t empty_frames_per_second = 1'000;  // empty data, priorities, unknown types; with more the connection is ended
+  uint32_t resets_per_second = 500;          // of streams; with more the connection is ended
+  uint32_t window_updates_per_second = 200'000;  // with more the connection is ended
+  size_t prelude_bytes = 2 << 10;  // kept for gRPC until the first call; with more the connection is ended
 };
 
 // Decision on a new call.

@@ -14,7 +14,7 @@
 
 namespace atl::guard {
 
-inline constexpr size_t kProxyHeaderBytes = 536;  // longest accepted header: 16 bytes, addresses, and other values
+inline constexpr size_t kProxyHeaderBytes = 536;  // longest PROXY header; a connection with a longer one is ended
 
 struct ProxyHeader {
   size_t bytes = 0;      // length of the header

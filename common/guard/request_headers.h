@@ -21,10 +21,10 @@ struct nghttp2_hd_inflater;
 
 namespace atl::guard {
 
-inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values and 32 bytes for each field
-inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // compressed
-inline constexpr size_t kBombBytes = 64 << 10;         // headers of a list: no client sends that much by mistake
-inline constexpr size_t kPathBytes = 256;
+inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values and 32 a field; a call with more is refused
+inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // the same compressed; a connection that sends more is ended
+inline constexpr size_t kBombBytes = 64 << 10;         // a connection whose call has more than these is ended
+inline constexpr size_t kPathBytes = 256;              // of :path; a call with more is refused
 
 // The headers of one call, added field by field as they are decoded.
 class RequestHeaders {
