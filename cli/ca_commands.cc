@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/base/advice.h"
 #include "common/base/names.h"
 #include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
@@ -98,8 +99,8 @@ absl::Status Rotate(Session& session, const RotateOptions& options) {
                     "anew; start the coordinator again, since connections that stand go on otherwise\n";
   } else {
     session.talk << "workers have certificates of it within half a day, people with their next identity ('atoll ca "
-                    "issue', 'atoll enroll')\nthe one before stays trusted until 'atoll ca retire "
-                 << directory << "'; its last certificates end at " << DateText(RetireAfter(made)) << "\n";
+                    "issue', 'atoll enroll')\nthe previous one stays trusted; its last certificates end at "
+                 << DateText(RetireAfter(made)) << ", then run: atoll ca retire " << ShellWord(directory) << "\n";
   }
   session.out << AuthorityCertificatePath(directory) << "\n";
   return absl::OkStatus();

@@ -262,8 +262,9 @@ absl::StatusOr<DocumentOptions> ReadingOf(const DataPrepareOptions& options, Lef
 
 void TellChanges(const AllDocuments& documents, const CorpusManifest& manifest, uint64_t changed, std::ostream& talk) {
   if (documents.repaired_documents() > 0) {
-    talk << documents.repaired_documents()
-         << " documents held half of a surrogate pair, which no UTF-8 has; U+FFFD stands in its place\n";
+    const bool one = documents.repaired_documents() == 1;
+    talk << documents.repaired_documents() << (one ? " document" : " documents")
+         << " had half of a surrogate pair, which UTF-8 cannot hold; U+FFFD replaces it\n";
   }
   if (changed > 0) {
     talk << "the tokenizer does not keep all of the text: " << changed << " of "

@@ -63,7 +63,8 @@ void PrintSummary(const std::string& directory, const CorpusManifest& manifest, 
                   std::optional<uint64_t> left_out) {
   if (!json) {
     PrintTable(directory, manifest, out);
-    if (left_out) out << "\nleft out: " << HumanCount(*left_out) << " bad documents\n";
+    if (left_out)
+      out << "\nleft out: " << HumanCount(*left_out) << (*left_out == 1 ? " bad document\n" : " bad documents\n");
     return;
   }
   nlohmann::ordered_json root = SummaryJson(directory, manifest);

@@ -9,6 +9,7 @@
 #include "cli/progress_line.h"
 #include "cli/stage_tasks.h"
 #include "cli/stage_weights.h"
+#include "common/base/advice.h"
 #include "common/format/corpus_copy.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
@@ -140,7 +141,8 @@ void Stager::LookAtShards(const std::string& at, const std::string& directory, c
   const CorpusCopy copy = LookAtCorpus(files_, {directory}, manifest);
   if (copy.state == CorpusCopyState::kBroken) {
     Refuse(at, absl::StrCat("is of a corpus that is not whole in ", directory, ": ", copy.problem,
-                            "; copy or prepare it anew ('atoll data verify ", directory, "' names every fault)"));
+                            "; copy or prepare it again; to see every fault run: atoll data verify ",
+                            ShellWord(directory)));
   } else if (copy.state == CorpusCopyState::kAbsent) {
     notes_.push_back(absl::StrCat("corpus ", manifest.name, ": none of its shards is in ", directory,
                                   "; the coordinator or each worker must have them below its --data-root"));

@@ -5,8 +5,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace atl {
 namespace {
@@ -42,6 +45,12 @@ std::string WithAdvice(absl::string_view sentence) {
       return absl::StrCat(sentence, "; ", advice.text);
   }
   return std::string(sentence);
+}
+
+std::string ShellWord(absl::string_view word) {
+  const auto is_safe = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("_@%+=:,./-", c); };
+  if (!word.empty() && absl::c_all_of(word, is_safe)) return std::string(word);
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace atl

@@ -14,6 +14,9 @@ namespace atl {
 // unchanged. Only programs call this, just before a person reads the message.
 std::string WithAdvice(absl::string_view sentence);
 
+// `word` as a POSIX shell reads it back: in quotes unless it has safe characters alone. For commands in messages.
+std::string ShellWord(absl::string_view word);
+
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_BASE_ADVICE_H_

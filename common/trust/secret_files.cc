@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/advice.h"
 #include "common/base/files.h"
 #include "common/trust/openssl_handles.h"
 
@@ -198,7 +199,7 @@ absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
   if (!there) {
     return absl::NotFoundError(absl::StrCat("there is no authority in ", directory,
                                             ": mount or name the directory that has it, or, where there never was ",
-                                            "one, make one with 'atoll ca init ", directory, "'"));
+                                            "one, make one with: atoll ca init ", ShellWord(directory)));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(AuthorityKeyPath(directory)));
   ATOLL_ASSIGN_OR_RETURN(const std::string certificates,
@@ -212,9 +213,9 @@ absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t 
   ATOLL_ASSIGN_OR_RETURN(const Turn turn, Turn::Take(directory));
   ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(directory));
   if (held.is_rotated()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the authority in ", directory, " was rotated at ", DateText(held.create_s()),
-                     ", and the one before it is still trusted: 'atoll ca retire ", directory, "' ends that"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the authority in ", directory, " was rotated at ", DateText(held.create_s()),
+        ", and the one before it is still trusted; end that with: atoll ca retire ", ShellWord(directory)));
   }
   absl::StatusOr<Authority> successor = held.Rotated(now_s);
   if (!successor.ok()) return Annotate(successor.status(), absl::StrCat("the authority in ", directory));

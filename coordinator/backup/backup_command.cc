@@ -284,8 +284,8 @@ absl::Status CheckIsNoBackup(const std::string& state_dir) {
   ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(*files, state_dir));
   if (!files->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with 'atoll-coordinator ",
-                   "restore --from ", state_dir, " --state DIR'"));
+      absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with: atoll-coordinator ",
+                   "restore --from ", ShellWord(state_dir), " --state DIR"));
 }
 
 }  // namespace atl::backup

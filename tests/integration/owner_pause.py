@@ -24,7 +24,7 @@ def test(scene):
 
     # In mid-run: it leaves in order, the run goes on, its process stays and waits.
     said = owner(scene, "pause").out
-    check(f"'atoll-worker resume --cache-dir {scene.path('cache-a')}' ends the pause" in said, said)
+    check(f"end the pause with: atoll-worker resume --cache-dir {scene.path('cache-a')}" in said, said)
     check("finishes its step, sends what it has, leaves and stays away until it is resumed" in said, said)
     wait_for("worker a to wait", lambda: "paused by its owner" in workers[0].log().split("worker left")[-1], alive=workers)
     wait_for("worker a to be gone", lambda: activity(scene, "a") is None, alive=workers)

@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "common/base/advice.h"
 #include "common/base/files.h"
 #include "common/base/process.h"
 #include "common/base/wall_time.h"
@@ -76,11 +77,12 @@ absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
   const std::string text = absl::StrCat(until_s, "\n");
   ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*files, PauseFile(command.cache_dir), AsBytes(text)));
   out << "worker '" << command.name << "' "
-      << (!runs    ? absl::StrCat("does not run here now; once it is started with --cache-dir ", command.cache_dir,
-                                  ", it waits until ")
+      << (!runs    ? absl::StrCat("does not run here now; once it is started with --cache-dir ",
+                                  ShellWord(command.cache_dir), ", it waits until ")
           : paused ? "stays away until "
                    : "finishes its step, sends what it has, leaves and stays away until ")
-      << UntilText(until_s) << "; 'atoll-worker resume --cache-dir " << command.cache_dir << "' ends the pause\n";
+      << UntilText(until_s) << "; end the pause with: atoll-worker resume --cache-dir " << ShellWord(command.cache_dir)
+      << "\n";
   return absl::OkStatus();
 }
 

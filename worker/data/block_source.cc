@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/advice.h"
 #include "common/base/check.h"
 #include "common/plan/data_order.h"
 
@@ -37,7 +38,7 @@ absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const
   const size_t slash = where.rfind('/');
   const std::string verify = slash == std::string::npos
                                  ? "run `atoll data verify` on the directory of the corpus there"
-                                 : absl::StrCat("run `atoll data verify ", where.substr(0, slash), "`");
+                                 : absl::StrCat("run `atoll data verify ", ShellWord(where.substr(0, slash)), "`");
   return absl::DataLossError(absl::StrCat("shard ", manifest.files[id.file].name, " of corpus '", manifest.name,
                                           "' is damaged: block ", id.block, " (", bytes.size(), " bytes of ", where,
                                           ") has SHA-256 ", actual.Hex(), ", the manifest says ", expected.Hex(),

@@ -67,7 +67,7 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
   const std::string second = LoadAuthority(trust)->fingerprint().Hex();
   EXPECT_NE(second, first);
   EXPECT_THAT(rotated.talk, HasSubstr("(SHA-256 " + second + ")"));
-  EXPECT_THAT(rotated.talk, HasSubstr("stays trusted until 'atoll ca retire " + trust + "'"));
+  EXPECT_THAT(rotated.talk, HasSubstr("then run: atoll ca retire " + trust));
   EXPECT_THAT(rotated.talk, Not(HasSubstr("PRIVATE")));
   EXPECT_THAT(Harness().Run({"ca", "show", trust + "/admin.pem"}).out, HasSubstr("trusts       " + first + " until "));
   ASSERT_EQ(Harness().Run({"ca", "issue", trust, "--role", "viewer", "--name", "v", "--out", trust + "/v.pem"}).code,
@@ -77,7 +77,7 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
 
   const RunResult again = Harness().Run({"ca", "rotate", trust});
   EXPECT_EQ(again.code, kExitRefused);
-  EXPECT_THAT(again.talk, HasSubstr("the one before it is still trusted: 'atoll ca retire " + trust));
+  EXPECT_THAT(again.talk, HasSubstr("the one before it is still trusted; end that with: atoll ca retire " + trust));
   const RunResult early = Harness().Run({"ca", "retire", trust});
   EXPECT_EQ(early.code, kExitRefused);
   EXPECT_THAT(early.talk, HasSubstr("identities of the one before may be in use until "));

@@ -220,7 +220,7 @@ TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
           result.talk,
           AllOf(HasSubstr("job.yaml:7:9: data.corpora[0].manifest is of a corpus that is not whole in " +
                           Path("corpus") + ": shard train-00000.bin " + problem),
-                HasSubstr("'atoll data verify " + Path("corpus") + "' names every fault"), HasSubstr("has 1 fault\n")));
+                HasSubstr("to see every fault run: atoll data verify " + Path("corpus")), HasSubstr("has 1 fault\n")));
     }
   };
   Write("corpus/train-00000.bin", whole + "xx");

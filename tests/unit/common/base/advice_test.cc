@@ -20,5 +20,12 @@ TEST(AdviceTest, LeavesOtherSentencesAsTheyAre) {
   }
 }
 
+TEST(AdviceTest, PathsInCommandsAreQuotedForTheShell) {
+  EXPECT_EQ(ShellWord("/srv/atoll-1/a_b.c"), "/srv/atoll-1/a_b.c");
+  EXPECT_EQ(ShellWord("my data"), "'my data'");
+  EXPECT_EQ(ShellWord("it's; $HOME"), "'it'\\''s; $HOME'");
+  EXPECT_EQ(ShellWord(""), "''");
+}
+
 }  // namespace
 }  // namespace atl

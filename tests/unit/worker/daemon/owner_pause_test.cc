@@ -32,7 +32,7 @@ class OwnerPause : public testing::Test {
 
 TEST_F(OwnerPause, NamesTheCommandThatEndsIt) {
   ASSERT_TRUE(Run(false, cache_).ok());
-  EXPECT_THAT(said_, HasSubstr("'atoll-worker resume --cache-dir " + cache_ + "' ends the pause"));
+  EXPECT_THAT(said_, HasSubstr("end the pause with: atoll-worker resume --cache-dir " + cache_));
   EXPECT_TRUE(PausedUntil(cache_, 0).has_value());
   ASSERT_TRUE(Run(true, cache_).ok());
   EXPECT_THAT(said_, HasSubstr("worker 'w2' is no longer paused"));
