@@ -52,8 +52,8 @@ class Dashboards(Tree):
     def setUp(self):
         super().setUp()
         self.write("docs/metrics.md", "| `atoll_jobs` | gauge | | state | Jobs. |\n")
-        self.write("docs/runbook.md", "# Runbook\n\n## Alerts\n\n| `Held` | wait |\n")
-        self.write("deploy/prometheus/atoll.rules.yml", "- alert: Held\n  expr: atoll_jobs > 1\n  runbook: docs/runbook.md#alerts\n")
+        self.write("docs/alerts.md", "# Alerts\n\n| `Held` | wait |\n")
+        self.write("deploy/prometheus/atoll.rules.yml", "- alert: Held\n  expr: atoll_jobs > 1\n  runbook: docs/alerts.md#alerts\n")
         self.write("deploy/prometheus/atoll_test.yml", "alertname: Held\nalertname: Held\n")
         self.write("deploy/grafana/make_dashboards.py", "def files(): return {'a.json': '{}'}\n")
         self.write("deploy/grafana/a.json", "{}")
@@ -66,12 +66,12 @@ class Dashboards(Tree):
         self.refused(self.check, "atoll.rules.yml", "no metric atoll_jibs")
 
     def test_alert_without_a_row(self):
-        self.write("docs/runbook.md", "## Alerts\n")
+        self.write("docs/alerts.md", "# Alerts\n")
         self.refused(self.check, "no row for Held")
 
     def test_runbook_link_without_its_section(self):
-        self.write("docs/runbook.md", "# Runbook\n\n| `Held` | wait |\n")
-        self.refused(self.check, "docs/runbook.md#alerts is no section")
+        self.write("docs/alerts.md", "| `Held` | wait |\n")
+        self.refused(self.check, "docs/alerts.md#alerts is no section")
 
     def test_alert_without_tests(self):
         self.write("deploy/prometheus/atoll_test.yml", "alertname: Held\n")
