@@ -22,7 +22,7 @@ namespace atl {
 constexpr size_t kNormRounds = 16;       // rounds in the running median
 constexpr size_t kNormRoundsNeeded = 8;  // with fewer, the screen only reports
 // The required number of contributions in the round (unless past_finished), and of workers in the
-// running median.
+// running median. With fewer, the screen only reports.
 constexpr size_t kNormsNeeded = 4;
 constexpr uint64_t kNormPeriods = 4;  // cap on the periods of steps by which a norm may grow
 // Above this ratio a contribution is the result of a fault (a flipped exponent bit) or malice, not

@@ -84,8 +84,8 @@ struct ResolveUpdate {
 struct AdoptOuter {
   FragmentIndex fragment;
 };
-// Moments and step count start from zero, or from a local snapshot of this course of the job, taken
-// at or shortly before `clock_step` and at no later versions of any fragment.
+// Moments and step count start from zero, or from a local snapshot of this course of the job, taken no later
+// than about `clock_step` and at no later versions of any fragment.
 struct BeginOptimizer {
   uint64_t clock_step = 0;
   VersionVector versions;  // the job's newest, as assigned

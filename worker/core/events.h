@@ -75,7 +75,7 @@ struct UpdateApplied {
   bool hash_matches = true;
 };
 
-// Answers to FormContribution; steps may have been taken since. Never during a step.
+// Answers to FormContribution; steps may have been taken since. Only ContributionFormed may come during a step.
 struct ContributionFormed {
   FragmentVersion target;
   Digest digest;

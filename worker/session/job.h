@@ -80,8 +80,8 @@ class TrainingModel {
   // One inner step. ResourceExhausted if memory is short. Unavailable if a rank of this worker is
   // lost: the worker then leaves with that reason. On any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
-  // Zero moments and steps, or those of a local snapshot of the job, taken at or shortly before the step of
-  // `at` and at no later version of any fragment: a rollback discards later versions, and their moments.
+  // Zero moments and steps, or those of a local snapshot of the job, taken no later than about the step of `at`
+  // and at no later version of any fragment: a rollback discards later versions, and their moments.
   virtual absl::Status BeginOptimizer(const JobStanding& at) = 0;
   // Takes a snapshot for a later BeginOptimizer, if it is due or the worker is `leaving`. Errors are ignored.
   virtual void KeepOptimizer(const JobStanding& at, bool leaving) = 0;
