@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the real programs for a test: real sockets, real files, real signals.
 
-A test is a file with a function that takes a Scene, and `main(function)` as its last line. A Scene owns a directory and
-every process that it starts; at the end all of them are killed, and when the test fails their logs are printed. A
-coordinator's ports are free ones that the system gives to nobody, so that it may come back at them; all others are chosen by the
-system. They are read from the ports files. Nothing waits without a deadline, and every wait looks for an event:
-a file, a line, a state, the end of a process.
+A test is a file with a function that takes a Scene, and `main(function)` as its last line. A Scene owns a directory
+and every process that it starts. At the end it kills all of them; if the test failed it prints their logs. A
+coordinator's ports are free ports that the system assigns to no other process, so that it can restart with the same
+ports. All other ports are chosen by the system and read from the ports files. Every wait has a deadline and waits for
+an event: a file, a line, a state, the end of a process.
 
-Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, a folder with
-real text [shared/data beside the repository], without which there is none. A test ends with status 0, 1 or, when it cannot run here, 77 with a sentence.
+Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, a folder
+with real text [shared/data beside the repository], without which there is none. A test exits with 0, 1 or, if it
+cannot run here, 77 with a message.
 """
 import ctypes
 import json
@@ -30,18 +31,18 @@ import urllib.request
 SKIPPED = 77
 LOG_TAIL_LINES = 60
 LOOK_INTERVAL_SECONDS = 0.1
-COORDINATOR_BASE_MB = 64  # set aside for a coordinator without its jobs (docs/capacity.md, "Memory")
-ALLOWANCE = 1.15          # over a published bound: what an allocator and gRPC keep
+COORDINATOR_BASE_MB = 64  # reserved for a coordinator without its jobs (docs/capacity.md, "Memory")
+ALLOWANCE = 1.15  # over a published bound: overhead of the allocator and gRPC
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
 TEST_DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")
 
 
 class Failure(Exception):
-    """What the test wanted and did not get."""
+    """An expectation of the test that was not met."""
 
 
 class Skip(Exception):
-    """Why the test cannot run here."""
+    """The reason why the test cannot run here."""
 
 
 def check(condition, sentence):
@@ -58,14 +59,15 @@ def close(have, want, relative, what):
 
 
 def check_peak(coordinator, what, jobs_mb=0):
-    """The most memory that the coordinator ever had is within its published bound; `jobs_mb`: what its jobs may take."""
+    """The coordinator's peak memory is within its published bound; `jobs_mb`: the share of its jobs."""
     peak, bound = coordinator.peak_mb(), COORDINATOR_BASE_MB + jobs_mb
     print(f"{what}: {peak:.0f} MiB in memory at most, bound {bound:.0f} MiB")
     check(peak <= ALLOWANCE * bound, f"{what}: {peak:.0f} MiB in memory, more than {ALLOWANCE} of the bound of {bound:.0f} MiB")
 
 
 def wait_for(what, look, seconds=60, alive=()):
-    """The first true value of look(), which is asked again until then. The processes in `alive` must not end meanwhile."""
+    """Calls look() until it returns a true value, and returns that value. The processes in `alive` must not end
+    meanwhile."""
     limit = time.monotonic() + seconds
     pause = threading.Event()
     while True:
@@ -83,7 +85,7 @@ def die_with_parent():
 
 
 class Process:
-    """A program in the background. Standard output and error go to one log, to which a namesake started later appends."""
+    """A background program. Standard output and error go to one log; a later process of the same name appends to it."""
 
     def __init__(self, scene, name, command, environment):
         self.name = name
@@ -101,7 +103,7 @@ class Process:
         return self.memory_mb("VmRSS")
 
     def peak_mb(self):
-        """The most that was ever resident."""
+        """The peak resident memory."""
         return self.memory_mb("VmHWM")
 
     def memory_mb(self, which):
@@ -109,14 +111,14 @@ class Process:
         return int(re.search(rf"{which}:\s+(\d+) kB", status).group(1)) / 1024
 
     def log(self):
-        """What this process, not an earlier namesake, has printed."""
+        """The output of this process, without that of earlier processes of the same name."""
         return self.log_path.read_bytes()[self.log_start:].decode(errors="replace")
 
     def check_alive(self):
         check(self.popen.poll() is None, f"{self.name} has ended with {self.popen.returncode}")
 
     def end(self, seconds=60):
-        """Waits for its end. Its exit status, negative for a signal."""
+        """Waits for its end. Returns the exit status, negative for a signal."""
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -126,13 +128,13 @@ class Process:
         self.popen.send_signal(number)
 
     def kill(self):
-        """kill -9, and gone when this returns."""
+        """kill -9; the process is gone on return."""
         if self.popen.poll() is None:
             self.popen.kill()
             self.popen.wait()
 
     def terminate(self, seconds=60):
-        """SIGTERM; its exit status."""
+        """SIGTERM; returns the exit status."""
         self.send(signal.SIGTERM)
         return self.end(seconds)
 
@@ -194,8 +196,8 @@ class Scene:
         self.directory = directory
         self.processes = []
         self.endpoint = None  # of the newest coordinator
-        self.identity = None  # file that the command line shows; None: plaintext
-        self.debuggable = os.geteuid() != 0  # only root may look below /proc/PID of programs that hold keys
+        self.identity = None  # identity file of the command line; None: plaintext
+        self.debuggable = os.geteuid() != 0  # only root may read /proc/PID of programs that hold keys
 
     # ---- processes
 
@@ -211,8 +213,8 @@ class Scene:
         return process
 
     def launch_coordinator(self, *options, name="coordinator", state="state", ports=None, threads=1, through=(), **environment):
-        """Starts one without waiting, in plaintext unless --trust is among the options. `ports`: those of an earlier one, to come back at the
-        same place. `through`: as for a worker."""
+        """Starts a coordinator without waiting, in plaintext unless --trust is among the options. `ports`: of an
+        earlier coordinator, to restart at the same address. `through`: as for a worker."""
         ports = ports or {kind: lasting_port() for kind in ("control", "bulk", "admin")}
         ports_file = self.directory / f"{name}.ports"
         ports_file.unlink(missing_ok=True)
@@ -224,13 +226,14 @@ class Scene:
         return coordinator
 
     def coordinator(self, *options, **where):
-        """A coordinator that is ready."""
+        """Starts a coordinator and waits until it is ready."""
         coordinator = self.launch_coordinator(*options, **where).wait_ready()
         self.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
         return coordinator
 
     def worker(self, name, coordinator, *options, host="127.0.0.1", through=(), **environment):
-        """Starts one that dials `host`; it need not have connected when this returns. `through`: a command that ends in exec of the rest."""
+        """Starts a worker that dials `host`; it may not be connected yet on return. `through`: a command that execs
+        its remaining arguments."""
         ports_file = self.path(f"{name}.ports")
         ports_file.unlink(missing_ok=True)
         command = [*through, program("atoll-worker"), "--name", name, "--coordinator", f"{host}:{coordinator.ports['control']}",
@@ -241,7 +244,7 @@ class Scene:
         return worker
 
     def run(self, name, *arguments, code=0, seconds=120, **environment):
-        """Runs a program to its end. `code`: the exit status it must have, None for any."""
+        """Runs a program to its end. `code`: the required exit status, None for any."""
         said = f"{name} {' '.join(map(str, arguments))}"
         with_endpoint = {"ATOLL_ENDPOINT": self.endpoint} if self.endpoint and name == "atoll" else {}
         if self.identity and name == "atoll":
@@ -262,17 +265,17 @@ class Scene:
     # ---- jobs
 
     def job(self, name):
-        """The job as the coordinator sees it. Absent fields are zero: they are left out of JSON."""
+        """The job as the coordinator shows it. Absent fields are zero: JSON omits them."""
         return self.atoll("-o", "json", "job", "get", name).json()
 
     def listed_worker(self, name):
-        """The worker as the coordinator sees it, one that has left too."""
+        """The worker as the coordinator shows it, also after it has left."""
         workers = self.atoll("-o", "json", "worker", "list", "--all").json()["workers"]
         return next(w for w in workers if w["name"] == f"workers/{name}")
 
     def logged_events(self, name, state="state"):
-        """Every line of the job's event log; `describe` shows the newest only. Half a line is skipped, as any reader must:
-        one is being written, or was when a coordinator was killed."""
+        """Every line of the job's event log; `describe` shows only the newest. Skips an incomplete line, as any
+        reader must: it is being written, or its coordinator was killed."""
         events, torn = [], 0
         for line in self.path(f"{state}/events/{name}.jsonl").read_text(errors="replace").splitlines():
             try:
@@ -287,7 +290,7 @@ class Scene:
         return self.atoll("-o", "json", "job", "describe", name).json()
 
     def wait_job(self, name, condition, what, seconds=90, alive=()):
-        """Polls until condition(job). The ledger must balance at every look."""
+        """Polls until condition(job). The ledger must balance at every poll."""
         def look():
             job = self.job(name)
             check_balance(job)
@@ -298,7 +301,7 @@ class Scene:
         return self.wait_job(name, lambda job: number(job, "round") >= rounds, f"round {rounds}", seconds, alive)
 
     def wait_end(self, name, seconds=120):
-        """Waits until the job has succeeded; the job."""
+        """Waits until the job has succeeded; returns the job."""
         ran = self.atoll("-o", "json", "--timeout", f"{seconds}s", "job", "wait", name, code=None, seconds=seconds + 30)
         check(ran.code == 0, f"job {name} did not succeed: wait ended with {ran.code}: {ran.out}{ran.err}")
         job = ran.json()
@@ -307,7 +310,8 @@ class Scene:
         return job
 
     def end_after(self, name, steps=600):
-        """Has a job without an end of its own (ENDLESS steps) end so many inner steps from now, and waits for it; the job."""
+        """Ends a job without a stop of its own (ENDLESS steps) after this number of further inner steps, and waits
+        for the end; returns the job."""
         last = number(self.job(name), "step") + steps
         self.atoll("job", "update", name, "--set", f"stop.inner_steps={last}")
         job = self.wait_end(name)
@@ -327,7 +331,7 @@ class Scene:
         return self.run("atoll-coordinator", "verify", "--state", self.path(state), "-o", "json", code=code).json()
 
     def replay(self, state="state", code=0):
-        """The report of atoll-coordinator replay. Every round that is held must be equal."""
+        """The report of atoll-coordinator replay. Every stored round must be equal."""
         report = self.run("atoll-coordinator", "replay", "--state", self.path(state), "-o", "json", code=code, seconds=300).json()
         if code == 0:
             counts = report["counts"]
@@ -338,7 +342,7 @@ class Scene:
     # ---- files
 
     def job_file(self, name, corpus, **spec):
-        """Writes the file of a small job; its path."""
+        """Writes the file of a small job; returns its path."""
         file = self.path(f"{name}.json")
         file.write_text(json.dumps(small_job(name, corpus, **spec), indent=1))
         return file
@@ -347,7 +351,7 @@ class Scene:
         return self.directory / name
 
     def corpus(self, name="text", text_bytes=150_000, root="data", text=None, options=()):
-        """Prepares a text, made up when none is given, as a corpus below `root`; the path of its manifest."""
+        """Prepares a text, generated by default, as a corpus below `root`; returns the path of its manifest."""
         source = self.path(f"{name}.txt")
         source.write_text(text or generated_text(text_bytes), encoding="utf-8")
         directory = self.path(root) / name
@@ -364,7 +368,7 @@ class Scene:
 
 
 def number(message, key):
-    """A number of a message; 64-bit ones are text in JSON."""
+    """A number of a message; JSON has 64-bit numbers as text."""
     return int(message.get(key, 0))
 
 
@@ -376,7 +380,7 @@ def check_balance(job):
 
 
 def small_job(name, corpus, steps=60, inner_steps=10, sync=(), model=(), **spec):
-    """About 20,000 parameters. A job file is YAML, and so is this."""
+    """About 20,000 parameters. Written as JSON, which is valid YAML."""
     full = {
         "model": {"hidden_size": 32, "intermediate_size": 64, "layers": 1, "heads": 2, "kv_heads": 1, **dict(model)},
         "data": {"corpora": [{"manifest": str(corpus)}], "sequence_length": 32},
@@ -391,13 +395,13 @@ def small_job(name, corpus, steps=60, inner_steps=10, sync=(), model=(), **spec)
 
 
 def real_text(size):
-    """The beginning of a text that people wrote, None where there is none."""
+    """The beginning of a real text, None if there is none."""
     file = TEST_DATA / "corpus" / "tinyshakespeare.txt"
     return file.read_text(encoding="utf-8")[:size] if file.is_file() else None
 
 
 def generated_text(size, seed=7):
-    """Paragraphs of made-up words with a grammar of sorts: regular enough to be learnt in seconds."""
+    """Paragraphs of artificial words with a simple grammar, regular enough to be learnt in seconds."""
     dice = random.Random(seed)
     syllables = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
     words = ["".join(dice.choices(syllables, k=dice.randint(1, 3))) for _ in range(60)]
@@ -417,14 +421,14 @@ asked_ports = 0
 
 
 def lasting_port():
-    """A free port below those that the system gives to who asks for any, and to every connection: nobody takes it while its owner is away.
-    0, any, where there are few below."""
+    """A free port below the range from which the system assigns ports to bind(0) and to connections: no process takes
+    it while its owner is away. 0, meaning any, if that range leaves few ports below."""
     global asked_ports
     first, least = 10_000, int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     if least - first < 10_000:
         return 0
     while True:
-        asked_ports += 1  # from a place of this process's own on, and none twice
+        asked_ports += 1  # starts at a number specific to this process, never the same twice
         port = first + (os.getpid() * 97 + asked_ports) % (least - first)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -436,17 +440,17 @@ def lasting_port():
 
 
 def free_port():
-    """One that nobody listens at now."""
+    """A port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-ESTABLISHED, LISTEN = "01", "0A"  # states of TCP sockets, as /proc writes them
+ESTABLISHED, LISTEN = "01", "0A"  # states of TCP sockets, as in /proc
 
 
 def tcp_table(pid):
-    """The TCP sockets that a process could see: (local address, local port, remote port, state, inode), as /proc writes them."""
+    """The TCP sockets visible to a process: (local address, local port, remote port, state, inode), as in /proc."""
     for table in ("tcp", "tcp6"):
         for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
@@ -465,7 +469,7 @@ def sockets_of(pid):
 
 
 def main(test):
-    """Runs `test` in a scene of its own and ends the process."""
+    """Runs `test` in its own scene and exits."""
     name = pathlib.Path(sys.argv[0]).stem
     scratch = pathlib.Path(os.environ.get("ATOLL_SCRATCH", tempfile.gettempdir() + "/atoll-scenes"))
     directory = (scratch / name).resolve()
@@ -482,7 +486,7 @@ def main(test):
         line = traceback.extract_tb(failure.__traceback__)
         at = next((f for f in reversed(line) if f.filename == sys.argv[0]), line[-1])
         print(f"FAILED at {pathlib.Path(at.filename).name}:{at.lineno}: {failure}")
-    except Exception:  # a mistake in the test itself, or an answer of a form that nobody expects
+    except Exception:  # a mistake in the test itself, or an unexpected form of an answer
         traceback.print_exc(file=sys.stdout)
     finally:
         scene.close(failed=status == 1)

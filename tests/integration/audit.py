@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verify and replay of what a coordinator leaves that was killed in mid-run: all is well and equal; damage is told with file and
-offset, and the same directory runs on when it is mended."""
+"""verify and replay of the state of a coordinator that was killed in mid-run: everything is valid and equal. Damage
+is reported with file and offset, and after its repair the same directory continues."""
 import json
 
 from atoll_harness import check, equal, main, number
@@ -12,7 +12,7 @@ CODECS = {"upload_codec": "mxfp4", "download_codec": "e3m0", "upload_error_memor
 
 
 def flipped(file, at):
-    """Flips one bit; what was there before."""
+    """Flips one bit; returns the old byte."""
     whole = file.read_bytes()
     file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
     return whole
@@ -30,7 +30,8 @@ def find_damage(scene, file, at):
 
 
 def newest_checkpoint(scene):
-    """Of those that the ledger holds: one that was being written or dropped when the coordinator was killed is nobody's."""
+    """The newest checkpoint in the ledger. A checkpoint that was being written or dropped at the kill belongs to no
+    record."""
     steps = [int(event["fields"]["step"]) for event in scene.logged_events("job") if event["kind"] == "checkpoint"]
     return scene.path(f"state/jobs/job/checkpoints/{steps[-1]:010d}")
 
@@ -44,14 +45,14 @@ def find_every_kind(scene):
     find_damage(scene, next(state.glob("blobs/*/*")), 3)
     moved = segment.rename(state / "moved.seg")
     check("is not there" in json.dumps(scene.verify(code=65)), "a missing segment was not told")
-    replayed = scene.replay(code=65)  # it goes on with the others
+    replayed = scene.replay(code=65)  # replay continues with the other rounds
     check("cannot be recomputed" in json.dumps(replayed["damage"]), "replay did not miss a segment")
     check(replayed["counts"]["rounds equal"] > 0 and replayed["counts"]["rounds that differ"] == 0, replayed["counts"])
     moved.rename(segment)
 
 
 def held(scene):
-    """All committed rounds of the job are held and equal."""
+    """All committed rounds of the job are stored and equal."""
     verified, replayed = scene.verify(), scene.replay()
     counts = replayed["counts"]
     equal(counts["rounds equal"], verified["counts"]["rounds in the ledger"], "the rounds that replay found equal")

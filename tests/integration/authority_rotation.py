@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The authority gets a new key in mid-run: who has an identity of the one before goes on and gets one of the new at its time, tokens of before
-and of after let workers in, and once the one before is retired, who has got nothing new is refused.
+"""The authority gets a new key in mid-run. Holders of an identity of the old authority continue and get a new
+identity at renewal; old and new tokens enrol workers. Once the old authority is retired, holders without a new
+identity are refused.
 
 S8.
 """
@@ -24,7 +25,8 @@ def token(scene, name):
 
 
 def go_on(coordinator, names):
-    """Until one more version is merged of what all of them contributed, beside a coordinator that finds itself well: it dials its own ports."""
+    """Waits until one more version with contributions of all workers is merged. The coordinator must report itself
+    healthy: it dials its own ports."""
     before, wanted = len(coordinator.log()), f"with {', '.join(names[:-1])} and {names[-1]}"
     wait_for(f"a round {wanted}", lambda: wanted in coordinator.log()[before:])
     coordinator.page("/healthz")
@@ -48,7 +50,7 @@ def test(scene):
     scene.atoll("ca", "rotate", trust)
     wait_for("the coordinator to sign with the new key", lambda: "another authority" in coordinator.log())
     check("is still trusted" in scene.atoll("ca", "rotate", trust, code=REFUSED).err, "a second rotation before the first is over")
-    # The admin's own identity is of before, and so are the two workers'.
+    # The admin's own identity is old, and so are those of the two workers.
     after = token(scene, "after")
     workers["c"] = scene.worker("c", coordinator, *enrol, before)
     workers["d"] = scene.worker("d", coordinator, *enrol, after)
@@ -58,7 +60,7 @@ def test(scene):
     equal(trusted(scene, scene.path("cache-d/identity.pem")), [new], "what a worker with a token of after trusts")
     equal(trusted(scene, scene.path("cache-b/identity.pem")), [old], "what a worker trusts whose certificate is not old enough to be renewed")
 
-    # Thirteen hours later by the clock of one worker: more than half of its certificate's life.
+    # Thirteen hours later by one worker's clock: more than half of its certificate's life.
     equal(workers["a"].terminate(), 0, "the end of the worker that is started again")
     clock.move(13 * HOUR)
     workers["a"] = scene.worker("a", coordinator, *enrol, before, **clock.environment)
@@ -75,7 +77,7 @@ def test(scene):
     wait_for("an identity of the retired authority to be refused", lambda: scene.atoll("job", "list", code=None).code != 0)
     scene.identity = scene.atoll("ca", "issue", trust, "--role", "admin", "--name", "again", "--out", scene.path("again.pem")).out.strip()
     go_on(coordinator, "abcd")
-    # Connections that stood until now end.
+    # Existing connections end.
     coordinator.kill()
     coordinator = scene.coordinator(*with_trust, ports=coordinator.ports)
     refused = workers.pop("b")

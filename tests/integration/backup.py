@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job runs half, its coordinator is stopped and backed up, also to a disk that fills up in between, and runs on; then its machine is lost. A coordinator on another directory,
-made from the backup, goes on from there with the same workers, which know more than it does: they start over from what it has, the
-run ends, and verify and replay find nothing wrong."""
+"""A job runs halfway; its coordinator is stopped, backed up (once to a disk that fills up during the backup), and
+continues. Then its machine is lost. A coordinator on another directory, restored from the backup, continues with the
+same workers, although they have newer state: they start over from the backup, the run ends, and verify and replay
+find nothing wrong."""
 import shutil
 
 from atoll_harness import BIN, check, equal, main, number
 from disk_images import read_calls
 
-ENDLESS = 10_000  # more than are taken here, and few enough for all contributions to be kept
-FILLED_AT = 5  # places of a backup, from its second durable call to its last but one
+ENDLESS = 10_000  # more than are taken here, and few enough that all contributions can be kept
+FILLED_AT = 5  # positions in a backup, from its second durable call to its last but one
 
 
 def boot_number(coordinator):
@@ -21,7 +22,7 @@ def start(scene, **where):
 
 
 def back_up(scene, coordinator):
-    """The state of one that is stopped is copied, and the copy is as well as the original."""
+    """Copies the state of a stopped coordinator; the copy is as valid as the original."""
     command = ("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path("backup"))
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
     said = scene.run(*command).out
@@ -35,7 +36,8 @@ def back_up(scene, coordinator):
 
 
 def back_up_to_a_disk_that_fills_up(scene):
-    """Wherever it fills up while the backup is written: one sentence, no backup, and the same command makes one when there is room."""
+    """Wherever the disk fills up during the backup: one error message, no backup, and the same command succeeds once
+    there is space."""
     def back_up_to(name, code=0, **faults):
         calls = scene.path(f"{name}.calls")
         ran = scene.run("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path("disk") / name, code=code,

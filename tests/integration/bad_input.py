@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of bad input: each case gives one clear sentence, its documented exit code, no crash, and changes nothing.
+"""The table of bad input: each case gives one clear error message and its documented exit code, does not crash, and
+changes nothing.
 
-Cases that need no running job; S26 (plaintext that nobody asked for) is among them. Those that do are in bad_input_run.py; a worker of another revision is in wrong_revision.py.
+Cases that need no running job; S26 (plaintext without a request for it) is among them. bad_input_run.py has the cases
+that need a job; wrong_revision.py has the worker of another revision.
 """
 import dataclasses
 import json
@@ -15,13 +17,13 @@ import subprocess
 from atoll_harness import Failure, Ran, check, equal, free_port, main, program, small_job
 
 CRASH = re.compile(r"terminate called|Aborted|Segmentation|Traceback|core dumped|AddressSanitizer|Check failed|what\(\):", re.I)
-LIBRARY_LINE = re.compile(r"^[EWI]\d{4,}", re.M)  # gRPC's own log: nobody who runs this can read it
-USAGE_LINES = 4  # the sentences, and "Run '... --help'" behind them
+LIBRARY_LINE = re.compile(r"^[EWI]\d{4,}", re.M)  # gRPC's own log, which operators cannot interpret
+USAGE_LINES = 4  # the messages, then "Run '... --help'"
 
 
 @dataclasses.dataclass
 class Case:
-    """`run` gives the ended program."""
+    """`run` returns the ended program."""
     name: str
     run: object
     code: int
@@ -68,7 +70,7 @@ def unreachable(scene, *command):
 
 
 def in_a_file(scene):
-    """A state directory that cannot be made: its parent is a file. (Permissions stop nobody who is root.)"""
+    """A state directory that cannot be created: its parent is a file. (Permissions do not restrict root.)"""
     scene.path("file").write_text("")
     return daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", scene.path("file") / "state")
 
@@ -80,7 +82,7 @@ def foreign_ledger(scene):
 
 
 def writing_to(scene, target, *command):
-    """The command line with its results going to a file that is open for writing."""
+    """The command line with its results redirected to a file that is open for writing."""
     with target:
         ran = subprocess.run([str(program("atoll")), *command], stdin=subprocess.DEVNULL, stdout=target, stderr=subprocess.PIPE,
                              text=True, env=scene.environment(ATOLL_ENDPOINT=scene.endpoint), timeout=60)
@@ -93,7 +95,7 @@ def on_full_disk(scene, *command):
 
 
 def reader_gone(scene, *command):
-    """A pipe whose reader has left, as `head` does."""
+    """A pipe with a closed reader, as after `head`."""
     reading, writing = os.pipe()
     os.close(reading)
     return writing_to(scene, os.fdopen(writing, "wb"), *command)
@@ -106,7 +108,7 @@ def broken_manifest(scene):
 
 
 def damaged_shard(scene):
-    """One bit of a training shard is turned."""
+    """One bit of a training shard is flipped."""
     manifest = scene.corpus("damaged", root="elsewhere")
     shard = next(manifest.parent.glob("*train*.bin"))
     content = bytearray(shard.read_bytes())
@@ -122,7 +124,7 @@ def missing_shard(scene):
 
 
 def submit_of_shards(scene, name, spoil):
-    """A job of a copy of the corpus with one of its shards spoilt."""
+    """A job on a copy of the corpus with one of its shards spoilt."""
     copy = scene.path("copies") / name
     shutil.copytree(scene.path("data/text"), copy)
     spoil(next(copy.glob("*train*.bin")))
@@ -130,12 +132,12 @@ def submit_of_shards(scene, name, spoil):
 
 
 def submit_of_served(scene, name, spoil):
-    """The same where the copy is the one that the coordinator serves; the user has the manifest alone."""
+    """The same if the coordinator serves the copy and the user has only the manifest."""
     root, mine = scene.path("roots") / name, scene.path("manifests") / name
     shutil.copytree(scene.path("data/text"), root / "text")
     spoil(next((root / "text").glob("*train*.bin")))
     mine.mkdir(parents=True)
-    for file in scene.path("data/text").glob("*.[jm]*"):  # manifest.json, and tokenizer.model where there is one
+    for file in scene.path("data/text").glob("*.[jm]*"):  # manifest.json, and tokenizer.model if present
         shutil.copy(file, mine)
     usual = scene.endpoint
     serving = scene.coordinator("--data-root", root, name=name, state=f"state-{name}")
@@ -278,7 +280,7 @@ def corpora(scene):
 
 
 def fault_of(case):
-    """What is wrong with the outcome of a case; None when nothing is."""
+    """The fault in the outcome of a case; None if there is none."""
     ran = case.run()
     said = ran.err.strip()
     if ran.code != case.code:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input that shows only while a job runs: data that is missing, or not what its manifest says (S15), a model that is too large."""
+"""Bad input that shows only while a job runs: missing data, data that differs from its manifest (S15), a model that
+is too large."""
 import shutil
 
 from atoll_harness import check, equal, main, number, wait_for
@@ -10,7 +11,8 @@ def failed(job):
 
 
 def refuse_model(scene, coordinator, manifest):
-    """A model beyond the worker's memory: every worker says how much is missing, the job ends with that sentence."""
+    """A model too large for the worker's memory: every worker reports how much is missing, and the job ends with that
+    message."""
     worker = scene.worker("small", coordinator, "--data-root", scene.path("data"), "--memory-limit", "32MiB")
     scene.submit("large", manifest, model={"hidden_size": 256, "intermediate_size": 1024, "layers": 4})
     job = scene.wait_job("large", failed, "the refusal of a large model", alive=[worker])
@@ -23,7 +25,7 @@ def refuse_model(scene, coordinator, manifest):
 
 
 def refuse_missing_data(scene, manifest):
-    """Neither worker nor coordinator has the shards: the job says which file is missing and where."""
+    """Neither worker nor coordinator has the shards: the job reports which file is missing and where."""
     coordinator = scene.coordinator(name="without-data", state="state-without-data")
     worker = scene.worker("without", coordinator)
     scene.submit("missing", manifest)
@@ -34,7 +36,7 @@ def refuse_missing_data(scene, manifest):
 
 
 def name_where_shards_were_sought(scene, manifest):
-    """The coordinator has a data root without the corpus: both places where it looked are named."""
+    """The coordinator has a data root without the corpus: the message names both searched places."""
     root = scene.path("empty-root")
     root.mkdir()
     coordinator = scene.coordinator("--data-root", root, name="empty-root", state="state-empty-root")
@@ -49,7 +51,7 @@ def name_where_shards_were_sought(scene, manifest):
 
 
 def refuse_damaged_data(scene, manifest):
-    """A turned bit in the worker's copy: no step is taken with it, and the file is named."""
+    """A flipped bit in the worker's copy: the worker takes no step with it, and names the file."""
     damaged = scene.path("damaged")
     shutil.copytree(scene.path("data"), damaged)
     for shard in (damaged / "text").glob("*train*.bin"):
@@ -67,7 +69,7 @@ def refuse_damaged_data(scene, manifest):
 
 
 def stop_without_data(scene, manifest):
-    """The shards go away in mid-run: the job stops with what it has, and goes on once they are back."""
+    """The shards disappear in mid-run: the job stops without loss, and continues once they are back."""
     data, away = scene.path("data"), scene.path("data-away")
     coordinator = scene.coordinator(name="comes-back", state="state-comes-back")
     worker = scene.worker("first", coordinator, "--data-root", data)
@@ -93,7 +95,8 @@ def stop_without_data(scene, manifest):
 
 
 def refuse_namesake(scene, coordinator):
-    """Two workers of one name: the second is told so, does not disturb the first, and has its turn when that has left."""
+    """Two workers of one name: the second is refused with that reason, does not disturb the first, and may join after
+    the first has left."""
     first = scene.worker("same", coordinator, "--data-root", scene.path("data"))
     workers = lambda: scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
     wait_for("the first worker", workers, alive=[first])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looking before joining, with the real programs: `atoll-worker check` and `atoll doctor` on a good way and on bad ones."""
+"""Checks before joining, with the real programs: `atoll-worker check` and `atoll doctor` on a working connection and
+on broken ones."""
 import http.server
 import threading
 
@@ -9,7 +10,7 @@ REFUSED = 3
 
 
 def checked(scene, coordinator, *options, name="a", code=0):
-    """What `atoll-worker check` says, as (verdict, check, sentence)."""
+    """The output of `atoll-worker check`, as (verdict, check, message)."""
     ran = scene.run("atoll-worker", "check", "--name", name, "--coordinator", f"127.0.0.1:{coordinator.ports['control']}",
                     "--coordinator-bulk", f"127.0.0.1:{coordinator.ports['bulk']}", "--device", "cpu", "--log-level", "error",
                     "--cache-dir", scene.path(f"cache-{name}"), *options, code=code)
@@ -17,7 +18,7 @@ def checked(scene, coordinator, *options, name="a", code=0):
 
 
 def said(findings, what, verdict="ok"):
-    """The sentences of one check, all of which have that verdict."""
+    """The messages of one check, all of which have that verdict."""
     of_it = [finding for finding in findings if finding[1] == what]
     check(of_it and all(finding[0] == verdict for finding in of_it), f"{what} is not {verdict}: {findings}")
     return [sentence for _, _, sentence in of_it]
@@ -36,14 +37,14 @@ def plaintext(scene):
     findings = checked(scene, coordinator)
     check("tiny: 0.0" in said(findings, "job")[0], findings)
     check("tiny takes " in said(findings, "memory")[0], findings)
-    # A limit on memory and one on the link are those that the worker would have.
+    # The check respects the worker's limits on memory and on the link.
     findings = checked(scene, coordinator, "--memory-limit", "100kB", code=REFUSED)
     check("tiny: " in said(findings, "memory", "failed")[0], findings)
     findings = checked(scene, coordinator, "--upload-limit", "8Mbit/s")
     check(said(findings, "link")[0].endswith("upwards, within --upload-limit"), findings)
     rate, unit = said(findings, "link")[0].split()[:2]
     check(unit == "Mbit/s" and float(rate) < 20, f"the cap of 8 Mbit/s was not kept: {findings}")
-    # Nothing has joined.
+    # No worker has joined.
     check("workers" not in scene.atoll("-o", "json", "worker", "list").json(), "a check has joined")
 
     ports = f"127.0.0.1:{coordinator.ports['bulk']}"
@@ -70,13 +71,13 @@ def mutual_tls(scene):
     check("speaks TLSv1.3 and takes our certificate" in said(findings, "tls")[0], findings)
     said(findings, "link")
     check("where the certificate is renewed" in said(findings, "renewal")[0], findings)
-    # The token was used once. Without the port where the certificate is renewed all works, for a day.
+    # The token was used once. Without the port for certificate renewal everything works, for a day.
     findings = checked(scene, coordinator, "--identity", scene.path("cache-b/identity.pem"), "--coordinator-enroll", f"127.0.0.1:{lasting_port()}", name="b")
     check("let TCP through to it, or name where it is with --coordinator-enroll" in said(findings, "renewal", "warning")[0], findings)
     equal(len(said(findings, "identity")), 1, "lines about an identity that was there")
     equal(scene.atoll("-o", "json", "token", "list").json()["tokens"][0]["used"], 1, "enrolments")
 
-    # Another authority's identity, and no TLS where TLS is spoken.
+    # Another authority's identity, and plaintext to a TLS port.
     other = scene.atoll("ca", "init", scene.path("other")).out.strip()
     scene.identity = other
     bulk = ["--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}"]
@@ -101,7 +102,7 @@ def mutual_tls(scene):
 
 
 def not_a_coordinator(scene):
-    """Something else listens on the port."""
+    """Another service listens on the port."""
     class Silent(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_):
             pass

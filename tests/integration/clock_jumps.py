@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wall clock of real processes jumps by an hour and by ten years, forward and back, and stands still: a run does not notice, and only tokens and
-certificates react, each with its reason. A clock that is nine minutes off does its work, one that is eleven off is told with both times (S12).
-What is moved is what the programs read (moved_clock.cc)."""
+"""The wall clock of real processes jumps by an hour and by ten years, forward and back, and stops. A run is not
+affected; only tokens and certificates react, each with its reason. A clock with an error of nine minutes works; at
+eleven minutes the error message has both times (S12). moved_clock.cc changes the time that the programs read."""
 import datetime
 import re
 import time
@@ -82,7 +82,8 @@ def tokens_and_certificates_react(scene, manifest):
         return float(line.split()[-1])
 
     def moved(seconds, answer):
-        """What the command line is told while the coordinator's clock stands so; the run goes on over the connections that stand."""
+        """The command line's answer while the coordinator's clock is moved by `seconds`; the run continues over its
+        existing connections."""
         clock.move(seconds)
         rounds = round_now()
         wait_for("two rounds more", lambda: round_now() >= rounds + 2, 60, [coordinator, worker])
@@ -108,14 +109,14 @@ def seconds_of(date):
 
 
 def told_times(said):
-    """The two times of a sentence about a certificate and a clock, in seconds."""
+    """The two times in a message about a certificate and a clock, in seconds."""
     found = re.search(rf"(?:begins|ended) at {DATE} and this machine's clock says {DATE}", said)
     check(found, f"both times are not told: {said}")
     return [seconds_of(date) for date in found.groups()]
 
 
 def minutes_off(scene, manifest):
-    """S12. A certificate begins ten minutes before it is made, for clocks that are behind by less."""
+    """S12. A certificate is valid from ten minutes before its creation, for clocks that are late by less."""
     margin, near, far = 600, 540, 660
     scene.identity = admin = scene.atoll("ca", "init", scene.path("off-trust")).out.strip()
     made = time.time()
@@ -154,7 +155,8 @@ def minutes_off(scene, manifest):
 
 
 def a_coordinator_ahead(scene):
-    """Its certificate has not begun yet by the clock of whoever calls: that is what they are told, and not that authority or port is another's."""
+    """The coordinator's certificate is not yet valid by the clients' clocks. The message must give that reason, and
+    not blame the authority or the port."""
     ahead = 1200
     scene.identity = scene.atoll("ca", "init", scene.path("ahead-trust")).out.strip()
     clock = MovedClock(scene, "ahead")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F22: clocks that go too slow and too fast by a tenth, the wall's and the monotonic ones: under the coordinator and a worker, each the other
-way round. What is moved is what the programs read and how long they wait (moved_clock.cc). A run does not notice: nobody is lost, nothing is
-given back, both are in the rounds, and all of it can be computed again."""
+"""F22: clocks, wall and monotonic, that run a tenth too slow and too fast: at the coordinator and at a worker, in
+opposite directions. moved_clock.cc changes the times that the programs read and the durations of their waits. A run
+is not affected: no worker is lost, no lease is returned, both workers are in the rounds, and all rounds can be
+recomputed."""
 import datetime
 import re
 import time
@@ -10,19 +11,19 @@ from atoll_harness import check, equal, main, number, wait_for
 from moved_clock import MovedClock, refuse_without_moved_clock
 
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 5, 1
-SECONDS = 6  # of each run, by the true clock: longer than a membership
-CLOSE = 0.02  # of a rate that is measured
-PAIRS = {"slow": (0.9, 1.1), "fast": (1.1, 0.9)}  # rates of the coordinator and of worker a; b is right
+SECONDS = 6  # of each run, by the true clock: longer than the membership timeout
+CLOSE = 0.02  # tolerance of a measured rate
+PAIRS = {"slow": (0.9, 1.1), "fast": (1.1, 0.9)}  # rates of the coordinator and of worker a; b is exact
 
 
 def rate_of(process, clock):
-    """By the time that the last line of its log has and the one at which it was written."""
+    """Compares the time in the last line of its log with the time at which the line was written."""
     said = datetime.datetime.fromisoformat(re.findall(r"^(\d{4}-\d\d-\d\dT[\d:.]+)Z ", process.log(), re.MULTILINE)[-1] + "+00:00").timestamp()
     return (said - clock.right_at) / (process.log_path.stat().st_mtime - clock.right_at)
 
 
 class Run:
-    """A coordinator whose clocks go at one rate, worker a at another, and worker b, which is right."""
+    """A coordinator with one clock rate, worker a with another, and worker b with an exact clock."""
 
     def __init__(self, scene, manifest, name, coordinator_rate, worker_rate):
         self.scene, self.name = scene, name
@@ -31,7 +32,7 @@ class Run:
         self.coordinator = scene.coordinator(*data, "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", f"{HEARTBEAT_SECONDS}s",
                                              name=f"coordinator-{name}", state=name, **clock.environment)
         self.endpoint = scene.endpoint
-        options = (*data, "--synthetic-step-seconds", "0.02")  # who waits for its steps shows its clock, and leaves the processor to the others
+        options = (*data, "--synthetic-step-seconds", "0.02")  # a worker that waits for its steps shows its clock and uses little processor time
         self.workers = [scene.worker(f"{name}-a", self.coordinator, *options, **clock_a.environment), scene.worker(f"{name}-b", self.coordinator, *options)]
         self.processes = [self.coordinator, *self.workers]
         self.job = scene.submit(f"job-{name}", manifest, steps=20_000, workers={"min": 2, "max": 2, "planned": 2}, checkpoint={"keep_contributions": True})
@@ -68,7 +69,7 @@ class Run:
 def test(scene):
     refuse_without_moved_clock()
     manifest = scene.corpus()
-    runs = [Run(scene, manifest, name, *rates) for name, rates in PAIRS.items()]  # side by side
+    runs = [Run(scene, manifest, name, *rates) for name, rates in PAIRS.items()]  # in parallel
     for run in runs:
         run.wait_rounds(2)
     until = time.monotonic() + SECONDS

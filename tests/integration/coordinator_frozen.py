@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator that is stopped for longer than the membership timeout, as a machine that sleeps or a virtual one that is moved: when
-it goes on nobody is lost for its silence, the stall is told, and the run goes on."""
+"""A coordinator is stopped for longer than the membership timeout, like a suspended machine or a migrating virtual
+machine. When it continues no worker is lost for its silence, the stall is reported, and the run continues."""
 import signal
 import threading
 
@@ -18,7 +18,7 @@ def test(scene):
     scene.submit("job", manifest, steps=100_000, workers={"min": 2})
     scene.wait_round("job", 3, alive=[coordinator, *workers])
     coordinator.send(signal.SIGSTOP)
-    threading.Event().wait(STALL_SECONDS)  # it is the time that is tested
+    threading.Event().wait(STALL_SECONDS)  # the duration is the subject of the test
     coordinator.send(signal.SIGCONT)
     before = number(scene.job("job"), "round")
     scene.wait_round("job", before + 3, alive=[coordinator, *workers])
@@ -29,7 +29,7 @@ def test(scene):
     check("its process was stopped or its machine asleep" in stalls[0], stalls[0])
     check("the coordinator did not run" in coordinator.log(), "the coordinator's log does not tell that it did not run")
     print(stalls[0])
-    # Who really says nothing is lost as before.
+    # A worker that is really silent is still lost.
     workers[1].send(signal.SIGSTOP)
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "the loss of a stopped worker", alive=[coordinator])
     workers[1].send(signal.SIGCONT)

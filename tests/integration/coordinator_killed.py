@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of the coordinator in mid-run, twice: nothing that was committed is lost, workers come back by themselves."""
+"""kill -9 of the coordinator in mid-run, twice: nothing committed is lost, and workers reconnect by themselves."""
 import os
 import shutil
 import signal
@@ -7,12 +7,13 @@ import sqlite3
 
 from atoll_harness import check, equal, main, number
 
-ENDLESS = 10_000  # more than are taken here, and few enough for all contributions to be kept
-PATIENCE = ["--membership-timeout", "5m"]  # nobody is lost while it stands still
+ENDLESS = 10_000  # more than are taken here, and few enough that all contributions can be kept
+PATIENCE = ["--membership-timeout", "5m"]  # no worker is lost while it is stopped
 
 
 def committed_in_ledger(scene, copy):
-    """What the ledger on disk says of fragment 0 after the kill: ({version: record}, boot number). Read from a copy."""
+    """The records of fragment 0 in the ledger on disk after the kill: ({version: record}, boot number). Read from a
+    copy."""
     directory = scene.path(copy)
     directory.mkdir()
     for file in scene.path("state").glob("ledger.sqlite*"):
@@ -33,11 +34,11 @@ def boot_number(coordinator):
 
 
 def kill_and_restart(scene, coordinator, workers, seen, copy):
-    """The new coordinator, after checking that it stands where the old one was killed."""
+    """Starts a new coordinator and checks that it has the state of the killed one. Returns it."""
     ports = coordinator.ports
     coordinator.kill()
     for worker in workers:
-        worker.send(signal.SIGSTOP)  # so that the versions can be compared before anything goes on
+        worker.send(signal.SIGSTOP)  # so that the versions can be compared before the run continues
     records, boot = committed_in_ledger(scene, copy)
     version = max(records)
     print(f"killed at version {version}, start {boot}")
@@ -46,7 +47,8 @@ def kill_and_restart(scene, coordinator, workers, seen, copy):
     states = [w["state"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
     equal((states, number(job, "workers_alive")), (["silent"] * len(workers), 0), "what is said of workers that nobody has heard")
     after, content_hash = fragment(scene)
-    # The workers stand still: one more version can only come of contributions that were acknowledged before the kill.
+    # The workers are stopped: one more version can come only from contributions that were acknowledged before the
+    # kill.
     check(after in (version, version + 1), f"the version after the restart is {after}, and {version} was committed")
     for worker in scene.atoll("-o", "json", "worker", "list").json()["workers"]:
         check(number(worker, "uploaded_bytes") > 0 and number(worker, "downloaded_bytes") > 0,
@@ -61,7 +63,7 @@ def kill_and_restart(scene, coordinator, workers, seen, copy):
 
 
 def check_history(scene, seen, committed):
-    """No version that was shown or committed before a kill has become another one since."""
+    """No version that was shown or committed before a kill has changed since."""
     at_end, _ = committed_in_ledger(scene, "ledger-end")
     for version, content_hash in seen.items():
         if version > 0:
@@ -74,7 +76,7 @@ def check_history(scene, seen, committed):
 
 
 def watch_rounds(scene, rounds, seen):
-    """Follows the run for a while and notes version and hash as they were shown."""
+    """Follows the run for a while and records the displayed versions and hashes."""
     def noted(job):
         (only,) = job["fragments"]
         seen[number(only, "version")] = only.get("content_hash", "")
@@ -89,7 +91,7 @@ def check_second_opener(scene):
 
 
 def audit(scene, coordinator, job):
-    """After two kills the state is whole, and every round gives the same bits once more."""
+    """After two kills the state is valid, and recomputed rounds give the same bits."""
     refused = scene.run("atoll-coordinator", "verify", "--state", scene.path("state"), code=1)
     check(f"is in use by process {coordinator.pid}" in refused.err, f"verify of a running coordinator said {refused.err!r}")
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers dial the coordinator by a name. It is killed and comes back behind another address, then its name is gone for a while and comes
-back with a third address: the workers that run find it each time, as the same incarnations, and the run goes on.
+"""Workers dial the coordinator by a name. The coordinator is killed and restarts at another address; later the name
+disappears for a while and returns with a third address. The running workers find it each time, with the same
+incarnations, and the run continues.
 
-The names are in a hosts file of the test's own, which the workers see in place of /etc/hosts (a mount namespace: needs root)."""
+The names are in the test's own hosts file, which the workers see instead of /etc/hosts (a mount namespace: needs
+root)."""
 from atoll_harness import equal, main, number, wait_for
 from own_hosts import has_address, refuse_without_namespaces, seeing
 
 NAME = "coordinator.atoll.test"
-FIND_SECONDS = 120  # a name is asked for again at most every 30 s
+FIND_SECONDS = 120  # a name is resolved again at most every 30 s
 
 
 def start(scene, address, **where):
@@ -27,7 +29,7 @@ def incarnations(scene):
 
 
 def goes_on(scene, workers, known):
-    """Both are in a round again, and nobody had to begin anew."""
+    """Both workers are in a round again, and neither had to start over."""
     rounds = number(scene.job("job"), "round")
     job = scene.wait_job("job", lambda j: number(j, "round") >= rounds + 2 and number(j, "workers_participating") == 2,
                          "a round with both", FIND_SECONDS, workers)

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash enumeration on real processes: every call by which a real coordinator changes its disk is found, and then each of them is met
-by each fault.
+"""Crash enumeration on real processes: finds every call by which a real coordinator changes its disk, and plays each
+fault at each of these calls.
 
-One run (crash_script.py) is recorded by durable_calls.cc and, where ptrace is permitted, watched by strace, which must have seen
-nothing else. From the record the disk after each call is made without running anything (disk_images.py): of a coordinator that
-was killed, of a power cut that left what was flushed, of one that left any part of the rest. There verify and replay must be well, a coordinator
-must start, and all that had been told by then must be there; where all points are played each of these runs is finished, else some. The other faults meet a run
-of their own: the process is killed before or after the call, the call fails with EIO or ENOSPC, a write is short. The
-coordinator must stop and say which file, what, and what to do, or go on; the run is finished, with the same demands.
+durable_calls.cc records one run (crash_script.py). If ptrace is permitted strace watches the run too, and must see no
+other changes. From the record disk_images.py creates the disk after each call without running anything: after a kill,
+after a power cut that left only flushed data, and after a power cut that left any part of the rest. On each image
+verify and replay must succeed, a coordinator must start, and everything reported by then must exist. If all points
+are played each of these runs is finished, otherwise some are. The other faults need separate runs: the process is
+killed before or after the call, the call fails with EIO or ENOSPC, or a write is short. The coordinator must either
+continue or stop with a message that names the file, the failure and the remedy. The run is then finished, with the
+same requirements.
 
-ATOLL_CRASH_POINTS: how many points are played, spread over calls and faults; 0 plays all. ATOLL_CRASH_SEED: which ones, and what a
-torn power cut leaves. ATOLL_CRASH_ONLY=N:FAULT plays one.
+ATOLL_CRASH_POINTS: the number of points to play, spread over calls and faults; 0 plays all. ATOLL_CRASH_SEED: selects
+the points, and the result of a torn power cut. ATOLL_CRASH_ONLY=N:FAULT plays one.
 """
 import collections
 import multiprocessing
@@ -26,10 +28,10 @@ from traced_calls import compare, strace_command, why_not_traced
 POINTS = 100
 IMAGES = {"killed": Disk.write_killed, "power cut": Disk.write_cut, "torn power cut": Disk.write_torn}
 LIVE = {"killed-before": None, "killed-after": None, "EIO": None, "ENOSPC": ("create", "write", "mkdir", "rename", "link", "sync"),
-        "short": ("write",)}  # fault: the calls that it can meet, None for all
-LIVE_SHARE = 5  # one point in so many is a run of its own, where not all are played
-FINISHED_SHARE = 10  # and one image in so many is run to its end, of all points each
-JOBS_OF_ALL = 5  # points at a time where all are played: most of a run of its own is waiting
+        "short": ("write",)}  # fault: the calls that it can affect, None for all
+LIVE_SHARE = 5  # one of this many points is a separate run, if not all are played
+FINISHED_SHARE = 10  # and one of this many images is run to its end, if not all are played
+JOBS_OF_ALL = 5  # points in parallel if all are played: a separate run mostly waits
 PORT_TAKEN = "Address already in use"
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", "1"))
 
@@ -38,7 +40,7 @@ def points_asked():
     return int(os.environ.get("ATOLL_CRASH_POINTS", POINTS))
 
 
-recorded = None  # of the processes that play points: what was recorded
+recorded = None  # the recorded run, for the processes that play points
 
 
 class Recorded:
@@ -47,12 +49,12 @@ class Recorded:
         self.answers = run.answers
 
     def told_by(self, number):
-        """When so many calls had been made."""
+        """Everything reported when this number of calls had been made."""
         return Told(self.calls[:number], [answer for made, answer in self.answers if made <= number])
 
 
 def record(scene, data):
-    """The run, undisturbed but for its restart."""
+    """The run, undisturbed except for its restart."""
     traces = []
     untraced = why_not_traced(scene.directory)
 
@@ -77,7 +79,7 @@ def record(scene, data):
 
 
 def same_trees(left, right):
-    """What the calls make of an empty disk is what is there."""
+    """The calls, applied to an empty disk, give the actual files."""
     trees = [{file.relative_to(top): file.read_bytes() if file.is_file() else None for file in top.rglob("*")} for top in (left, right)]
     differ = [name for name in trees[0].keys() | trees[1].keys() if trees[0].get(name, 0) != trees[1].get(name, 0)]
     equal(differ, [], "what differs on the disk and in its image")
@@ -90,7 +92,7 @@ def all_points(calls):
 
 
 def spread(numbers, wanted, dice):
-    """So many of them: one of each stretch of the same length."""
+    """Selects this number, one from each stretch of equal length."""
     return [dice.choice(numbers[i * len(numbers) // wanted:(i + 1) * len(numbers) // wanted]) for i in range(min(wanted, len(numbers)))]
 
 
@@ -109,7 +111,7 @@ def chosen_points(calls):
 
 
 def play_image(scene, number, fault, finish):
-    """What became of it."""
+    """Returns the outcome."""
     dice = (random.Random(f"{SEED} {number} {fault}"),) if fault == "torn power cut" else ()
     IMAGES[fault](Disk(recorded.calls[:number]), scene.path("disk"), *dice)
     told, run = recorded.told_by(number), Run(scene, recorded.data)
@@ -141,8 +143,8 @@ def play_live(scene, number, fault):
 
 
 def play(point):
-    """(fault, what became of it, None) or (fault, point, what went wrong). Once more where a restart found its port taken by another
-    of the runs at this moment."""
+    """(fault, outcome, None) or (fault, point, error). Repeats once if another parallel run had taken the port of a
+    restart."""
     played = play_once(point)
     return play_once(point) if PORT_TAKEN in (played[2] or "") else played
 

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scripted run of crash_points.py, and what must hold of a state that a fault has left."""
+"""The scripted run of crash_points.py, and the requirements for a state left by a fault."""
 import json
 import os
 
 from atoll_harness import BIN, check, check_balance, equal, number, small_job, wait_for
 from disk_images import events_written, read_calls, whole_calls
 
-RESTART_AT = 330  # the first coordinator is killed after this call, in the third round or so
+RESTART_AT = 330  # the first coordinator is killed after this call, in about the third round
 STEPS = 6  # each a round
 JOB = {"steps": STEPS, "inner_steps": 1, "workers": {"min": 1}, "model": {"hidden_size": 16, "intermediate_size": 16, "heads": 1},
        "checkpoint": {"every_rounds": 2, "keep_last": 1, "keep_contributions": True}}
 WAYS_OUT = {74: ("mend the cause and start again",),
             1: ("free space there and try again", "the disk fails; the system's log says more", "see that the disk has room and works")}
-# SQLite does not always know why a flush has failed: then it is told to look for room as well.
+# SQLite does not always know why a flush has failed: then its message also advises to look for space.
 WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full", "see that the disk has room"),
          "short": ("No space left", "is full")}
-SQLITE_WORDS = {"create": ("unable to open database file",)}  # all that it tells then
+SQLITE_WORDS = {"create": ("unable to open database file",)}  # SQLite's entire message in that case
 
 
 class Told:
-    """What was told to people, and to workers, by some moment: the event log tells what is committed, and so do answers."""
+    """Everything reported to people and workers by a certain moment: event log lines of commits, and answers."""
 
     def __init__(self, calls, answers=()):
         events = events_written(calls, "state/events/job.jsonl")
@@ -44,9 +44,9 @@ class Told:
 
 
 def check_state(scene, state, told):
-    """Nothing is damaged, every round gives the same bits, and what was told is there."""
+    """Nothing is damaged, every round gives the same bits, and everything reported exists."""
     if not told.job:
-        return  # it may not even have a ledger yet
+        return  # there may not even be a ledger yet
     counts, replayed = scene.verify(state)["counts"], scene.replay(state)["counts"]
     for what, least in {"rounds in the ledger": told.version, "contributions": len(told.closed | set(range(told.version))),
                         "jobs": 1, "checkpoints": int(told.checkpoint)}.items():
@@ -55,7 +55,8 @@ def check_state(scene, state, told):
 
 
 def check_job(job, told, known):
-    """Of a job as a coordinator that was started on the state sees it; `known`: the hash of each version of its history."""
+    """Checks a job as shown by a coordinator that was started on the state; `known`: the hash of each version of its
+    history."""
     check(job is not None or not told.job, "the job is gone")
     check(not told.ended or job["state"] == "JOB_STATE_SUCCEEDED", f"the job had succeeded, and is {job and job['state']}")
     for fragment in (job or {}).get("fragments", []):
@@ -66,15 +67,16 @@ def check_job(job, told, known):
 
 
 class Run:
-    """A coordinator on a disk of its own, a job of six rounds with snapshots, checkpoints and what is dropped again, and a worker.
-    The coordinator is killed once and started again. `data`: folder of the corpus `text`; `through`: gives what a start is put behind."""
+    """A coordinator on its own disk, a job of six rounds with snapshots, checkpoints and deletions, and a worker. The
+    coordinator is killed once and restarted. `data`: folder of the corpus `text`; `through`: returns the command
+    prefix of a start."""
 
     def __init__(self, scene, data, at=None, fault="", through=lambda: ()):
         self.scene, self.data, self.through = scene, data, through
         self.faults = [(RESTART_AT, "killed-after")] if at is None or at > RESTART_AT else []
         self.faults += [(at, fault)] if at is not None else []
         self.coordinator, self.ports, self.worker, self.resumed = None, None, None, False
-        self.answers = []  # (how many calls were written down when it had come, the job): what it tells was durable by then
+        self.answers = []  # (number of recorded calls at the answer, the job): the answer's contents were durable by then
         self.outcomes = []
         scene.path("disk").mkdir(exist_ok=True)
 
@@ -90,7 +92,7 @@ class Run:
     def start(self):
         log = self.scene.path("calls")
         if log.exists():
-            os.truncate(log, whole_calls(log)[1])  # what is written from here on follows a whole record
+            os.truncate(log, whole_calls(log)[1])  # so that later records follow a whole record
         made = len(self.calls())
         environment = {"LD_PRELOAD": str(BIN / "libdurable_calls.so"), "DURABLE_CALLS_BELOW": str(self.scene.path("disk")),
                        "DURABLE_CALLS_LOG": str(self.scene.path("calls")), "DURABLE_CALLS_FROM": str(made)}
@@ -100,7 +102,7 @@ class Run:
                                                          **environment)
 
     def answering(self):
-        """Whether there is a coordinator that has said where; one that has ended is started again."""
+        """True if a coordinator has reported its address; restarts one that has ended."""
         if self.coordinator is None or self.coordinator.popen.poll() is not None:
             if self.coordinator is not None:
                 self.bury()
@@ -112,7 +114,7 @@ class Run:
         return True
 
     def bury(self):
-        """Of a coordinator that has ended: it said why, and lost nothing that it had told."""
+        """Checks a coordinator that has ended: it gave a reason, and lost nothing that it had reported."""
         code, met = self.coordinator.end(), [call for call in self.calls() if call.fault][-1:]
         check(met, f"the coordinator ended with {code} by itself: {self.coordinator.log()[-500:]}")
         if code == -9:
@@ -131,7 +133,7 @@ class Run:
               and any(way in last for way in WAYS_OUT[code]), f"after {met.fault} at {met} the coordinator said {last!r}")
 
     def job(self):
-        """As it is shown now; None where nobody answers or there is none."""
+        """The job as currently shown; None if no coordinator answers or there is no such job."""
         told = self.told()
         if not self.answering():
             return None
@@ -153,7 +155,7 @@ class Run:
         return False
 
     def ended(self):
-        """Looks after the run: a job that the disk has stopped is resumed by a new coordinator."""
+        """Checks after the run: a new coordinator resumes a job that the disk stopped."""
         job = self.job()
         if job and job["state"] == "JOB_STATE_PAUSED":
             check("stopped:" in job["reason"] and any(call.fault for call in self.calls()), f"the job is paused: {job['reason']!r}")
@@ -170,7 +172,7 @@ class Run:
     def play(self):
         wait_for("a job", self.submitted, 60)
         self.worker = self.scene.worker("a", self.coordinator, *self.options())
-        self.worker.admin_port()  # from here on it ends in order
+        self.worker.admin_port()  # from now on it ends in order
         job = wait_for("the end of the job", self.ended, 90, [self.worker])
         equal(self.worker.terminate(), 0, "the exit status of the worker")
         if job["state"] == "JOB_STATE_FAILED" and number(job, "rounds_committed") == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damage in the state directory: a checkpoint that cannot be used, a segment of another round, one that is cut short, and restarts
-after rollbacks."""
+"""Damage in the state directory: an unusable checkpoint, a segment of another round, a truncated segment, and
+restarts after rollbacks."""
 import shutil
 
 from atoll_harness import check, equal, main, number
@@ -28,7 +28,7 @@ def restart(scene, coordinator, between=lambda: None):
 
 
 def refuse_damaged_checkpoint(scene):
-    """The refusal names the file; checkpoints and versions stay as they are."""
+    """The refusal names the file; checkpoints and versions do not change."""
     before, listed = scene.job("hurt"), checkpoints(scene)
     step = listed[0]["step"]
     file = next(scene.path("state").glob(f"jobs/hurt/checkpoints/*{int(step)}/f*.snap"))
@@ -53,7 +53,7 @@ def restart_after_rollback(scene, coordinator, worker):
 
 
 def stop_for_a_strange_segment(scene, coordinator, worker):
-    """Only the job that it belongs to stops; without it that job goes on."""
+    """Only the job of that segment stops; after its removal the job continues."""
     job = pause(scene, worker)
     head = number(job, "round")
     [directory] = scene.path("state").glob("jobs/hurt/rounds/e*1/f*0")
@@ -75,7 +75,8 @@ def stop_for_a_strange_segment(scene, coordinator, worker):
 
 
 def tell_a_cut_segment(scene, coordinator, worker):
-    """Of a round that nothing needs: verify and the next start name file, offset and what is missing, and leave the file alone."""
+    """The segment of a round that nothing needs: verify and the next start name file, offset and the missing data,
+    and do not change the file."""
     scene.submit("kept", scene.path("data") / "text" / "manifest.json", steps=100_000,
                  checkpoint={"every_rounds": 2, "keep_contributions": True})
     scene.wait_round("kept", 6, alive=[worker])

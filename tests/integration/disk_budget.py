@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator that may take a part of a disk: as if the disk had that size. Jobs that would take more are refused; with less than a tenth
-of it left no contribution is taken and the job says why, though the disk has room; with room again it goes on by itself."""
+"""A coordinator with a disk budget behaves as if the disk had that size. It refuses jobs that would take more. With
+less than a tenth of the budget left it accepts no contributions and the job gives the reason, although the disk has
+space. With space again it continues by itself."""
 from atoll_harness import check, equal, main, number, wait_for
 
 BUDGET_BYTES = 96 << 20

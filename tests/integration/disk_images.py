@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a disk holds, from the calls that durable_calls.cc has written down: after each of them when the process is killed, and
-what a power cut may leave of it. Nothing is run for that.
+"""Computes disk contents from the calls that durable_calls.cc recorded: after each call if the process is killed, and
+the possible contents after a power cut. Runs nothing.
 
-A strict disk: the bytes of a file are durable once the file was flushed, a name once its directory was, and nothing makes
-anything else durable. Of what is not, a torn cut keeps a seeded part: of names some of the changes, of a file that grew a
-beginning with sectors of zeros in it, of what was overwritten each sector as before or as after.
+A strict disk: the bytes of a file are durable once the file was flushed, a name once its directory was flushed, and
+nothing else is durable. A torn cut keeps a seeded part of the rest: some of the changed names, a prefix of an
+appended file with sectors of zeros, and for each overwritten sector its old or new content.
 """
 import dataclasses
 import json
@@ -30,8 +30,8 @@ class Call:
 
 
 def whole_calls(log):
-    """All records of a log of durable_calls.cc, and where they end: a process may have ended while it wrote one, of which then only a part is
-    there."""
+    """All whole records of a log of durable_calls.cc, and their end: a process may have ended while it wrote a
+    record."""
     content, at, calls = pathlib.Path(log).read_bytes(), 0, []
     while (end := content.find(b"\n", at)) >= 0:
         number, kind, error, offset, size, path, to, fault = content[at:end].decode().split("\t")
@@ -62,7 +62,7 @@ class File:
         self.durable = bytes(self.content)
 
     def torn(self, dice):
-        """What a cut may leave of the bytes that were not flushed."""
+        """A possible result of a cut for the unflushed bytes."""
         there = len(self.durable)
         if len(self.content) > there:
             there = dice.randint(there, len(self.content))
@@ -81,7 +81,7 @@ class File:
 class Directory:
     def __init__(self):
         self.names, self.durable = {}, {}
-        self.changes = []  # since the last flush: {name: what it then means, or None}, each made whole or not at all
+        self.changes = []  # since the last flush: {name: its new target, or None}; each change is made whole or not at all
 
     def change(self, change):
         self.changes.append(change)
@@ -103,7 +103,7 @@ def apply(names, change):
 
 
 class Disk:
-    """An empty directory at first."""
+    """Initially an empty directory."""
 
     def __init__(self, calls=()):
         self.root = Directory()
@@ -158,15 +158,15 @@ class Disk:
     # ---- images
 
     def write_killed(self, directory):
-        """All that was written, as the system has it."""
+        """All written data, as the system has it."""
         write_tree(directory, self.root, lambda d: d.names, lambda f: bytes(f.content), {})
 
     def write_cut(self, directory):
-        """Nothing of what was not flushed."""
+        """Without any unflushed data."""
         write_tree(directory, self.root, lambda d: d.durable, lambda f: f.durable, {})
 
     def write_torn(self, directory, dice):
-        """Any part of what was not flushed."""
+        """With any part of the unflushed data."""
         write_tree(directory, self.root, lambda d: d.torn(dice), lambda f: f.torn(dice), {})
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S33, S34, S35: what reaches the ports of the real program from strangers and from members who are hostile below the level of calls.
+"""S33, S34, S35: input to the real program's ports from strangers and from members that are hostile below the level
+of calls.
 
-First every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as HEADERS and CONTINUATION,
-and as trailers, to every port: the answer is an error, and the coordinator lives. Then the floods that are known for HTTP/2 and TLS, each for
-ATOLL_DOOR_SECONDS (2) by one connection and by eight at once, by a process that has one core to itself, while two workers train: the
-coordinator's memory stays within its published bound, /healthz answers, and rounds go on closing.
+First: every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as
+HEADERS and CONTINUATION, and as trailers, on every port. The answer is an error, and the coordinator survives. Then:
+the known floods of HTTP/2 and TLS, each for ATOLL_DOOR_SECONDS (2) by one connection and by eight at once, from a
+process with one core of its own, while two workers train. The coordinator's memory stays within its published bound,
+/healthz answers, and rounds keep closing.
 
-ATOLL_DOOR_FLOODS: some of the floods alone, with commas between."""
+ATOLL_DOOR_FLOODS: plays only these floods, separated by commas."""
 import multiprocessing
 import os
 import socket
@@ -23,8 +25,8 @@ ASKED = [name for name in os.environ.get("ATOLL_DOOR_FLOODS", "").split(",") if 
 CONTINUATION, GOAWAY = 9, 7
 JOBS_MB = 8  # of 20,000 parameters
 GRPC_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 >> 20))  # of a port (docs/capacity.md, "Memory")
-BUSY = "a busy loop"  # what floods are compared with
-REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data")  # with calls that are admitted
+BUSY = "a busy loop"  # the reference for floods
+REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data")  # with admitted calls
 PATH = "/atoll.v1.JobService/ListJobs"
 NAMES = (  # every trait of src/core/lib/transport/metadata_batch.h of gRPC 1.51 that can be sent
     ":path", ":authority", ":method", ":status", ":scheme", "content-type", "te", "grpc-encoding", "grpc-internal-encoding-request",
@@ -51,7 +53,7 @@ def block(fields):
 
 
 def shapes(name, value):
-    """The same field in every place that a header may stand in."""
+    """The same field in every possible place of a header."""
     pseudo = name.startswith(":")
     fields = [(name, value)] + CALL if pseudo else CALL + [(name, value)]
     whole = block(fields)
@@ -63,7 +65,7 @@ def shapes(name, value):
 
 
 def read_answer(connection):
-    """What a server says to one call: "status" and its number, "goaway", "reset" or "closed"."""
+    """A server's answer to one call: "status" and its number, "goaway", "reset" or "closed"."""
     stream = connection.makefile("rb")
     try:
         while True:
@@ -153,7 +155,7 @@ def same(*frames):
 
 
 def zero_windows(send):
-    """Calls whose answers never fit."""
+    """Calls with answers that never fit."""
     send(frame(SETTINGS, struct.pack(">HI", 4, 0)))
     for stream in range(1, 4000, 2):
         send(frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, b"\0\0\0\0\0", END_STREAM, stream))
@@ -162,7 +164,7 @@ def zero_windows(send):
 
 
 def header_bombs(send):
-    """A field of 3.9 kB is kept in the table, and then named 16,000 times a block."""
+    """A field of 3.9 kB is stored in the table, and then referenced 16,000 times per block."""
     field = b"\x40" + length(1) + b"x" + length(3900) + b"x" * 3900
     stream = 1
     while True:
@@ -170,14 +172,14 @@ def header_bombs(send):
         stream += 2
 
 
-MEMBERS = {  # those that end before gRPC first
+MEMBERS = {  # floods that end before gRPC come first
     "endless header block": endless_block, "small continuations": small_continuations, "header bombs": header_bombs, "rapid resets": rapid_resets,
     "settings": same(frame(SETTINGS, struct.pack(">HI", 4, 70000))), "pings": same(frame(PING, b"12345678")),
     "zero windows": zero_windows, "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
 
 
 def connect_and_flood(port, identity, flood, until):
-    """Again and again, as the connection is ended."""
+    """Repeats, since the connection is ended each time."""
     context = client_context(identity)
     while time.monotonic() < until:
         try:
@@ -194,7 +196,7 @@ def connect_and_flood(port, identity, flood, until):
 
 
 def half_handshake(port, until):
-    """A first message that begins a handshake, and nothing more."""
+    """The first message of a handshake, and nothing more."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
         client_context(None).wrap_bio(incoming, outgoing).do_handshake()
@@ -217,7 +219,7 @@ def busy(until):
 
 
 def flood_process(name, ports, identity, connections, core, until):
-    """Confined to one core, as is what it is compared with."""
+    """Confined to one core, like the reference."""
     os.sched_setaffinity(0, {core})
     threads = []
     for port in ports:

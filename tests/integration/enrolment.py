@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
-and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace.
+"""Join tokens with the real programs: a worker and a person enrol, a used token is refused, a revoked token locks
+out, and a worker returns by itself after its machine was off: its certificate had expired within the thirty days of
+grace.
 
 S5, S7, S9, S10, S11, S24.
 """
@@ -23,21 +24,22 @@ def token(scene, *options):
 
 
 def used_token(scene, role):
-    """The id of the one token of that role that somebody came in by."""
+    """The id of the one used token of that role."""
     tokens = scene.atoll("-o", "json", "token", "list").json()["tokens"]
     [used] = [t["id"] for t in tokens if t["role"] == role and number(t, "used") > 0]
     return used
 
 
 def fingerprints(identity):
-    """Of its certificate, as programs print them."""
+    """Fingerprints of its certificate, as programs print them."""
     der = ssl.PEM_cert_to_DER_cert(re.search(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", identity.read_text(), re.DOTALL).group(0))
     return [digest(der).hexdigest() for digest in (hashlib.sha1, hashlib.sha256)]
 
 
 def check_pages(scene, coordinator, worker, tokens, identities):
-    """S24: the pages of both programs are there on loopback only, and tell of nobody: no certificate, no token, nobody who has called, no
-    host. A worker is named in the label `worker` of the coordinator's metrics, as docs/metrics.md says, and nowhere else."""
+    """S24: the pages of both programs are available on loopback only and reveal no identity: no certificate, no
+    token, no caller, no host. The label `worker` of the coordinator's metrics names workers, as docs/metrics.md
+    states, and nothing else does."""
     ids = [t["id"] for t in scene.atoll("-o", "json", "token", "list").json()["tokens"]]
     hidden = ["BEGIN", "bob", "admin/", "operator/", "worker/", socket.gethostname(), *ids, *(token.read_text().strip() for token in tokens),
               *(found for identity in identities for found in fingerprints(identity))]
@@ -47,7 +49,7 @@ def check_pages(scene, coordinator, worker, tokens, identities):
         equal(where, [LOOPBACK], f"where the metrics port of {process.name} listens")
         for page in ("/", "/metrics", "/healthz", "/readyz"):
             if page == "/" and process is worker:
-                continue  # it has none
+                continue  # this program has no such page
             shown = process.page(page)
             for text in hidden:
                 check(text.lower() not in shown.lower(), f"{page} of {process.name} shows {text!r}")
@@ -57,7 +59,7 @@ def check_pages(scene, coordinator, worker, tokens, identities):
 
 
 def a_machine_was_off(scene, manifest):
-    """All begins three days ago, when the worker enrolled for a day. Its machine is off, and on again today; then it is off for fifty days."""
+    """Three days ago the worker enrolled for a day. Its machine is off until today; then it is off for fifty days."""
     refuse_without_moved_clock()
     clock = MovedClock(scene, "was-off")
     clock.move(-3 * DAY)
@@ -80,7 +82,7 @@ def a_machine_was_off(scene, manifest):
     scene.atoll("ca", "show", identity)
     equal(worker.terminate(), 0, "the end of the worker that came back")
     clock.move(50 * DAY)
-    coordinator.kill()  # one that runs serves its new certificate only some seconds after the clock has jumped
+    coordinator.kill()  # a running coordinator serves its new certificate only some seconds after the clock jump
     scene.coordinator("--trust", scene.path("was-off-trust"), "--data-root", scene.path("data"), name="was-off", state="was-off-state",
                       ports=coordinator.ports, **clock.environment)
     worker = scene.worker("off", coordinator, *enrol, **clock.environment)
@@ -106,7 +108,7 @@ def test(scene):
     check(second.end() != 0, "a second worker came in by a used token")
     check("has had it" in second.log(), second.log())
 
-    # Many share one address: what somebody tries from there keeps nobody else out.
+    # Many clients share one address: attempts of one client keep no other client out.
     for _ in range(12):
         scene.atoll("enroll", "--at", at, "--join-token", once, "--name", "x", "--out", scene.path("x.pem"), code=FORBIDDEN)
 
@@ -127,7 +129,7 @@ def test(scene):
     check("was revoked" in scene.atoll("job", "list", code=FORBIDDEN).err, "bob is not told that his token was revoked")
     scene.identity = admin
 
-    # A coordinator of another authority is not the one of the token.
+    # A coordinator of another authority is not the token's coordinator.
     scene.atoll("ca", "init", scene.path("other"))
     other = scene.launch_coordinator("--trust", scene.path("other"), "--enroll-port", 0, name="other", state="other-state").wait_ready()
     said = scene.atoll("enroll", "--at", f"127.0.0.1:{other.ports['enroll']}", "--join-token", token(scene), "--name", "x",
@@ -143,7 +145,7 @@ def test(scene):
     scene.submit("again", manifest, steps=40)
     scene.wait_end("again")
 
-    # The worker's own token: its streams stand no longer, and it says why it does not come back.
+    # The worker's own token: its streams are closed, and it reports why it does not return.
     scene.atoll("token", "revoke", used_token(scene, "worker"))
     wait_for("the worker to be told that its token was revoked", lambda: "was revoked" in worker.log())
     wait_for("the worker to be silent", lambda: "silent" in scene.atoll("worker", "list").out)

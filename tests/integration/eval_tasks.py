@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation tasks of a job: scored by the worker that evaluates, kept by the coordinator, equal to `atoll-worker eval` on the export."""
+"""Evaluation tasks of a job: scored by the evaluating worker, stored by the coordinator, equal to `atoll-worker eval`
+on the export."""
 import json
 
 import atoll_harness
@@ -9,7 +10,7 @@ EXAMPLES = 20
 
 
 def tasks(scene):
-    """Files of both forms: BLiMP's pairs where they are there, made-up ones otherwise, and made-up multiple choice."""
+    """Files of both forms: BLiMP's pairs if available, generated ones otherwise, and generated multiple choice."""
     blimp = atoll_harness.TEST_DATA / "blimp" / "passive_1.jsonl"
     text = generated_text(20_000, seed=9)
     words = text.split()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F18: reads of a real coordinator's disk that fail with EIO (failing_reads.cc). When a contribution cannot be read back, its job pauses with the
-reason and another job goes on. When what a joining worker fetches cannot be read, it asks again until it can, and nobody else notices. Each
-read of a start fails in turn: it ends with a sentence that names the file, or starts and says what it could not read; nothing is changed by it,
-and the next start finds all that was there."""
+"""F18: reads of a real coordinator's disk fail with EIO (failing_reads.cc). If a contribution cannot be read back,
+its job pauses with the reason and another job continues. If data for a joining worker cannot be read, the worker
+retries until it can, and other workers are not affected. Each read of a start fails in turn: the start ends with a
+message that names the file, or succeeds and reports what it could not read. It changes nothing, and the next start
+finds everything."""
 from atoll_harness import check, equal, main, number, wait_for
 from preload import SharedPage, refuse_without
 
@@ -15,13 +16,13 @@ REASON = "Input/output error"
 
 
 class Disk(SharedPage):
-    """The disk of whoever is started with `environment`."""
+    """The disk of a process that is started with `environment`."""
 
     def __init__(self, scene):
         super().__init__(scene.path("failing-reads"), LIBRARY, "FAILING_READS_FILE", bytes(32 + TEXT_BYTES))
 
     def fail(self, text, after=0, times=MANY):
-        """Of files with `text` in their path: `after` reads pass, then `times` fail."""
+        """For files with `text` in their path: `after` reads succeed, then `times` fail."""
         self._write(0, 0, 0, 0, text)
         self._write(after, times, 0, 0, text)
 
@@ -45,7 +46,7 @@ def submit(scene, name, most):
 
 
 def pause_for_what_is_not_read(scene, disk, coordinator, workers):
-    """The job whose contribution cannot be read waits for an operator; with the disk whole again it goes on where it was."""
+    """The job with the unreadable contribution waits for an operator; with the disk intact again it continues."""
     disk.fail("/jobs/hurt/rounds/")
     job = scene.wait_job("hurt", lambda job: job["state"] == "JOB_STATE_PAUSED", "the pause", alive=[coordinator, *workers])
     check(REASON in job["reason"] and "/jobs/hurt/rounds/" in job["reason"], f"the reason is {job['reason']!r}")
@@ -73,7 +74,8 @@ def told(scene):
 
 
 def start_with(scene, disk, coordinator, after):
-    """A start of which the read behind the first `after` fails. Whether that read came before it was ready."""
+    """A start in which the read after the first `after` fails. Returns whether the start reached that read before it
+    was ready."""
     disk.fail(f"{scene.path('state').resolve()}/", after=after, times=1)
     started = scene.launch_coordinator("--data-root", scene.path("data"), ports=coordinator.ports, **disk.environment)
     wait_for("a start or its end", lambda: started.ports_file.exists() or started.popen.poll() is not None, 60)
@@ -91,7 +93,7 @@ def start_with(scene, disk, coordinator, after):
 
 
 def starts_with_a_failed_read(scene, disk, coordinator):
-    """On a state in which nothing goes on."""
+    """On a state without running jobs."""
     for name in ("hurt", "other"):
         scene.atoll("job", "pause", name)
         scene.wait_job(name, lambda job: job["state"] == "JOB_STATE_PAUSED", "the pause", alive=[coordinator])
@@ -116,7 +118,7 @@ def test(scene):
     disk = Disk(scene)
     coordinator = scene.coordinator("--data-root", scene.path("data"), **disk.environment)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
-    submit(scene, "other", 1)  # first: each job gets one worker, however early both workers are there
+    submit(scene, "other", 1)  # first: each job gets one worker, however early both workers join
     submit(scene, "hurt", 2)
     for name in ("hurt", "other"):
         scene.wait_round(name, 3, alive=[coordinator, *workers])

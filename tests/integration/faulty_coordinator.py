@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F26: a bit that flips unseen in the coordinator's own parameters, set from outside through /proc/PID/mem. All workers come to other bits than it has
-published: the job stops with that sentence, and goes on from a checkpoint of before with parameters as they were."""
+"""F26: a bit of the coordinator's own parameters flips silently, set from outside through /proc/PID/mem. All workers
+compute other bits than the published ones: the job stops with that error, and continues from an earlier checkpoint
+with correct parameters."""
 from atoll_harness import check, main, wait_for
 from silent_bit import EXPONENT_BIT, TOLD, Memory, begin, by_changes, in_rounds, published, told_of
 
@@ -15,7 +16,7 @@ def test(scene):
     alive = [coordinator, *workers]
     memory = Memory(coordinator.pid)
     places = wait_for("its copies of the parameters", lambda: list(memory.find(told_of(published(scene)))), 60, alive)
-    place, *_ = by_changes(memory, places, 1, stands_out, alive)  # with each round; others are of snapshots
+    place, *_ = by_changes(memory, places, 1, stands_out, alive)  # changes with each round; other copies are of snapshots
     before = scene.atoll("-o", "json", "checkpoint", "list", "job").json()["checkpoints"][-1]
 
     print("in the public copy: %r became %r" % memory.flip(place, EXPONENT_BIT))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy that does to a wire what networks and boxes on the way do: bits flip, connections are reset or closed in one direction, bytes
-come one by one, or nothing passes any more and nobody says so. One fault at a time, for connections that are there as for new ones."""
+"""A TCP proxy with the faults of networks and middleboxes: flipped bits, connections that are reset or closed in one
+direction, bytes delivered one by one, or a silent stop. One fault at a time, for existing and new connections."""
 import random
 import socket
 import struct
@@ -11,14 +11,15 @@ WHOLE, FLIPS, RESETS, HALF_CLOSES, TRICKLES, SILENCE = "whole", "flips", "resets
 
 
 class Wire:
-    """Listens at `port` of 127.0.0.1 and passes all on to `target`, a port there too. `befallen`: how often the fault of now has come."""
+    """Listens at `port` of 127.0.0.1 and forwards to `target`, also a port of 127.0.0.1. `befallen`: the number of
+    occurrences of the current fault."""
 
     def __init__(self, target, seed, mean_bytes):
-        self.target, self.mean_bytes = target, mean_bytes  # a fault comes after so many bytes of a direction, from 1 to twice of it
+        self.target, self.mean_bytes = target, mean_bytes  # a fault occurs after 1 to 2 * mean_bytes bytes of a direction
         self.dice = random.Random(seed)
         self.change = threading.Condition()
         self.fault, self.befallen = WHOLE, 0
-        self.onward = set()  # the ports from which connections to the target have come
+        self.onward = set()  # local ports of the connections to the target
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -52,11 +53,11 @@ class Wire:
             self.befallen += 1
 
     def _carry(self, source, sink):
-        """Until one of its ends is closed."""
+        """Runs until one of its ends is closed."""
         left = self._draw()  # bytes until the fault
         try:
             while data := source.recv(PIECE_BYTES):
-                with self.change:  # what is on its way stays there and arrives when it can, as TCP has it
+                with self.change:  # bytes in flight wait and arrive when they can, as with TCP
                     if self.fault == SILENCE:
                         self.befallen += 1
                     self.change.wait_for(lambda: self.fault != SILENCE)
@@ -65,7 +66,7 @@ class Wire:
                 if fault == TRICKLES:
                     self._trickle(sink, data)
                 elif left <= 0 and fault != WHOLE:
-                    data = data[:len(data) + left] or data[:1]  # up to the place of the fault
+                    data = data[:len(data) + left] or data[:1]  # up to the position of the fault
                     if not self._fail(fault, source, sink, bytearray(data)):
                         return
                 else:
@@ -78,7 +79,7 @@ class Wire:
                 one.close()
 
     def _fail(self, fault, source, sink, data):
-        """Whether this direction goes on."""
+        """True if this direction continues."""
         self._befell()
         if fault == FLIPS:
             data[-1] ^= 1 << self._draw() % 8
@@ -87,7 +88,7 @@ class Wire:
         sink.sendall(data)
         if fault == HALF_CLOSES:
             sink.shutdown(socket.SHUT_WR)
-            return False  # nobody reads what still comes
+            return False  # later bytes are not read
         for one in (source, sink):  # closed with a reset
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.shutdown(socket.SHUT_RD)  # wakes the other direction, which holds it as well
@@ -95,7 +96,7 @@ class Wire:
         return False
 
     def _trickle(self, sink, data):
-        """The first bytes one by one, each in a packet of its own; the rest at once, so that something is done today."""
+        """The first bytes one by one, each in its own packet; the rest at once, to finish in reasonable time."""
         self._befell()
         for i in range(min(len(data), 64)):
             sink.sendall(data[i:i + 1])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F9, F13, F15: a worker whose two connections go over a wire with faults, with mutual TLS. Bits that flip, resets after any number of bytes,
-connections closed in one direction and bytes one by one: each time the other worker goes on, nothing is held against the one behind the wire,
-and it is in the rounds again by itself when the wire is whole. Then the wire falls silent for longer than a membership, without closing
-anything: the worker is lost, and its connections are free again at the coordinator. All rounds are the same to the bit."""
+"""F9, F13, F15: a worker with both connections over a faulty wire, with mutual TLS. Flipped bits, resets after any
+number of bytes, connections closed in one direction, and bytes one by one: each time the other worker continues, the
+worker on the wire is not blamed, and it returns to the rounds by itself once the wire is intact. Then the wire is
+silent for longer than the membership timeout without closing anything: the worker is lost, and the coordinator
+releases its connections. All rounds are equal to the bit."""
 import time
 import types
 
@@ -10,10 +11,10 @@ import faulty_wire
 from atoll_harness import ESTABLISHED, check, equal, main, number, sockets_of, wait_for
 
 SEED = 1
-MEAN_BYTES = {"control": 5_000, "bulk": 300_000}  # between faults of a direction of a connection
-TIMES = 3             # that each fault comes, at each of the two wires
+MEAN_BYTES = {"control": 5_000, "bulk": 300_000}  # between faults of one direction of a connection
+TIMES = 3  # occurrences of each fault, at each of the two wires
 MEMBERSHIP_SECONDS = 10
-FREE_SECONDS = 120    # at most, until connections of a silent peer are given back; by keepalive after 40 s
+FREE_SECONDS = 120  # at most, until connections of a silent peer are released; by keepalive after 40 s
 
 
 def worker(scene, name):
@@ -32,7 +33,7 @@ def times_lost(scene):
 
 
 def held(coordinator, ports):
-    """Of connections that came from `ports`, those that the coordinator has."""
+    """The coordinator's connections that came from `ports`."""
     return [remote for _, remote, state in sockets_of(coordinator.pid) if remote in ports and state == ESTABLISHED]
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S20: attackers who may connect (plaintext, so nobody is asked who he is) pass limits by far, all at once and for a minute, while a
-job goes on: crowds of connections, calls taken back, calls of no method, giant and packed messages, downloads that nobody reads. The
-command line answers all the while; rounds close, and heartbeats of every worker are heard in each stretch of 25; no worker is lost and no
-round is overdue; and the coordinator's memory stays within its published bound and 15 %, with what the transport holds of a giant message.
+"""S20: attackers that may connect (in plaintext there are no identities) exceed limits by far, all at once and for a
+minute, while a job runs: crowds of connections, cancelled calls, calls of no method, giant and packed messages,
+downloads without a reader. The command line keeps answering; rounds close; each worker's heartbeats arrive within
+every 25 rounds; no worker is lost and no round is overdue. The coordinator's memory stays within its published bound
+and 15 %, plus the transport's share of a giant message.
 
-ATOLL_FLOOD_SECONDS: another length. ATOLL_FLOOD_ATTACKS: some of them alone, with commas between."""
+ATOLL_FLOOD_SECONDS: another duration. ATOLL_FLOOD_ATTACKS: plays only these, separated by commas."""
 import os
 import statistics
 import threading
@@ -17,10 +18,10 @@ SECONDS = float(os.environ.get("ATOLL_FLOOD_SECONDS", "60"))
 MOST_MORE_SECONDS = 300  # until a stretch of rounds has closed
 ASKED = os.environ.get("ATOLL_FLOOD_ATTACKS", "")
 QUIET_ROUNDS = 10
-STRETCH_ROUNDS, INNER_STEPS, STEP_SECONDS = 25, 20, 0.02  # these rounds take 10 s at least: five heartbeats are due, and more on a slow machine
-GIANT_MB = 64  # sent of a message without an end: what the transport holds meanwhile (docs/capacity.md, "Memory")
+STRETCH_ROUNDS, INNER_STEPS, STEP_SECONDS = 25, 20, 0.02  # these rounds take at least 10 s: five heartbeats are due, and more on a slow machine
+GIANT_MB = 64  # sent of an endless message; the transport buffers this much (docs/capacity.md, "Memory")
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 20, 2  # the defaults
-LATEST_SECONDS = MEMBERSHIP_SECONDS / 2        # which is a bound of the histogram's; what comes later is told
+LATEST_SECONDS = MEMBERSHIP_SECONDS / 2  # a bound of the histogram; later heartbeats are reported
 WORKERS = "abcd"
 PROBE = b"\x4a\x05\x08\x80\x80\x80\x20"  # DownloadRequest{probe {bytes: 64 MiB}}
 
@@ -37,14 +38,14 @@ def crowd(ports):
 
 
 def no_method(ports):
-    """Calls of a method that there is none of."""
+    """Calls of a method that does not exist."""
     with greet(ports["control"]) as connection:
         for stream in range(1, 4000, 2):
             connection.sendall(call(stream, "/atoll.v1.JobService/Nothing", b""))
 
 
 def unread_downloads(ports):
-    """Each asks for 64 MiB a hundred times, and reads nothing."""
+    """Each requests 64 MiB a hundred times, and reads nothing."""
     held = [greet(ports["bulk"]) for _ in range(20)]
     for connection in held:
         connection.sendall(b"".join(call(stream, "/atoll.v1.TransferService/Download", PROBE) for stream in range(1, 200, 2)))
@@ -65,7 +66,7 @@ ATTACKS = {
 
 
 class Attacker(threading.Thread):
-    """The same again and again, until it is over."""
+    """Repeats the attack until the end."""
 
     def __init__(self, attack, ports, over):
         super().__init__(daemon=True)
@@ -76,19 +77,19 @@ class Attacker(threading.Thread):
             try:
                 self.attack(self.ports)
             except OSError:
-                self.cut += 1  # as it should be
+                self.cut += 1  # as expected
                 self.over.wait(0.05)
             self.done += 1
 
 
 def closings(scene, first, last):
-    """Seconds between one round and the next, of rounds first to last, by the event log."""
+    """Seconds between consecutive rounds first to last, from the event log."""
     times = [event["time_ns"] for event in scene.logged_events("job") if event["kind"] == "round committed"]
     return [(b - a) / 1e9 for a, b in zip(times[first:last], times[first + 1:last + 1])]
 
 
 def heartbeats(coordinator):
-    """Of each worker: how many gaps between heartbeats there were, and how many of them above LATEST_SECONDS."""
+    """For each worker: the number of gaps between heartbeats, and the number above LATEST_SECONDS."""
     lines = coordinator.page("/metrics").splitlines()
 
     def count(worker, bound):
@@ -101,13 +102,14 @@ def heartbeats(coordinator):
 
 
 class Stretches:
-    """How many heartbeats of each worker are counted in each stretch of STRETCH_ROUNDS rounds and more."""
+    """The heartbeats of each worker in each stretch of at least STRETCH_ROUNDS rounds."""
 
     def __init__(self, coordinator):
         self.coordinator, self.before, self.first, self.heard = coordinator, heartbeats(coordinator), None, []
 
     def at(self, rounds):
-        """So many rounds have closed by now. A stretch begins with the first look behind its count of heartbeats, and so lasts all its rounds."""
+        """Called when this number of rounds have closed. A stretch begins with the first poll after its heartbeat
+        count, and so covers all its rounds."""
         if self.first is None:
             self.first = rounds
         elif rounds >= self.first + STRETCH_ROUNDS:
@@ -117,7 +119,8 @@ class Stretches:
 
 
 def check_heartbeats(before, after, seconds, stretches):
-    """Each worker is heard in every stretch. How many are not is told: they are sent behind a crowd, and counted once for many."""
+    """Each worker is heard in every stretch. Prints the number of missing heartbeats: they queue after a crowd, and
+    many are counted as one."""
     for worker in WORKERS:
         heard, late = (after[worker][i] - before[worker][i] for i in (0, 1))
         print(f"heartbeats of {worker}: {heard:.0f} of {seconds / HEARTBEAT_SECONDS:.0f}, {late:.0f} of them later than {LATEST_SECONDS:g} s after the one "

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coordinator's disk fills up in mid-run: it holds uploads back in time and says so, or stops; nothing committed is lost. While uploads are held
-back downloads go on (I20): a checkpoint is exported, and a worker that joins fetches the parameters and its corpus."""
+"""The coordinator's disk fills up in mid-run: the coordinator holds uploads back in time and reports it, or stops;
+nothing committed is lost. While uploads are held back downloads continue (I20): a checkpoint is exported, and a
+joining worker fetches the parameters and its corpus."""
 import os
 import subprocess
 
@@ -8,7 +9,7 @@ from atoll_harness import Skip, check, equal, main, number, wait_for
 
 ENDLESS = 1_000_000
 DISK_BYTES = 128 << 20
-ALMOST_FULL_BYTES = DISK_BYTES // 100 * 8  # left free; the limit is 10 %, the ledger's log grows to some MiB
+ALMOST_FULL_BYTES = DISK_BYTES // 100 * 8  # left free; the limit is 10 %, and the ledger's log grows to some MiB
 
 
 def mount_small_disk(directory):
@@ -21,7 +22,7 @@ def mount_small_disk(directory):
 
 
 def fill(file):
-    """Takes all the room that is left."""
+    """Takes all remaining space."""
     with open(file, "ab", buffering=0) as out:
         for piece in (1 << 16, 1 << 10, 1):
             try:
@@ -32,7 +33,7 @@ def fill(file):
 
 
 def held_back(scene):
-    answer = scene.atoll("-o", "json", "job", "get", "job", code=None)  # the coordinator may stop under the question
+    answer = scene.atoll("-o", "json", "job", "get", "job", code=None)  # the coordinator may stop during the call
     return answer.code == 0 and "disk is almost full" in answer.json().get("reason", "")
 
 
@@ -41,7 +42,8 @@ def checkpoint_names(scene):
 
 
 def make_room(scene):
-    """What the runbook of a full disk says: older checkpoints are given up, one by name and the others by a smaller keep_last. The newest stays."""
+    """Follows the runbook of a full disk: drops older checkpoints, one by name and the others by a smaller keep_last.
+    The newest stays."""
     names = checkpoint_names(scene)
     equal(len(names), 3, "checkpoints before")
     scene.atoll("checkpoint", "delete", names[0])
@@ -55,7 +57,8 @@ def make_room(scene):
 
 
 def almost_full(scene, coordinator, worker, filler, manifest):
-    """Below 10 % of free space: no new uploads, no new jobs, and the reason is shown. With room again it goes on by itself."""
+    """Below 10 % of free space: no new uploads, no new jobs, and the reason is shown. With space again it continues
+    by itself."""
     space = os.statvfs(filler.parent)
     filler.write_bytes(bytes(space.f_bavail * space.f_frsize - ALMOST_FULL_BYTES))
     wait_for("the word about an almost full disk", lambda: held_back(scene), 60, [coordinator, worker])
@@ -63,7 +66,7 @@ def almost_full(scene, coordinator, worker, filler, manifest):
     check("of the coordinator's disk" in refused.err and "are left" in refused.err, f"submit said {refused.err!r}")
     equal(scene.atoll("job", "get", "second", code=3).out, "", "a job that was refused")
     scene.atoll("checkpoint", "export", "job", scene.path("export-of-an-almost-full-disk"))
-    joiner = scene.worker("joiner", coordinator, "--drain-timeout", "2s")  # what it sends is held back
+    joiner = scene.worker("joiner", coordinator, "--drain-timeout", "2s")  # its contributions are held back
     wait_for("a worker that joins", lambda: "INFO training " in joiner.log(), 60, [coordinator, worker, joiner])
     check("INFO corpus name=text from=coordinator" in joiner.log(), "it did not fetch its corpus from the coordinator")
     check(held_back(scene), "the disk is not almost full any more: downloads from an almost full one are not shown")
@@ -75,10 +78,10 @@ def almost_full(scene, coordinator, worker, filler, manifest):
 
 
 def full(scene, coordinator, worker, filler):
-    """Not a byte is left. The coordinator stops with the documented status rather than acknowledge what it cannot keep; when
-    the disk was full before a commit began it may hold uploads back instead."""
+    """No byte is left. The coordinator stops with the documented status rather than acknowledge data that it cannot
+    store. If the disk was full before a commit began it may hold uploads back instead."""
     def noticed():
-        fill(filler)  # what it freed meanwhile
+        fill(filler)  # the space that the coordinator freed meanwhile
         if coordinator.popen.poll() is not None:
             return "stopped"
         return "held uploads back" if held_back(scene) else None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC and protobuf written by hand, with the answers read: a peer that speaks the protocol and may lie in it. Over http2_by_hand.py.
+"""gRPC and protobuf written by hand, including the answers: a peer that speaks the protocol and may lie in it. Uses
+http2_by_hand.py.
 
-Messages are made of (number, value) pairs: a number is a varint, Fixed64 and Fixed32 of their width, text and bytes a length and
-themselves, a list of pairs a message. One connection belongs to one thread."""
+Messages are lists of (number, value) pairs: a number is a varint, Fixed64 and Fixed32 have their width, text and
+bytes are length-delimited, a list of pairs is a message. One connection belongs to one thread."""
 import collections
 import ctypes
 import socket
@@ -17,7 +18,7 @@ GOAWAY, PADDED = 7, 8
 OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = range(8)
 RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED = range(8, 17)
 STATIC_NAMES = 61  # entries of HPACK's static table
-SECONDS = 5        # to wait for an answer
+SECONDS = 5  # to wait for an answer
 
 Fixed64 = collections.namedtuple("Fixed64", "value")
 Fixed32 = collections.namedtuple("Fixed32", "value")
@@ -57,7 +58,7 @@ def read_varint(content, at):
 
 
 def fields(content):
-    """Of a message: every value of each number, in order. Texts and messages are bytes."""
+    """Every value of each field number of a message, in order. Texts and messages are bytes."""
     found, at = collections.defaultdict(list), 0
     while at < len(content):
         key, at = read_varint(content, at)
@@ -75,7 +76,7 @@ def fields(content):
 
 
 def one(found, number, otherwise=0):
-    """The last value of a field, as absence is a zero."""
+    """The last value of a field; an absent field is zero."""
     return found[number][-1] if found[number] else otherwise
 
 
@@ -86,7 +87,7 @@ class Xxh128(ctypes.Structure):
 
 
 def digest(content):
-    """XXH3-128 as a Digest of worker.proto, by the library that the coordinator is linked with."""
+    """XXH3-128 as a Digest of worker.proto, by the library that the coordinator links."""
     library = ctypes.CDLL("libxxhash.so.0")
     library.XXH3_128bits.restype, library.XXH3_128bits.argtypes = Xxh128, [ctypes.c_char_p, ctypes.c_size_t]
     found = library.XXH3_128bits(content, len(content))
@@ -114,7 +115,7 @@ def hpack_number(block, at, bits):
 
 
 def hpack_text(block, at):
-    """One that is Huffman-coded is left as it is: gRPC's own fields are not."""
+    """Leaves Huffman-coded text as it is: gRPC's own fields are not Huffman-coded."""
     size, end = hpack_number(block, at, 7)
     return block[end:end + size], end + size
 
@@ -142,8 +143,8 @@ def read_headers(block, table):
 
 
 class Connection:
-    """To one port, over TLS where a context is given. An OSError tells that it is cut, or that nobody answers. One that makes no room takes
-    what comes first (64 KiB, or what is given for each call), and nothing more ever."""
+    """A connection to one port, over TLS if a context is given. An OSError means that it was cut or nothing answers.
+    Without window updates it accepts only the first bytes (64 KiB, or the given window per call)."""
 
     def __init__(self, port, context=None, makes_room=True, first_room=FIRST_ROOM):
         self.makes_room = makes_room
@@ -175,7 +176,7 @@ class Connection:
         return call
 
     def take(self, count, until):
-        """So many bytes, left in the buffer; False when they are not there in time."""
+        """`count` bytes, left in the buffer; False if they do not arrive in time."""
         while len(self.buffer) < count:
             left = until - time.monotonic()
             if left <= 0:
@@ -191,7 +192,7 @@ class Connection:
         return True
 
     def pump(self, until):
-        """Hears one frame. False: none came by then."""
+        """Reads one frame. Returns False if none arrived in time."""
         if not self.take(9, until) or not self.take(9 + int.from_bytes(self.buffer[:3], "big"), until):
             return False
         size = int.from_bytes(self.buffer[:3], "big")
@@ -214,7 +215,7 @@ class Connection:
 
 
 class Call:
-    """One call. status: None while it goes on; said: the sentence of its end."""
+    """One call. status: None while it runs; said: the message of its end."""
 
     def __init__(self, connection, stream):
         self.connection, self.stream, self.data, self.status, self.said = connection, stream, b"", None, ""
@@ -225,7 +226,7 @@ class Call:
         self.connection.send(b"".join(frame(DATA, body[at:at + 16384], END_STREAM if end and at == pieces[-1] else 0, self.stream) for at in pieces))
 
     def raw(self, content):
-        """Bytes of the stream as they are, whatever they mean."""
+        """Raw bytes of the stream."""
         self.connection.send(frame(DATA, content, 0, self.stream))
 
     def reset(self):
@@ -250,7 +251,7 @@ class Call:
         return content
 
     def answer(self, seconds=SECONDS):
-        """The next message; None when the call has ended, or nothing comes for so long."""
+        """The next message; None if the call has ended, or nothing arrives for that long."""
         until = time.monotonic() + seconds
         while (content := self.pop()) is None and self.status is None:
             if not self.connection.pump(until):
@@ -258,7 +259,7 @@ class Call:
         return content
 
     def end(self, seconds=SECONDS):
-        """The status of its end; DEADLINE_EXCEEDED when it goes on for so long."""
+        """The status of its end; DEADLINE_EXCEEDED if it runs longer."""
         until = time.monotonic() + seconds
         while self.status is None:
             if not self.connection.pump(until):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hostile member of a run: a valid certificate of the role worker, the protocol spoken by hand, and every message a lie, a repetition
-or a load. What it does comes from a seed; what the coordinator answers is counted by kind, and what it should not have taken is kept.
+"""A hostile member of a run: a valid certificate of the role worker, a hand-written protocol, and messages that lie,
+repeat or overload. A seed determines its actions. The coordinator's answers are counted by kind, and messages that it
+wrongly accepted are recorded.
 
-What it does not do, since the coordinator believes a member there (docs/trust.md, "What a member can still do"): give the job up for
-everybody (JobFailure.permanent), claim an absurd step or pace, and contribute finite values that it never trained. Its contributions
-are of NaN alone, which the screens refuse from the first round on: nothing of it may ever be merged."""
+It avoids the actions in which the coordinator trusts a member (docs/trust.md, "What a member can still do"): ending
+the job permanently (JobFailure.permanent), claiming an absurd step or pace, and contributing finite values that it
+never trained. Its contributions consist of NaN, which the screens refuse from the first round on: none of them may
+ever be merged."""
 import collections
 import random
 import socket
@@ -25,12 +27,12 @@ BLOCK, BLOCK_BYTES = 32, 17  # of mxfp4
 TRAINING, HUGE = 3, 1 << 61
 ABSENT_LEASE = 1 << 50
 MEGABYTE = 1 << 20
-# Whoever asks a coordinator that is stopped, dead, paused, flooded or further on than the question.
+# Answers of a coordinator that is stopped, dead, paused, flooded or past the question.
 BUSY = {UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED, CANCELLED, DEADLINE_EXCEEDED, FAILED_PRECONDITION}
 
 
 def context_of(identity):
-    """TLS with an identity file; whose the port is, is not asked."""
+    """TLS with an identity file; the port's owner is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -53,7 +55,7 @@ def payload_frame(content, offset=0, last=True, crc=None):
 
 
 class Membership:
-    """What a Welcome, an Assignment and a lease have told, and the control stream that they came by."""
+    """The contents of a Welcome, an Assignment and a lease, and their control stream."""
 
     def __init__(self, call):
         self.call, self.boot, self.incarnation, self.clock, self.lease = call, 0, 0, 0, None
@@ -61,7 +63,7 @@ class Membership:
         self.wishes, self.leases = 0, {}  # by the number of the request
 
     def hear(self, seconds):
-        """Takes what has come, and waits so long for something. The kinds of it."""
+        """Reads the received messages, and waits up to `seconds` for one. Returns their kinds."""
         kinds = []
         while (content := self.call.answer(0.01 if kinds else seconds)) is not None:
             ((kind, values),) = fields(content).items()
@@ -85,9 +87,9 @@ class Membership:
         elif kind == 7:
             reached = fields(one(said, 2, b""))
             self.versions[one(reached, 1)], self.clock = one(reached, 2), one(said, 6)
-            self.elements[one(reached, 1)] = one(said, 4) // 2  # the updates are of bf16
+            self.elements[one(reached, 1)] = one(said, 4) // 2  # the updates are bf16
         elif kind == 6:
-            self.leases = {}  # what was taken back may be given again
+            self.leases = {}  # a returned lease may be granted again
         elif kind == 8:
             self.refused += 1
         elif kind in (3, 13):
@@ -102,8 +104,8 @@ class Membership:
 
 
 class HostileMember(threading.Thread):
-    """tried: how often what was tried, by kind. refused: how often that was answered with a refusal. wrong: what the coordinator took, or
-    answered otherwise than it says. shut: its name is quarantined, and waits for an operator."""
+    """tried: the number of attempts, by kind. refused: the number of refusals. wrong: attempts that the coordinator
+    accepted, or answered against its documentation. shut: the member's name is quarantined and waits for an operator."""
 
     def __init__(self, name, ports, identity, seed):
         super().__init__(name=name, daemon=True)
@@ -121,13 +123,13 @@ class HostileMember(threading.Thread):
                 attack()
             except OSError:
                 self.tried["cut off"] += 1  # or the coordinator is down
-            except Exception as mistake:  # of this file, or an answer of a form that nobody expects: the run must not pass
+            except Exception as mistake:  # a mistake in this file, or an unexpected form of an answer: the run must fail
                 self.wrong.append(f"{attack.__name__}: {mistake!r}")
 
     # ---- answers
 
     def judge(self, kind, status, *expected):
-        """A refusal, with one of the codes that are documented for it."""
+        """Expects a refusal with one of the documented codes."""
         self.tried[kind] += 1
         if status not in {*expected, *BUSY}:
             self.wrong.append(f"{kind}: answered with gRPC status {status}")
@@ -144,7 +146,7 @@ class HostileMember(threading.Thread):
                             *[(14, [(1, i + 1)]) for i in range(leases)]]))
 
     def strange_hello(self):
-        """Another revision, somebody else's name, more leases than there may be."""
+        """Another revision, another worker's name, more leases than allowed."""
         kind, content, codes = self.random.choice([
             ("hello of another protocol", self.hello(protocol=999), ()), ("hello of another arithmetic", self.hello(arithmetic=999), ()),
             ("hello as another worker", self.hello(worker=HONEST), (PERMISSION_DENIED,)),
@@ -164,9 +166,9 @@ class HostileMember(threading.Thread):
                 self.wrong.append(f"{kind}: answered with {answer!r}")
 
     def first_words(self):
-        """What no control stream begins with."""
+        """Messages that must not begin a control stream."""
         kind, content, compressed, codes = self.random.choice([
-            ("noise on the control stream", self.random.randbytes(200) + b"\xff", 0, (INVALID_ARGUMENT, OK)),  # gRPC hands on no more than an end
+            ("noise on the control stream", self.random.randbytes(200) + b"\xff", 0, (INVALID_ARGUMENT, OK)),  # gRPC reports only an end
             ("no hello first", message((3, [(1, JOB), (2, 1), (3, 40)])), 0, (INVALID_ARGUMENT,)),
             ("a message of another kind", message((77, b"x")), 0, (INVALID_ARGUMENT,)),
             ("a compressed message", bytes(100), 1, (UNIMPLEMENTED, INTERNAL, INVALID_ARGUMENT)),
@@ -179,7 +181,7 @@ class HostileMember(threading.Thread):
             self.judge(kind, call.end(), *codes)
 
     def stranger_enrols(self):
-        """With a token that nobody has made, and with none; without a certificate."""
+        """With an unknown token, and with none; without a certificate."""
         secret = self.random.choice([self.random.randbytes(16), b"", bytes(40)])
         body = message((1, "no request"), (2, f"{self.random.getrandbits(64):016x}"), (3, secret), (4, "worker"), (5, "eve"))
         with socket.create_connection(("127.0.0.1", self.ports["enroll"]), timeout=20) as plain, self.stranger.wrap_socket(plain) as connection:
@@ -195,7 +197,7 @@ class HostileMember(threading.Thread):
             self.judge("contribution as another worker", self.offer(connection, header)[1], PERMISSION_DENIED)
 
     def users_calls(self):
-        """What is for people who may change a run."""
+        """Calls reserved for users that may change a run."""
         kind, path, content = self.random.choice([
             ("cancelling the job", "JobService/CancelJob", message((1, f"jobs/{JOB}"))),
             ("rolling the job back", "JobService/RollbackJob", message((1, f"jobs/{JOB}"), (2, "latest"))),
@@ -209,7 +211,7 @@ class HostileMember(threading.Thread):
     # ---- loads
 
     def downloads(self):
-        """Of what there is none of, or what is no name."""
+        """Downloads of unknown or invalid names."""
         kind, wanted, codes = self.random.choice([
             ("download of no version", (1, [(1, JOB), (2, [(1, 0), (2, 1 << 40)])]), (NOT_FOUND, INVALID_ARGUMENT)),
             ("download of a job that is not its own", (2, [(1, "other"), (2, [(1, 0)]), (3, 1)]), (UNAVAILABLE,)),
@@ -233,7 +235,7 @@ class HostileMember(threading.Thread):
             self.over.wait(2)
 
     def flood(self):
-        """Two thousand calls, taken back at once or of no method; a bomb; a message of 4 GB that is begun."""
+        """Two thousand calls, cancelled at once or of no method; a bomb; the beginning of a message of 4 GB."""
         port = self.ports[self.random.choice(["control", "bulk"])]
         what = self.random.choice([http2_by_hand.rapid_resets, http2_by_hand.bomb, self.giant, self.no_method])
         self.tried[{"rapid_resets": "2,000 calls reset", "bomb": "compressed bombs", "giant": "messages of 4 GB", "no_method": "2,000 calls of no method"}[what.__name__]] += 1
@@ -250,7 +252,7 @@ class HostileMember(threading.Thread):
     # ---- as a member
 
     def membership(self):
-        """Joins in order, and then: offers, repetitions, and an end of one kind or another."""
+        """Joins correctly, then: offers, repetitions, and an end of one kind or another."""
         with self.connect("control") as connection:
             member = Membership(connection.call(CONTROL))
             member.call.send(self.hello())
@@ -271,7 +273,7 @@ class HostileMember(threading.Thread):
             self.leave(member)
 
     def train(self, member):
-        """Says that it trains, and asks for samples."""
+        """Reports training, and requests samples."""
         member.call.send(self.heartbeat(member))
         member.call.send(message((4, [(1, JOB), (2, member.clock), *[(3, [(1, i), (2, v)]) for i, v in member.versions.items()]])))
         self.wish(member)
@@ -300,14 +302,14 @@ class HostileMember(threading.Thread):
             self.tried["noise in mid-stream"] += 1
 
     def judge_end(self, how, member):
-        """Of a stream on which something was said that ends it; unless it was quarantined just before."""
+        """Checks the end of a stream after a message that ends it, unless the member was quarantined just before."""
         status = member.call.end()
         member.hear(0.01)
         if not member.ended:
             self.judge(how, status, INVALID_ARGUMENT)
 
     def header(self, member, fragment, content, /, **changed):
-        """A contribution's header as an honest worker writes it, but for what is changed."""
+        """A contribution's header as an honest worker writes it, except for `changed`."""
         lease, begin, end = member.lease or (ABSENT_LEASE, 0, 0)
         samples = min(40, end - begin)  # of 32 tokens, one a step: no more than its cursor covers
         given = {"job": JOB, "incarnation": member.incarnation, "fragment": fragment, "version": member.versions.get(fragment, 0), "digest": digest(content),
@@ -317,8 +319,8 @@ class HostileMember(threading.Thread):
                 (12, [(1, given["lease"]), (2, given["cursor"])]), (13, given["boot"])]
 
     def offer(self, connection, header):
-        """The call of an upload with that header, its status where it is refused at once, else None; and whether all is there already.
-        What is there of it from a call before is resumed_from."""
+        """An upload call with that header, its status if it is refused at once, else None; and whether everything is
+        stored already. Sets resumed_from to the length stored by an earlier call."""
         call = connection.call(UPLOAD)
         call.send(message((1, message((1, header)))))
         answer = call.answer()
@@ -333,8 +335,8 @@ class HostileMember(threading.Thread):
         return fragment, nan_contribution(member.elements.get(fragment, 1))
 
     def lie(self, member):
-        """One thing of a contribution's header is not so."""
-        if not member.elements:  # of no assignment yet: its size would be wrong too, and told first
+        """One field of a contribution's header is false."""
+        if not member.elements:  # without an assignment the size would be wrong too, and reported first
             return
         fragment, content = self.content(member)
         _, begin, end = member.lease or (0, 0, 0)
@@ -357,10 +359,10 @@ class HostileMember(threading.Thread):
             ("contribution under another's lease", {"lease": 1, "cursor": 1}, (FAILED_PRECONDITION,)),
             ("contribution beyond its lease", {"cursor": end + 1}, (INVALID_ARGUMENT, FAILED_PRECONDITION))])
         with self.connect("bulk") as connection:
-            changed["digest"] = digest(self.random.randbytes(16))  # of bytes that nobody knows
+            changed["digest"] = digest(self.random.randbytes(16))  # of unknown bytes
             call, status, there = self.offer(connection, self.header(member, fragment, content, **changed))
             if status == ALREADY_EXISTS:
-                self.tried[kind] += 1  # one of the same key is there
+                self.tried[kind] += 1  # a contribution of the same key exists
             elif status is None:
                 self.wrong.append(f"{kind}: {'accepted' if there else 'granted'}")
                 call.reset()
@@ -368,7 +370,8 @@ class HostileMember(threading.Thread):
                 self.judge(kind, status, *codes)
 
     def contribute_nan(self, member):
-        """Bytes of the right size and digest, whose every value is NaN: accepted, as what they hold is judged when the round closes."""
+        """Bytes of the right size and digest, all values NaN: accepted, because values are judged when the round
+        closes."""
         fragment, content = self.content(member)
         header = self.header(member, fragment, content)
         with self.connect("bulk") as connection:
@@ -392,7 +395,7 @@ class HostileMember(threading.Thread):
                     self.judge("another digest under the same key", status, ALREADY_EXISTS, FAILED_PRECONDITION)
 
     def break_off(self, member):
-        """A granted upload whose bytes are not what was promised, come one by one, or do not come."""
+        """A granted upload with bytes that differ from the promise, come one by one, or do not come."""
         fragment, content = self.content(member)
         kind = self.random.choice(["wrong digest", "wrong checksum", "a gap", "more than promised", "stops in the middle", "byte by byte", "no frame"])
         changed = {"digest": digest(b"something else")} if kind == "wrong digest" else {}
@@ -406,7 +409,7 @@ class HostileMember(threading.Thread):
             elif kind == "wrong checksum":
                 call.send(payload_frame(content, crc=1))
             elif kind == "a gap":
-                begin = self.resumed_from + 1  # half of it may be there, of one that stopped in the middle
+                begin = self.resumed_from + 1  # half of an upload that was interrupted may be stored
                 call.send(payload_frame(content[begin:], offset=begin))
             elif kind == "more than promised":
                 call.send(payload_frame(content + bytes(100)))
@@ -421,7 +424,7 @@ class HostileMember(threading.Thread):
             self.judge(f"upload: {kind}", call.end(), DATA_LOSS, INVALID_ARGUMENT, OUT_OF_RANGE)
 
     def repeat(self, member):
-        """Messages that were said before, or that belong to somebody else."""
+        """Repeated messages, and messages that belong to other workers."""
         lease, begin, _ = member.lease or (1, 0, 0)
         newest = self.random.choice(list(member.versions.items()))
         kind, content = self.random.choice([
@@ -439,7 +442,7 @@ class HostileMember(threading.Thread):
             ("log lines that nobody wanted", message((10, [(1, 7), *[(2, "\x1b[2J" + "x" * 500) for _ in range(500)]])))])
         self.tried[kind] += 1
         member.call.send(content)
-        if "twice" in kind:  # and whoever names it from then on is believed to speak of a lease that is used up
+        if "twice" in kind:  # later messages that name it are taken for messages about a used-up lease
             member.call.send(content)
             member.lease = None
             self.wish(member)

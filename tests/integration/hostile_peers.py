@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
-a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory was within its
-published bound all the while.
+"""Foreign peers on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb, a
+giant message, too many connections, rapid resets. Afterwards the coordinator still answers, and its memory stayed
+within its published bound.
 
 S1 to S3, S24, S26 to S31."""
 import os
@@ -19,10 +19,10 @@ from grpc_by_hand import CANCELLED, DEADLINE_EXCEEDED, Connection, message
 from http2_by_hand import GENTLE_SECONDS, PREFACE, SETTINGS, bomb, broken_text, frame, giant_message, greet, rapid_resets
 
 GROWTH_LIMIT_MB = 64
-DESCRIPTORS = 256  # that a crowded coordinator may have
+DESCRIPTORS = 256  # available to a crowded coordinator
 CROWD = 1000
 MIB = 1 << 20
-# What the connections of a port may take (docs/capacity.md, "Memory"), and what one message has.
+# The maximum for the connections of a port (docs/capacity.md, "Memory"), and of one message.
 TRANSPORT_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 // MIB))
 GIANT_MB = 4 * TRANSPORT_MB
 STALL_SECONDS = 30  # without progress: cut
@@ -33,12 +33,12 @@ CONTROL, UPLOAD, DOWNLOAD, SERVER_INFO = (f"/atoll.v1.{name}" for name in (
 # ---- TLS
 
 def handshake(scene, port, identity=None, **limits):
-    """The TLS version and cipher that both agree on; an ssl.SSLError when they do not."""
+    """The negotiated TLS version and cipher; an ssl.SSLError if there is none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # the deprecated versions are intended
         for name, value in limits.items():
             if name == "ciphers":
                 context.set_ciphers(value)
@@ -55,7 +55,7 @@ def handshake(scene, port, identity=None, **limits):
 def refused(what, call):
     try:
         agreed = call()
-    except OSError:  # an ssl.SSLError is one; so is a reset
+    except OSError:  # includes ssl.SSLError and resets
         return
     except Exception as why:
         check("hung up" in str(why), f"{what}: {why}")
@@ -117,7 +117,7 @@ def check_floods(scene):
 
 
 def check_giants(scene):
-    """S31: a message without an end takes what a port's transport may have, and no more."""
+    """S31: an endless message takes at most the port's transport memory."""
     for port in ("control", "bulk"):
         name = f"giant-{port}"
         coordinator = scene.coordinator(name=name, state=name)
@@ -133,7 +133,8 @@ def check_giants(scene):
 
 
 def check_crowd(scene):
-    """S29: more connections than the coordinator may open descriptors. gRPC's own listener never accepts again after that."""
+    """S29: more connections than the coordinator may open descriptors. After that gRPC's own listener would never
+    accept again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * CROWD)), hard))
     limited = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")  # the hard limit too
@@ -153,7 +154,7 @@ def check_crowd(scene):
 
 
 def check_resets(scene):
-    """S28: tens of thousands of calls, opened and taken back."""
+    """S28: tens of thousands of calls, opened and cancelled."""
     coordinator = scene.coordinator(name="reset", state="reset")
     scene.atoll("job", "list")
     before = coordinator.resident_mb()
@@ -169,8 +170,9 @@ def check_resets(scene):
 
 
 class Stalled(threading.Thread):
-    """S30: peers that begin and do not go on: uploads of 64 MiB that stop within their first frame, downloads that nobody makes room for,
-    control streams without a word, calls whose answer nobody makes room for. They answer pings, so that their connections live, and stall while the rest of this test is played."""
+    """S30: peers that stop in the middle: uploads of 64 MiB that stop within their first frame, downloads without
+    window updates, silent control streams, calls without window updates for the answer. They answer pings, so that
+    their connections live, and stall during the rest of this test."""
 
     def __init__(self, scene):
         super().__init__(daemon=True)
@@ -223,11 +225,11 @@ class Stalled(threading.Thread):
                         self.cut = f"{why!r}"
 
     def check(self):
-        """All are cut for their silence, and held little meanwhile."""
+        """All are cut for their silence, and held little memory meanwhile."""
         self.join()
         equal(self.cut, "", "S30: what ended a whole connection")
         for what, calls in self.calls.items():
-            # Data that has not left is in the way of the end: gRPC resets the call then, without a word.
+            # Unsent data blocks the end of a call: gRPC then resets it without a message.
             ends, said = (CANCELLED, "") if what in ("download", "call") else (DEADLINE_EXCEEDED, f"for {STALL_SECONDS} s")
             equal([call.status for call in calls], [ends] * len(calls), f"S30: how each stalled {what} ends")
             check(all(said in call.said for call in calls), f"S30: a stalled {what} is told {calls[0].said!r}")
@@ -243,7 +245,8 @@ class Stalled(threading.Thread):
 
 
 def check_plaintext_stays_at_home(scene):
-    """S26: only where it is asked for by name, and only on loopback. That --insecure brings up plaintext on loopback, all below shows."""
+    """S26: plaintext only if it is requested by name, and only on loopback. The tests below show that --insecure
+    enables plaintext on loopback."""
     said = scene.run("atoll-coordinator", "--state-dir", scene.path("unasked"), code=2).err
     check("--trust is missing" in said and "--insecure" in said, f"it said {said!r}")
     check(not scene.path("unasked").exists(), "a coordinator that may not start has made its state directory")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that are none of ours, for tests of an open port: HTTP/2 and gRPC written by hand, so that what is sent may be wrong."""
+"""Foreign clients for tests of an open port: HTTP/2 and gRPC written by hand, so that they may send invalid bytes."""
 import gzip
 import socket
 import struct
@@ -9,8 +9,8 @@ from atoll_harness import check
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 END_STREAM, END_HEADERS, CANCEL, ACK, INITIAL_WINDOW_SIZE = 1, 4, 8, 1, 4
-FIRST_ROOM = 65535  # of a connection, and of a stream until the server says otherwise
-ASKED_AT = ("/atoll.v1.JobService/ListJobs", "/atoll.v1.TransferService/Upload")  # one of them is there, whatever the port
+FIRST_ROOM = 65535  # window of a connection, and of a stream until the server's settings
+ASKED_AT = ("/atoll.v1.JobService/ListJobs", "/atoll.v1.TransferService/Upload")  # one of them exists on every port
 GENTLE_SECONDS = 20
 STALLED_SECONDS = 2  # a send that waits for so long is held back
 
@@ -20,7 +20,7 @@ def frame(kind, payload=b"", flags=0, stream=0):
 
 
 def headers(stream, path, *more):
-    """Opens a call. Header fields are written as literals that nobody keeps (RFC 7541, 6.2.2)."""
+    """Opens a call. Header fields are literals without indexing (RFC 7541, 6.2.2)."""
     fields = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "atoll"), ("content-type", "application/grpc"),
               ("te", "trailers"), *more]
     block = b"".join(b"\0" + bytes([len(k)]) + k.encode() + bytes([len(v)]) + v.encode() for k, v in fields)
@@ -28,7 +28,7 @@ def headers(stream, path, *more):
 
 
 def greet(port, context=None):
-    """A connection on which calls may begin; over TLS where a context is given."""
+    """A connection that is ready for calls; over TLS if a context is given."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=GENTLE_SECONDS)
     try:
         if context is not None:
@@ -41,8 +41,8 @@ def greet(port, context=None):
 
 
 class Sender:
-    """Sends the bytes of streams as the peer makes room for them. A server reads nothing of who sends more, and hangs up. An OSError when it
-    has hung up, or no word comes for STALLED_SECONDS."""
+    """Sends the bytes of streams within the peer's flow-control windows; a server disconnects a client that sends
+    more. Raises OSError if the server disconnects, or if nothing arrives for STALLED_SECONDS."""
 
     def __init__(self, connection):
         connection.settimeout(STALLED_SECONDS)
@@ -80,7 +80,7 @@ class Sender:
         self.connection.sendall(headers(stream, path, *more))
 
     def pour(self, stream, content):
-        """False: the call had ended before all of it was taken."""
+        """Returns False if the call ended before everything was accepted."""
         at = 0
         while at < len(content) and stream not in self.over:
             size = min(16384, len(content) - at, self.room[0], self.room[stream])
@@ -100,8 +100,8 @@ class Sender:
 
 
 def giant_message(port, megabytes=256, context=None):
-    """S31: a message of 4 GB is announced, in a call of one message and in a stream, and as much of it sent as the coordinator takes: how many
-    MiB, the more of the two."""
+    """S31: announces a message of 4 GB, in a unary call and in a stream, and sends as much of it as the coordinator
+    accepts. Returns the larger number of MiB."""
     most = 0
     for path in ASKED_AT:
         with greet(port, context) as connection:
@@ -112,13 +112,13 @@ def giant_message(port, megabytes=256, context=None):
                 while sent < megabytes << 20 and sender.pour(1, bytes(65536)):
                     sent += 65536
             except OSError:
-                pass  # cut, or it takes no more
+                pass  # cut, or it accepts no more
         most = max(most, sent >> 20)
     return most
 
 
 def bomb(port, context=None):
-    """S27: 256 MB of zeros in a quarter of a megabyte, as small as any message may be. Nobody unpacks it."""
+    """S27: 256 MB of zeros compressed to a quarter of a megabyte, an allowed message size. Nothing decompresses it."""
     packed = gzip.compress(bytes(256 << 20))
     for path in ASKED_AT:
         with greet(port, context) as connection:
@@ -132,7 +132,7 @@ def bomb(port, context=None):
 
 
 def broken_text(port):
-    """A name that is no text: refused, without a line of a library in the log."""
+    """A name that is not valid text: refused, without a library's line in the log."""
     message = b"\x0a\x02\xff\xfe"
     with greet(port) as connection:
         connection.sendall(headers(1, "/atoll.v1.JobService/GetJob") + frame(DATA, b"\0" + struct.pack(">I", len(message)) + message, 1, 1))
@@ -145,7 +145,7 @@ def broken_text(port):
 
 
 def rapid_resets(port, calls=2000, context=None):
-    """S28: calls that are taken back at once. The coordinator cuts the connection when they come too fast."""
+    """S28: calls that are cancelled at once. The coordinator cuts the connection if they come too fast."""
     with greet(port, context) as connection:
         try:
             for first in range(1, 2 * calls, 200):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An idle coordinator is small; how soon it was ready is printed, not judged: that depends on the machine."""
+"""An idle coordinator is small. The time until it was ready is printed, not checked, because it depends on the
+machine."""
 import time
 
 from atoll_harness import check, equal, main

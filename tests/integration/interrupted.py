@@ -14,7 +14,7 @@ def prepare(scene, out, number):
     process.send(number)
     equal(process.end(20), 130, f"the exit status after signal {number}")
     check(not (scene.path(out) / "manifest.json").exists(), "an interrupted corpus has a manifest")
-    # What it leaves is in nobody's way.
+    # Its leftovers do not disturb the next run.
     scene.path("short.txt").write_text(generated_text(20_000))
     scene.atoll("data", "prepare", scene.path("short.txt"), "--out", scene.path(out), "--text-split", "paragraphs", "--quiet")
 

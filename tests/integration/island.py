@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes as one worker: an island in a job beside a plain worker, a rank killed, rank 0 killed, a launcher."""
+"""Several processes as one worker: an island in a job with a plain worker, a killed rank, a killed rank 0, a
+launcher."""
 import os
 import re
 import signal
@@ -33,7 +34,7 @@ def all_end(followers, seconds=60):
 
 
 def launched(scene, coordinator, rank, port):
-    """What a launcher does for one rank."""
+    """Starts one rank, as a launcher does."""
     command = [program("atoll-worker"), "--name", "c", "--coordinator", f"127.0.0.1:{coordinator.ports['control']}", "--coordinator-bulk",
                f"127.0.0.1:{coordinator.ports['bulk']}", "--threads", "1", "--device", "cpu", "--cache-dir", scene.path("cache-c"),
                "--data-root", scene.path("data"), "--no-admin"]
@@ -56,7 +57,7 @@ def test(scene):
     scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=STEPS)
     trains(scene, "a", 2, [plain, a])
 
-    # A rank dies: the worker leaves in order, says why, and comes back when it is started again.
+    # A rank dies: the worker leaves in order, gives the reason, and returns when it is restarted.
     first = scene.listed_worker("a")
     os.kill(follower_of(a), signal.SIGKILL)
     equal(a.end(), BROKEN, "the exit status of an island that lost a rank")
@@ -66,12 +67,12 @@ def test(scene):
     trains(scene, "a again", 2, [plain, a])
     check(number(scene.listed_worker("a"), "incarnation") > number(first, "incarnation"), "a came back with its old incarnation")
 
-    # Rank 0 dies: no process stays behind.
+    # Rank 0 dies: no process remains.
     follower = follower_of(a)
     a.kill()
     wait_for("the end of rank 1 without rank 0", lambda: not runs(follower), 60)
 
-    # A launcher starts the ranks, in whatever order, and stops them all at once.
+    # A launcher starts the ranks, in any order, and stops them all at once.
     port = free_port()
     c1 = launched(scene, coordinator, 1, port)
     c0 = launched(scene, coordinator, 0, port)
@@ -80,7 +81,7 @@ def test(scene):
     equal(c0.terminate(), 0, "the exit status of rank 0")
     equal(c1.end(), 0, "the exit status of rank 1")
 
-    # A terminal that closes sends SIGHUP to all processes of an island that its daemon has started: they leave in order.
+    # A closing terminal sends SIGHUP to all processes of an island that its daemon has started: they leave in order.
     a = island()
     trains(scene, "a for the third time", 2, [plain, a])
     follower = follower_of(a)
@@ -93,5 +94,5 @@ def test(scene):
     scene.atoll("job", "cancel", "job")
 
 
-if __name__ == "__main__":  # island_of_four.py uses what is above
+if __name__ == "__main__":  # island_of_four.py uses the functions above
     main(test)

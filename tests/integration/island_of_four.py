@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four processes as one worker: the same job gives the same bits again, and what one process makes of it; a rank dies."""
+"""Four processes as one worker: a repeated job gives the same bits, close to the result of one process; a rank dies."""
 import json
 import os
 import signal
@@ -10,10 +10,11 @@ from island import BROKEN, STEPS, all_end, follower_of, runs, trains
 
 RANKS = 4
 STEPS_TAKEN = 40
-# Plain gradient descent: an error of a gradient stays as large as it is, where AdamW divides by the gradient's own size.
+# Plain gradient descent keeps the size of a gradient's error; AdamW would divide by the gradient's own size.
 JOB = {"batch": {"sequences_per_step": 2 * RANKS}, "inner_optimizer": {"kind": "sgd", "learning_rate": 0.1, "schedule": {"kind": "constant"}},
        "workers": {"min": 1, "max": 1, "planned": 1}}
-# Of what training moved the parameters, in length. A gradient is off by up to 2e-5 of it, and the steps follow from each other.
+# Relative to the distance that training moved the parameters. A gradient's error is up to 2e-5 of it, and errors
+# accumulate over the steps.
 BOUND = 2e-5
 
 
@@ -34,7 +35,8 @@ def length(a, b):
 
 
 def play(scene, coordinator, manifest, job, ranks, steps=STEPS_TAKEN):
-    """The hash of a job's fragment after its last round, taken by a worker of so many processes; the processes are gone."""
+    """The hash of a job's fragment after its last round, trained by a worker of `ranks` processes; the processes have
+    ended."""
     scene.submit(job, manifest, steps=steps, **JOB)
     more = ["--island-size", str(ranks)] if ranks > 1 else []
     worker = scene.worker("w", coordinator, "--data-root", scene.path("data"), *more)
@@ -59,7 +61,7 @@ def equals_itself_and_one_process(scene, coordinator, manifest):
 
 
 def a_rank_dies(scene, coordinator, manifest):
-    """Its island leaves in order, with the cause, and comes back when it is started again."""
+    """Its island leaves in order, with the cause, and returns when it is restarted."""
     def island():
         return scene.worker("w", coordinator, "--data-root", scene.path("data"), "--island-size", str(RANKS))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F25: a rank of a real island that hangs (SIGSTOP), and its rank 0: the others end with the cause, nobody stays behind, the other worker goes on, and
-the island comes back when it is started again."""
+"""F25: a rank of a real island hangs (SIGSTOP), or its rank 0: the other ranks end with the cause, no process
+remains, the other worker continues, and the island returns when it is restarted."""
 import os
 import signal
 
@@ -21,7 +21,7 @@ def test(scene):
     plain = scene.worker("b", coordinator, "--data-root", scene.path("data"))
     a = island()
     scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=10 * STEPS,
-                 inner_optimizer={"learning_rate": 1e-6, "schedule": {"kind": "constant"}})  # b takes very many meanwhile
+                 inner_optimizer={"learning_rate": 1e-6, "schedule": {"kind": "constant"}})  # b takes very many steps meanwhile
     trains(scene, "a", 2, [plain, a])
 
     followers = [follower_of(a, rank) for rank in range(1, RANKS)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steering: pause, resume, update, rollback, cancel, a new job from a checkpoint, and what the command line shows of them."""
+"""Job control: pause, resume, update, rollback, cancel, a new job from a checkpoint, and their display on the command
+line."""
 import hashlib
 import json
 import shutil
@@ -53,7 +54,7 @@ def checkpoints(scene):
 
 
 def rollback(scene, worker):
-    """Back to a checkpoint: the clock, the version and its hash are those of the checkpoint."""
+    """Back to a checkpoint: clock, version and hash are the checkpoint's."""
     refused = scene.atoll("job", "rollback", "long", "--to", checkpoints(scene)[-1]["step"], code=3)
     check("pause it" in refused.err, f"the rollback of a running job was refused with {refused.err!r}")
     scene.atoll("job", "pause", "long")
@@ -75,7 +76,7 @@ def cancel(scene, worker):
 
 
 def from_checkpoint(scene, manifest):
-    """A new job that starts where a checkpoint stood: its first evaluation is the checkpoint's."""
+    """A new job that starts from a checkpoint: its first evaluation equals the checkpoint's."""
     source = checkpoints(scene)[-1]
     scene.submit("next", manifest, steps=20, model={"init": {"checkpoint": source["name"]}}, evaluation={"max_tokens": 4096})
     job = scene.wait_end("next")
@@ -121,14 +122,15 @@ def what_is_shown(scene):
 
 
 def purge(scene, coordinator, manifest):
-    """What ended gives its disk back; its line and its curves stay, its name stays taken, and other jobs and the next start are as before."""
+    """Purging an ended job frees its disk space. Its list entry and curves stay, its name stays taken, and other jobs
+    and the next start are not affected."""
     kept = scene.path("state/jobs/long")
     check(any(kept.rglob("*.snap")), "nothing is kept of a cancelled job")
     scene.submit("running", manifest, steps=ENDLESS)
     refused = scene.atoll("job", "purge", "running", code=3)
     check("only what has ended can be purged" in refused.err, f"the purge of a running job was refused with {refused.err!r}")
     scene.atoll("job", "cancel", "running")
-    for _ in range(2):  # as one whose answer was lost
+    for _ in range(2):  # the second as after a lost answer
         equal(scene.atoll("-o", "name", "job", "purge", "long").out.split(), ["jobs/long"], "what was purged")
     wait_for("the end of its files", lambda: not [path for path in kept.rglob("*") if path.is_file()], 30, [coordinator])
     equal(checkpoints(scene), [], "the checkpoints of a purged job")
@@ -146,7 +148,7 @@ def stored(scene):
 
 
 def files_of_purged_jobs(scene, data):
-    """What purged jobs were submitted with goes at the next start, and nothing that another job names."""
+    """Files submitted with purged jobs are deleted at the next start, except those that another job names."""
     before = stored(scene)
     weights = {hashlib.sha256(path.read_bytes()).hexdigest() for path in scene.path("export").glob("*.safetensors")}
     check(weights and weights < before, f"the weights {weights} are not among the stored files {before}")

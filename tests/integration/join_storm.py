@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hundred workers join at once while two others train, and go at once without a word: nobody who trains is lost or loses a lease, and
-rounds go on meanwhile."""
+"""Two hundred workers join at once while two others train, and vanish at once: no training worker is lost or loses a
+lease, and rounds continue."""
 from atoll_harness import check, check_balance, equal, main, number, program, wait_for
 
 CROWD = 200
-SECONDS = 2  # that the crowd beats after it has joined
+SECONDS = 2  # during which the crowd sends heartbeats after joining
 
 
 def names(scene, *options):
@@ -35,7 +35,7 @@ def test(scene):
     equal(crowd.end(), 0, f"the end of the crowd, which said {crowd.log()}")
     print(f"{CROWD} joins: {crowd.log().strip()}; the coordinator has grown by {coordinator.resident_mb() - memory:.1f} MB")
 
-    # All of them are gone without a word.
+    # All of them vanish without a message.
     scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[coordinator, *workers])
     wait_for("the loss of the crowd", lambda: set(names(scene)) == {"a", "b"}, 60, [coordinator, *workers])
     scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[coordinator, *workers])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command that is put before a program's: it changes what the program inherits, and becomes the program."""
+"""A command prefix: it changes what the program inherits, then executes the program."""
 import json
 
 CODE = """

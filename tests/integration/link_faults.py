@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real links that are narrow, long, lossy, out of order or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
-over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats are heard beside the contributions that fill it; a worker that is cut off, both
-ways or one way, is lost, the run goes on, and it comes back by itself. The ledger balances all the while, and the audits find nothing."""
+"""Real links that are narrow, long, lossy, reordering or cut: two workers, one of them on an emulated link
+(tun_link.py), with mutual TLS as over the open internet. On a bad link the job ends as planned with both workers in
+every round, and no worker is lost. On the narrow link heartbeats arrive while contributions fill the link. A worker
+that is cut off, in both directions or one, is lost; the run continues, and the worker returns by itself. The ledger
+balances all the time, and the audits find nothing."""
 import time
 
 from atoll_harness import Skip, check, check_balance, equal, main, wait_for
 from tun_link import TunLink, available
 
 NEAR, FAR = "near", "far"
-MEGABYTES = 2.3  # of a contribution, and half of it on the way down
+MEGABYTES = 2.3  # of a contribution; the download is half as large
 ROUNDS, INNER_STEPS = 5, 10
 LINKS = {
     "narrow": {"rate_bits": 10e6, "delay_seconds": 0.01},
@@ -18,13 +20,13 @@ LINKS = {
 }
 WHOLE = {"rate_bits": 100e6, "delay_seconds": 0.01}
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
-SLICE_BYTES, SLICES, LEAST_GAPS = 1e6, 60, 100  # some eight to a contribution of 7.7 MB; the line takes 0.8 s for one, in which a heartbeat is due
+SLICE_BYTES, SLICES, LEAST_GAPS = 1e6, 60, 100  # about eight for a contribution of 7.7 MB; the line takes 0.8 s for one, in which a heartbeat is due
 CUTS = {"both-ways": {"up", "down"}, "upwards": {"up"}, "downwards": {"down"}}
 
 
 def job_on(scene, name, manifest, steps, least, hidden_size=256, **sync):
     return scene.submit(name, manifest, steps=steps, workers={"min": least, "max": 2, "planned": 2}, model={"layers": 2, "hidden_size": hidden_size},
-                        inner_optimizer={"learning_rate": 0.0001, "schedule": {"kind": "constant"}},  # hundreds of rounds, and it stays finite
+                        inner_optimizer={"learning_rate": 0.0001, "schedule": {"kind": "constant"}},  # hundreds of rounds without divergence
                         sync={"inner_steps": INNER_STEPS, "upload_codec": "fp32", "download_codec": "bf16"} | sync)
 
 
@@ -33,19 +35,20 @@ def texts(scene, job, kind):
 
 
 def heartbeat_gaps(coordinator, worker):
-    """How many gaps between heartbeats were at most so many seconds, by that bound."""
+    """Cumulative histogram: for each bound in seconds, the number of gaps between heartbeats within it."""
     start = f'atoll_heartbeat_gap_seconds_bucket{{worker="{worker}",le="'
     lines = [line[len(start):].split('"} ') for line in coordinator.page("/metrics").splitlines() if line.startswith(start)]
     return {float(bound.replace("+Inf", "inf")): float(count) for bound, count in lines}
 
 
 def most_of(gaps, share):
-    """The least bound that so many of the gaps keep."""
+    """The smallest bound that this share of the gaps keeps."""
     return min(bound for bound, count in gaps.items() if count >= share * gaps[float("inf")])
 
 
 def heard_beside_slices(link, coordinator, far):
-    """For each slice of what waits for the full line upwards, whether a heartbeat of the far worker was heard while it passed."""
+    """For each slice of the data queued on the full uplink: whether a heartbeat of the far worker was received while
+    it passed."""
     count = lambda: heartbeat_gaps(coordinator, FAR)[float("inf")]
     heard, beats, at = [], count(), link.waited["up"]
 
@@ -61,8 +64,9 @@ def heard_beside_slices(link, coordinator, far):
 
 
 def heartbeats_under_load(scene, link, coordinator, far, manifest):
-    """Contributions fill the narrow link, one soon after the other; heartbeats share it. Did they queue behind a contribution,
-    they would be heard in one or two of its eight slices. A slow machine gives a slice more time than the line does, and never less."""
+    """Contributions fill the narrow link with short pauses; heartbeats share it. If heartbeats queued after a
+    contribution, they would arrive in only one or two of its eight slices. A slow machine gives a slice more time
+    than the line does, never less."""
     link.set(**LINKS["narrow"])
     job_on(scene, "full", manifest, 100_000, least=2, hidden_size=512, inner_steps=2, download_codec="mxfp4")
     scene.wait_round("full", 1)
@@ -73,7 +77,7 @@ def heartbeats_under_load(scene, link, coordinator, far, manifest):
     full = (link.carried["up"] - carried) * 8 / link.rate_bits / (time.monotonic() - began)
     print(f"narrow, {full:.0%} full upwards: heartbeats heard beside {sum(heard)} of {SLICES} slices of {SLICE_BYTES / 1e6:g} MB; {gaps[float('inf')]:.0f} gaps between "
           f"them, 99 % at most {most_of(gaps, 0.99):g} s, all at most {most_of(gaps, 1):g} s; a heartbeat every {HEARTBEAT_SECONDS} s, membership {MEMBERSHIP_SECONDS} s")
-    # The invariant itself (I14). Its time is the emulated link's, which takes 6 s for one contribution.
+    # The invariant itself (I14). The emulated link determines the time: 6 s for one contribution.
     check(most_of(gaps, 0.99) <= MEMBERSHIP_SECONDS / 4, f"99 of 100 gaps between heartbeats on the full link reach up to {most_of(gaps, 0.99):g} s")
     check(sum(heard) >= SLICES / 2, f"heartbeats were heard beside {sum(heard)} of {SLICES} slices alone: {heard}")
     equal("coordinator away" in far.log()[said:], False, "whether the worker lost its connection")

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job refuses
-it with the figures, and trains nothing; one whose group runs full in mid-run, by what else is in it, is killed like by kill -9, the run goes on,
-and outside of the group it comes back; a coordinator whose group is of the size that it publishes (docs/capacity.md, "Memory") is never
-killed while workers come, go and are joined by others and messages without an end are sent to its ports, and refuses a job that its group has no room for. Needs a memory controller in which this
-user may make groups."""
+"""F23: memory limits enforced by the kernel (a memory control group of version 1 or 2).
+- A worker with a group too small for its job refuses the job with the figures, and trains nothing.
+- A worker whose group is filled in mid-run by another process is killed, like by kill -9; the run continues, and
+  outside the group the worker returns.
+- A coordinator with a group of its published size (docs/capacity.md, "Memory") is never killed while workers come, go
+  and join, and endless messages are sent to its ports; it refuses a job that exceeds its group.
+
+Needs a memory controller in which this user may create groups."""
 import os
 import pathlib
 import re
@@ -14,9 +17,9 @@ from atoll_harness import ALLOWANCE, COORDINATOR_BASE_MB, Skip, check, equal, ma
 from http2_by_hand import giant_message
 
 MODEL = {"hidden_size": 512, "intermediate_size": 1024, "layers": 6, "heads": 8}  # 11 million parameters: about 40 MB an arena
-TOO_SMALL = 0.5  # of what a worker holds
+TOO_SMALL = 0.5  # of a worker's memory
 MIB = 1 << 20
-# Takes memory until somebody in the group is killed for it.
+# Takes memory until the kernel kills a process of the group.
 BALLAST = """
 import pathlib, re, sys
 kills, held = pathlib.Path(sys.argv[1]), []
@@ -26,7 +29,7 @@ while not int(re.search(r"oom_kill (\\d+)", kills.read_text()).group(1)):
 
 
 class MemoryGroup:
-    """A group below the one that this test is in. Skips the test where none can be made."""
+    """A group below the group of this test. Skips the test if none can be created."""
 
     def __init__(self, name):
         self.directory = self.place() / f"atoll-{os.getpid()}-{name}"
@@ -36,7 +39,7 @@ class MemoryGroup:
             raise Skip(f"no memory control group can be made here: {why}") from None
 
     def place(self):
-        """Where groups with the memory controller may be made, in either version."""
+        """The place where groups with the memory controller may be created, in either version."""
         mine = {line.split(":")[1]: line.split(":")[2] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()}
         for _, where, kind, options, *_ in map(str.split, pathlib.Path("/proc/mounts").read_text().splitlines()):
             if kind == "cgroup" and "memory" in options.split(",") and "memory" in mine:
@@ -45,7 +48,7 @@ class MemoryGroup:
             controllers = pathlib.Path(where, "cgroup.subtree_control")
             if kind == "cgroup2" and controllers.exists() and "memory" in controllers.read_text().split():
                 self.limit_file, self.swap_file, self.kills_file = "memory.max", "memory.swap.max", "memory.events"
-                return pathlib.Path(where)  # a group with processes has no groups with controllers below it, but the root
+                return pathlib.Path(where)  # except for the root, a group with processes has no groups with controllers below it
         raise Skip("no memory controller is mounted for control groups here")
 
     def limit(self, size_bytes):
@@ -55,12 +58,12 @@ class MemoryGroup:
             swap.write_text("0" if self.swap_file == "memory.swap.max" else str(size_bytes))
 
     def anonymous_bytes(self):
-        """What its processes hold for themselves: pages of files may have been charged to whoever touched them first."""
+        """Private memory of its processes: file pages may be charged to the process that touched them first."""
         text = (self.directory / "memory.stat").read_text()
         return int(re.search(r"^(?:total_rss|anon) (\d+)$", text, re.MULTILINE).group(1))
 
     def through(self, first_to_die=False):
-        """Begins a command inside."""
+        """Starts a command inside the group."""
         score = "echo 1000 > /proc/self/oom_score_adj && " if first_to_die else ""
         return ["/bin/sh", "-c", f'{score}echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh"]
 
@@ -68,7 +71,7 @@ class MemoryGroup:
         return int(re.search(r"oom_kill (\d+)", (self.directory / self.kills_file).read_text()).group(1))
 
     def run_full(self, scene):
-        """Fills the rest of it from within, until the kernel kills one of its processes."""
+        """Fills the rest of the group from within, until the kernel kills one of its processes."""
         filled = scene.start("ballast", [*self.through(), sys.executable, "-c", BALLAST, self.directory / self.kills_file])
         check(filled.end() in (0, -signal.SIGKILL), "what fills the group did not end by itself, nor by the kernel")
 
@@ -117,7 +120,8 @@ def a_small_group_kills(scene, coordinator, manifest):
 
 
 def bound_of_all(jobs_mb):
-    """Of a coordinator in a group of this size and ALLOWANCE: the transport of both ports may hold an eighth of the group each, 64 to 256 MiB."""
+    """The bound of a coordinator in a group of this size and ALLOWANCE: the transport of each of the two ports may
+    hold an eighth of the group, 64 to 256 MiB."""
     bound_mb = COORDINATOR_BASE_MB + jobs_mb
     for _ in range(50):
         bound_mb = COORDINATOR_BASE_MB + jobs_mb + 2 * min(256, max(64, bound_mb * ALLOWANCE / 8))
@@ -125,7 +129,8 @@ def bound_of_all(jobs_mb):
 
 
 def a_published_size_is_enough(scene, manifest):
-    """The coordinator in a group of its bound and 15 %: all that it takes counts, pages of files that cannot be given back too."""
+    """The coordinator in a group of its bound plus 15 %: all its memory counts, including file pages that cannot be
+    reclaimed."""
     data = ("--data-root", scene.path("data"))
     group = MemoryGroup("coordinator")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wall clock of real processes, moved by a test: what they read is moved, by a library that is loaded into them (moved_clock.cc)."""
+"""Moves the wall clock of real processes: a preloaded library (moved_clock.cc) changes the time that they read."""
 import struct
 import time
 
@@ -14,8 +14,8 @@ def refuse_without_moved_clock():
 
 
 class MovedClock(SharedPage):
-    """The wall clock of whoever is started with `environment`: so many seconds from the true one. Where `rate` is not 1, all clocks are
-    right now and go so many times as fast as they should; such a one is not moved."""
+    """The clocks of processes started with `environment`: the wall clock differs from the true one by a number of
+    seconds. If `rate` is not 1, all clocks are right now and run at that rate; such clocks cannot be moved."""
 
     def __init__(self, scene, name, rate=1):
         self.rate, self.right_at = rate, time.time()
@@ -26,5 +26,5 @@ class MovedClock(SharedPage):
         self.write("<qq", seconds * 10**9, 0)
 
     def stop(self):
-        """It stands still, from now until it is moved."""
+        """Stops the clock until it is moved."""
         self.write("<qq", 0, time.time_ns())

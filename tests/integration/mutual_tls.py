@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run with mutual TLS: an authority, an admin, a worker; and who is not let in.
+"""A run with mutual TLS: an authority, an admin, a worker; and clients that are refused.
 
 S4, S13, S16, S18, S32.
 """
@@ -16,7 +16,7 @@ def issue(scene, role, name):
 
 
 def check_audit_log(scene):
-    """It stays, each line holds the SHA-256 of the one before, and verify notices a changed one."""
+    """The audit log is kept, each line holds the SHA-256 of the previous line, and verify notices a changed line."""
     (file,) = scene.path("state/events/audit").iterdir()
     lines = file.read_bytes().splitlines()
     before = ["0" * 64] + [hashlib.sha256(line).hexdigest() for line in lines]
@@ -70,7 +70,7 @@ def test(scene):
     equal(coordinator.terminate(), 0, "the end of the coordinator")
     check_audit_log(scene)
 
-    # Whoever has enrolled would refuse a coordinator of another authority: it does not start as one by mistake.
+    # Enrolled workers would refuse a coordinator of another authority, so it does not start with one by mistake.
     own = scene.path("state/coordinator.pem")
     before = own.read_bytes()
     stranger = scene.launch_coordinator("--trust", scene.path("other"))

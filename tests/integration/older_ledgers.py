@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State directories of every earlier revision of the ledger (ledgers/revision-N.sql) under the program of today: it brings them up to
-date, shows what they hold, trains a job beside the old one, and `verify` misses nothing of the ledger."""
+"""State directories of every earlier revision of the ledger (ledgers/revision-N.sql) with the current program: it
+upgrades them, shows their contents, trains a job in addition to the old one, and `verify` finds the ledger complete."""
 import pathlib
 import sqlite3
 
 from atoll_harness import equal, main, number
 
 LEDGERS = pathlib.Path(__file__).resolve().parent / "ledgers"
-TOKENS, QUARANTINES, CORDONS, USED_TOKEN = 3, 4, 5, 7  # the revisions that brought them, and whose ledger has a used token too
+TOKENS, QUARANTINES, CORDONS, USED_TOKEN = 3, 4, 5, 7  # the revisions that added them, and whose ledger also has a used token
 DAMAGED = 65
-# Only ledgers are kept of before: the files of the old job are missed, and nothing else.
+# Only ledgers were kept of earlier revisions: the files of the old job are missing, and nothing else.
 NOT_KEPT = ["blobs/ab/" + "ab" * 32, "jobs/tiny/snapshots"]
 
 
@@ -36,7 +36,7 @@ def make_state(scene, revision):
 
 
 def look(scene, revision):
-    """What was in the old ledger is shown."""
+    """The contents of the old ledger are shown."""
     job = scene.job("tiny")
     equal(job["state"], "JOB_STATE_CANCELLED", "the state of the old job")
     equal(number(job["fragments"][0], "version"), 1, "the version of the old job")
@@ -48,7 +48,7 @@ def look(scene, revision):
 
 
 def go_on(scene, state, corpus, coordinator):
-    """A job is trained to its end beside the old one."""
+    """Another job is trained to its end in addition to the old one."""
     worker = scene.worker("w1", coordinator, "--data-root", scene.path("data"))
     name = scene.submit(f"after-{state}", corpus, steps=16, inner_steps=8)
     scene.wait_end(name)

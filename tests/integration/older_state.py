@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole state directory of the revision before today's (states/revision-N.tar.xz), left by a coordinator that was killed in the middle of a job, under
-the program of today: it goes on, the job ends as planned, `verify` finds nothing and `replay` gives the bits of every round again, those too that the
-older program has made.
+"""A whole state directory of the previous revision (states/revision-N.tar.xz), left by a coordinator that was killed
+in the middle of a job, with the current program: it continues, the job ends as planned, `verify` finds nothing and
+`replay` gives the bits of every round again, including those of the older program.
 
-A new revision leaves one of the revision before it: ATOLL_MAKE_STATE=FILE has the programs of ATOLL_BIN make it, in the place of the test."""
+Each new revision adds a state of the previous revision: with ATOLL_MAKE_STATE=FILE the programs of ATOLL_BIN create
+it, instead of the test."""
 import os
 import pathlib
 import tarfile

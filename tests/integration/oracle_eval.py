@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle_eval.py WORKER WRITER: log-probabilities of `atoll-worker eval` against transformers on the same directories.
+"""oracle_eval.py WORKER WRITER: log-probabilities of `atoll-worker eval` against transformers on the same
+directories.
 
-WRITER (oracle_logits_writer.cc) writes small random models with the byte tokenizer. Each choice of made-up minimal pairs
-and multiple-choice examples must get the same log-probability (at most 1e-3 relative), and so the same answers.
-Exits with 77, a skip, when transformers is not there: scripts/setup --oracles installs it.
+WRITER (oracle_logits_writer.cc) writes small random models with the byte tokenizer. Each choice of generated minimal
+pairs and multiple-choice examples must get the same log-probability (at most 1e-3 relative), and so the same answers.
+Exits with 77, a skip, if transformers is missing: scripts/setup --oracles installs it.
 """
 
 import json
@@ -33,7 +34,7 @@ CHOICES = [
 
 
 def texts(example):
-    """(context, choice) pairs of an example, as docs/formats/eval-tasks.md says."""
+    """(context, choice) pairs of an example, by docs/formats/eval-tasks.md."""
     if "sentence_good" in example:
         return [("", example["sentence_good"]), ("", example["sentence_bad"])]
     return [(example["ctx"], e if e.startswith(" ") else " " + e) for e in example["endings"]]

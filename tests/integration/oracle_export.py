@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle_export.py SCENE: the exports that run_end_to_end left, in transformers: the same loss on the held-out tokens.
+"""oracle_export.py SCENE: the exports of run_end_to_end in transformers: the same loss on the held-out tokens.
 
-Exits with 77, a skip, when transformers is not there: scripts/setup --oracles installs it.
+Exits with 77, a skip, if transformers is missing: scripts/setup --oracles installs it.
 """
 import json
 import os

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oracle_logits.py WRITER: what our model computes, against transformers on the directories that we export.
+"""oracle_logits.py WRITER: our model's results against transformers on our exported directories.
 
-WRITER (oracle_logits_writer.cc) writes small random models with tokens, logits and loss. AutoModelForCausalLM must load
-each directory and give the same logits (at most 1e-3 apart in fp32) and the same loss (at most 1e-5 relative).
-Exits with 77, a skip, when transformers is not there: scripts/setup --oracles installs it.
+WRITER (oracle_logits_writer.cc) writes small random models with tokens, logits and loss. AutoModelForCausalLM must
+load each directory and give the same logits (at most 1e-3 apart in fp32) and the same loss (at most 1e-5 relative).
+Exits with 77, a skip, if transformers is missing: scripts/setup --oracles installs it.
 """
 
 import json

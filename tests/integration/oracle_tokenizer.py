@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """oracle_tokenizer.py DIRECTORY EXPECTED [DIRECTORY EXPECTED]...
 
-Loads each DIRECTORY with transformers' AutoTokenizer and compares its ids with ours.
-EXPECTED holds lines {"text": ..., "ids": [...]} written by one of our programs.
-Every text must give the same ids.
-Exit status: 0 equal, 1 different (the first differences are printed), 77 transformers is not there.
+Loads each DIRECTORY with transformers' AutoTokenizer and compares its ids with ours. EXPECTED holds lines {"text":
+..., "ids": [...]} written by one of our programs. Every text must give the same ids.
+
+Exit status: 0 equal, 1 different (prints the first differences), 77 transformers is missing.
 """
 import json
 import os
@@ -18,7 +18,7 @@ SHOWN = 5
 
 
 def compare(load, directory: str, expected_path: str) -> bool:
-    """True when every text gives the same ids."""
+    """True if every text gives the same ids."""
     tokenizer = load(directory, local_files_only=True)
     texts = different = 0
     with open(expected_path, encoding="utf-8") as lines:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workers with a certificate that ask the bulk port for a job that is not theirs: one whose revision is refused, and one that has nothing to
-do. Not a byte of parameters, updates or data goes to them; the job's own worker gets them, also right after a restart of the coordinator, and
-so does an export.
+"""Workers with a certificate ask the bulk port for another worker's job: one has a refused revision, the other has no
+job. They receive no byte of parameters, updates or data. The job's own worker receives them, also right after a
+restart of the coordinator, and so does an export.
 
 S15, S17.
 """
@@ -25,7 +25,7 @@ def hello(worker, protocol):
 
 
 def download(port, identity, worker, wanted):
-    """Its status, the sentence of its end, and how many messages came before that."""
+    """The status, the message of its end, and the number of messages before that."""
     with Connection(port, context_of(identity)) as connection:
         call = connection.call(DOWNLOAD)
         call.send(message(wanted, (7, worker)), end=True)
@@ -52,7 +52,7 @@ def check_nothing_for(who, port, identity, wanted):
 
 
 def check_strangers(coordinator, identities, wanted):
-    """One of another revision is refused by its Hello, and one that may come in finds the job full."""
+    """A worker of another revision is refused by its Hello; an acceptable worker finds the job full."""
     bulk = coordinator.ports["bulk"]
     for protocol, answered in ((999, REFUSED), (PROTOCOL, WELCOME)):
         with Connection(coordinator.ports["control"], context_of(identities["eve"])) as connection:
@@ -65,7 +65,7 @@ def check_strangers(coordinator, identities, wanted):
 
 
 def check_member(coordinator, identity, wanted):
-    """These keys are right: the job's own worker gets what is there."""
+    """Proves that the keys are right: the job's own worker gets the data."""
     for what, key in wanted("kept").items():
         status, said, messages = download(coordinator.ports["bulk"], identity, "a", key)
         check((status == OK and messages > 1) or (what in ("an update", "a checkpoint") and status in (NOT_FOUND, INVALID_ARGUMENT)),

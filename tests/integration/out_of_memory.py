@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that has trained comes back to a machine with too little memory for the run, which it finds out in the middle of an
-allocation: the run goes on without it, everybody is told the cause, and with more memory it takes part again. Where even the program does
-not fit, it ends with a sentence."""
+"""A worker that has trained returns to a machine with too little memory for the run, which it notices in the middle
+of an allocation: the run continues without it, the cause is reported, and with more memory it takes part again. If
+even the program does not fit, it exits with an error message."""
 import resource
 
 from atoll_harness import check, equal, main, number, wait_for
@@ -11,7 +11,7 @@ ENOUGH_TO_START, TOO_LITTLE_TO_START = 500 << 20, 200 << 20
 
 
 def limited(scene, coordinator, data_bytes, *options):
-    """Worker b, whose heap and private memory may be so large."""
+    """Worker b with a limit on its heap and private memory."""
     kept = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, kept[1]))
     try:
@@ -43,8 +43,8 @@ def test(scene):
     equal(number(job, "workers_training"), 1, "workers that train")
     equal(second.terminate(), 0, "the end of a worker without memory")
 
-    # Not even its connections fit: the library that makes them aborts, or goes on without memory and faults, and the worker says what to
-    # look at.
+    # Not even its connections fit: the library that makes them aborts, or continues without memory and faults; the
+    # worker prints advice.
     third = limited(scene, coordinator, TOO_LITTLE_TO_START)
     equal(third.end(), 71, "the end of a worker that has no memory at all")
     check("atoll-worker: the system refused this process memory" in third.log() and "ulimit" in third.log(), third.log())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of a test's own: a hosts file that only those see who are started `through=seeing(...)` (a mount namespace: needs root)."""
+"""Private host names of a test: a hosts file that only processes started `through=seeing(...)` see (a mount
+namespace: needs root)."""
 import os
 import pathlib
 import subprocess
@@ -10,14 +11,16 @@ PROBE = "probe.atoll.test"
 
 
 def has_address(scene, name, address):
-    """The name's address from now on, for processes that run, too: the file is written in place. No other name has one. None: nor has this."""
+    """Sets the name's address, also for running processes: the file is written in place. No other name has an
+    address. None: the name has none."""
     lines = ["127.0.0.1 localhost"] + ([f"{address} {name}"] if address else [])
     with open(scene.path("hosts"), "w", encoding="utf-8") as hosts:
         hosts.write("\n".join(lines) + "\n")
 
 
 def seeing(hosts):
-    """A command in which `hosts` is /etc/hosts, and nowhere else. In a chroot nothing can be made private, nor need be where nothing is shared."""
+    """A command prefix in which `hosts` replaces /etc/hosts. In a chroot mounts cannot be made private, and need not
+    be if nothing is shared."""
     shared = "shared:" in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     return ["unshare", "-m", "--propagation", "private" if shared else "unchanged", "sh", "-c", f"mount --bind {hosts} /etc/hosts && exec \"$@\"", "sh"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The owner of a machine takes it back from its worker, in mid-run, and gives it again."""
+"""The owner of a machine takes it back from its worker in mid-run, and returns it later."""
 import pathlib
 
 from atoll_harness import check, equal, main, wait_for
@@ -10,7 +10,7 @@ def owner(scene, command, *options, name="a", code=0):
 
 
 def activity(scene, name):
-    """The state of a worker that is there, None when it is not."""
+    """The state of a present worker, None if it is not present."""
     workers = scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
     return next((w["state"] for w in workers if w["name"] == f"workers/{name}"), None)
 
@@ -22,7 +22,7 @@ def test(scene):
     scene.submit("job", manifest, steps=100_000)
     scene.wait_round("job", 2, alive=workers)
 
-    # In mid-run: it leaves in order, the run goes on, its process stays and waits.
+    # In mid-run: it leaves in order, the run continues, its process stays and waits.
     said = owner(scene, "pause").out
     check(f"end the pause with: atoll-worker resume --cache-dir {scene.path('cache-a')}" in said, said)
     check("finishes its step, sends what it has, leaves and stays away until it is resumed" in said, said)
@@ -36,7 +36,7 @@ def test(scene):
     marks = [fd for fd in pathlib.Path(f"/proc/{workers[0].pid}/fd").iterdir() if str(fd.resolve()).endswith("cache-a/running")]
     equal(len(marks), 1, "descriptors on the mark of a program that has started itself anew")
 
-    # A pause outlives the process, ends by itself, and a signal ends the process in it.
+    # A pause outlives the process, expires by itself, and a signal ends the process during it.
     owner(scene, "pause")
     wait_for("worker a to be gone", lambda: activity(scene, "a") is None, alive=workers)
     equal(workers[0].terminate(), 0, "the end of a paused worker")
@@ -47,8 +47,8 @@ def test(scene):
     check(said.startswith("worker 'a' stays away until 2"), said)
     wait_for("worker a to train again", lambda: activity(scene, "a") == "training", alive=[again])
 
-    # Wrong use, and nobody there.
-    pause = scene.path("cache-a/paused").read_text()  # of the one that is over
+    # Wrong usage, and no worker.
+    pause = scene.path("cache-a/paused").read_text()  # of the pause that is over
     for command in ("pause", "resume"):
         said = scene.run("atoll-worker", command, "--name", "b", "--cache-dir", scene.path("cache-a"), code=None)
         check(said.code != 0 and "it is the cache of worker 'a', which runs; nothing was changed" in said.err, f"{command}: {said.err}")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identities of people under a passphrase with the real programs: from a file, typed at a terminal, wrong, missing; and a worker, which asks nobody.
+"""Passphrase-protected identities with the real programs: from a file, typed at a terminal, wrong, missing; and a
+worker, which never asks.
 
 S22.
 """
@@ -27,7 +28,7 @@ def shows_typing(terminal):
 
 
 def at_a_terminal(scene, typed, *arguments):
-    """Runs `atoll` on a terminal of its own, at which somebody types: its exit status and all that the terminal shows."""
+    """Runs `atoll` on its own terminal with typed input. Returns its exit status and the terminal's output."""
     environment = scene.environment(ATOLL_ENDPOINT=scene.endpoint, ATOLL_IDENTITY=str(scene.identity))
     child, terminal = pty.fork()
     if child == 0:
@@ -42,7 +43,7 @@ def at_a_terminal(scene, typed, *arguments):
                 # Nothing after an interrupt: a line that ends may be read before the process does.
                 os.write(terminal, typed[asked].encode() + (b"" if typed[asked] == "\x03" else b"\n"))
                 asked += 1
-    except OSError:  # how Linux reports that the other end has gone
+    except OSError:  # Linux's report that the other end is gone
         pass
     check(shows_typing(terminal), f"the terminal hides what is typed afterwards, too: {shown!r}")
     os.close(terminal)
@@ -71,7 +72,7 @@ def test(scene):
     code, shown = at_a_terminal(scene, ["\x03"], "job", "list")
     equal(code, INTERRUPTED, f"the end of a call that was interrupted where it asks; the terminal shows {shown!r}")
 
-    # Who enrols, and whose file is there already.
+    # Enrolment, and an existing file.
     token = written(scene, "token", scene.atoll("--passphrase-file", right, "token", "create", "--role", "operator", "--name", "bob").out.strip())
     bob = scene.path("bob.pem")
     enrol = ["enroll", "--at", f"127.0.0.1:{coordinator.ports['enroll']}", "--join-token", token, "--name", "bob", "--out", bob, "--protect"]

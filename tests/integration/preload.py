@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test and a library that is loaded into the programs share: a page of memory, in a file that the library maps (preload.h)."""
+"""Memory shared by a test and a preloaded library: a page in a file that the library maps (preload.h)."""
 import struct
 
 from atoll_harness import BIN, Skip
@@ -11,14 +11,14 @@ def refuse_without(library):
 
 
 class SharedPage:
-    """For whoever is started with `environment`; the library finds the file by `variable`."""
+    """For processes started with `environment`; the library finds the file by `variable`."""
 
     def __init__(self, path, library, variable, content):
         self.path, self.environment = path, {"LD_PRELOAD": str(BIN / library), variable: str(path)}
         path.write_bytes(content)
 
     def write(self, form, *values):
-        """From its beginning, in place: the process has it mapped."""
+        """Writes from its beginning, in place: the process has it mapped."""
         with open(self.path, "r+b") as file:
             file.write(struct.pack(form, *values))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Prometheus scrapes a real run, coordinator and worker; promtool finds nothing to say about the pages."""
+"""A real Prometheus scrapes a real run, coordinator and worker; promtool finds no fault in the pages."""
 import json
 import shutil
 import subprocess
@@ -66,8 +66,8 @@ def test(scene):
         'atoll_workers{job="job",state="missing"} == 0',
         'time() - atoll_round_last_success_timestamp_seconds{job="job"} < 300',
         'atoll_ledger_commit_duration_seconds_count > 0',
-        'atoll_train_loss_nats{job="job",worker="a"} > 0',   # from heartbeats
-        'atoll_train_loss_nats{job="worker"} > 0',           # from the worker itself
+        'atoll_train_loss_nats{job="job",worker="a"} > 0',  # from heartbeats
+        'atoll_train_loss_nats{job="worker"} > 0',  # from the worker itself
         'atoll_trained_tokens_total{job="worker"} > 0',
         'atoll_step_duration_seconds_count{job="worker"} > 0',
         'sum(up) == 2',

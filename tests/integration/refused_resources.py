@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every program under limits of the system (ulimit -n, -u, -v, -f), from far too little to enough: it works, or ends with a documented exit code
-after a sentence. None is killed by a signal, none hangs."""
+"""Every program under system limits (ulimit -n, -u, -v, -f), from far too little to enough: it works, or exits with
+an error message and a documented code. None is killed by a signal, none hangs."""
 import os
 import subprocess
 
 from atoll_harness import check, equal, main, program, wait_for
 from launch import through
 
-ALONE = 54321          # a user without other processes
-SECONDS = 30           # for a hang
+ALONE = 54321  # a user without other processes
+SECONDS = 30  # before it counts as hung
 NO_RESOURCES = 71
-NOT_LOADED = 127       # by the system's loader, before there is a program
+NOT_LOADED = 127  # by the system's loader, before the program starts
 LEAST_OPEN_FILES = 64
 MIB = 1 << 20
-# Exit codes that docs/monitor.md and docs/cli.md give to a start that fails. 5: the endpoint of the command line does not answer.
+# The exit codes of docs/monitor.md and docs/cli.md for a failed start. 5: the command line's endpoint does not
+# answer.
 REFUSED = {"atoll-coordinator": {1, NO_RESOURCES}, "atoll-worker": {2, 3, NO_RESOURCES}, "atoll": {3, NO_RESOURCES}}
 
 
 def works(name, process):
-    """Whether a program that is still there has begun its work."""
+    """True if a running program has begun its work."""
     return {"atoll-coordinator": "coordinator ready", "atoll-worker": "coordinator away"}[name] in process.log()
 
 
@@ -32,7 +33,7 @@ def command(scene, name, home):
 
 
 def play(scene, name, what, may_not_load=False, **how):
-    """Its exit code; None when it works."""
+    """Its exit code; None if it works."""
     home = scene.path(f"{name}-{what}")
     home.mkdir(mode=0o777)
     os.chmod(home, 0o777)
@@ -62,7 +63,7 @@ def open_files(scene, name):
 
 
 def processes(scene, name):
-    """One after the other up to the first that is enough, so that every thread is refused once."""
+    """Limits 1, 2, ... up to the first that suffices, so that every thread is refused once."""
     for limit in range(1, 200):
         code = play(scene, name, f"{limit}-processes", limits={"RLIMIT_NPROC": limit}, user=ALONE)
         if code is None:
@@ -79,7 +80,7 @@ def memory(scene, name, first, last, step):
 
 
 def file_size(scene):
-    """Files that may not grow: the coordinator's state at its start, and the results of a command."""
+    """A limit on file sizes: for the coordinator's state at its start, and for the results of a command."""
     for limit in (0, 1000, 10_000):
         home = scene.path(f"{limit}-bytes")
         home.mkdir()
@@ -99,7 +100,7 @@ def test(scene):
     os.chmod(scene.directory, 0o755)
     for name in REFUSED:
         open_files(scene, name)
-    if os.geteuid() == 0:  # no other user can become one without processes
+    if os.geteuid() == 0:  # no other user can switch to a user without processes
         for name in REFUSED:
             processes(scene, name)
     memory(scene, "atoll", 24, 96, 8)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State directories that a coordinator does not open: one whose ledger is gone while its files are there, and one on a file system without hard
-links. It says so at its start and changes nothing."""
+"""State directories that a coordinator refuses to open: files without their ledger, and a file system without hard
+links. The start gives the reason and changes nothing."""
 import os
 
 from atoll_harness import check, equal, main

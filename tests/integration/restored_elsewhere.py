@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator with mutual TLS is backed up and its machine is lost. Another one, made from the backup and a copy of the authority, answers
-to another name, at another address, on other ports: workers that are started with the new name go on by the identities with which they had
-enrolled, without a token, and a token that was used up or revoked before the backup is so there as well. What was revoked after it is not, which
-restore says.
+"""A coordinator with mutual TLS is backed up and its machine is lost. Another coordinator, restored from the backup
+and a copy of the authority, has another name, address and ports. Workers started with the new name continue with
+their earlier identities, without a token. A token that was used up or revoked before the backup stays so. Revocations
+after the backup are lost, which restore reports.
 
-The names are in a hosts file of the test's own (own_hosts.py: needs root)."""
+The names are in the test's own hosts file (own_hosts.py: needs root)."""
 import shutil
 
 from atoll_harness import check, equal, main, number, wait_for
 from own_hosts import has_address, refuse_without_namespaces, seeing
 
 OLD, NEW = ("old.atoll.test", "127.0.0.1"), ("new.atoll.test", "127.0.0.2")
-ENDLESS = 10_000  # more than are taken here, and few enough for all contributions to be kept
+ENDLESS = 10_000  # more than are taken here, and few enough that all contributions can be kept
 FORBIDDEN = 4
 
 
@@ -61,7 +61,8 @@ def both_train(scene, processes, least=0):
 
 
 def lose_machine(scene, coordinator, workers):
-    """Backed up, then gone, and its name with it; its authority is kept elsewhere. The workers miss it. The rounds that the backup has."""
+    """Backs up the coordinator, then removes it and its name; its authority is stored elsewhere. The workers lose it.
+    Returns the rounds of the backup."""
     held = number(scene.job("job"), "round")
     scene.run("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path("backup"))
     lock_out(scene, "carol")

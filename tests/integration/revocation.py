@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any identity can be revoked by its name with the real programs: a worker's and the first admin's, which came by no join token. What stands is
-ended, nothing is let in again, a restart forgets nothing, others go on, and the name comes back with a certificate that was issued later.
+"""Identities are revoked by name with the real programs: a worker's and the first admin's, which were issued without
+a join token. Existing connections end, no new ones are accepted, also after a restart. Others continue, and the name
+returns with a certificate that was issued later.
 
 S7.
 """
@@ -28,7 +29,7 @@ def check_refused(scene, identity):
 
 
 def a_worker(scene, first, second, coordinator):
-    """The worker of `ca issue` is cut off in mid-run, the other one goes on alone."""
+    """The worker of `ca issue` is cut off in mid-run; the other worker continues alone."""
     scene.atoll("ca", "revoke", "a")
     wait_for("the worker to be told that it was revoked", lambda: "was revoked at" in first.log())
     first.kill()
@@ -37,7 +38,7 @@ def a_worker(scene, first, second, coordinator):
 
 
 def the_first_admin(scene, stolen):
-    """A stream of whoever stole the identity ends; he cannot be the one who revokes."""
+    """A stream of the stolen identity ends; that identity cannot revoke."""
     said = scene.atoll("ca", "revoke", "second", code=REFUSED).err
     check("calls by the name that it wants to revoke" in said, said)
     watch = scene.start("watch", [program("atoll"), "job", "watch", "job"], ATOLL_ENDPOINT=scene.endpoint, ATOLL_IDENTITY=stolen)
@@ -72,7 +73,7 @@ def test(scene):
     a_worker(scene, first, second, coordinator)
     the_first_admin(scene, stolen)
 
-    # A person who came by a token with a use left.
+    # A person with a token that has a use left.
     token = scene.path("token")
     token.write_text(scene.atoll("token", "create", "--role", "operator", "--name", "bob", "--uses", 2).out)
     enrol(scene, coordinator, token, "bob", "bob")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run from end to end: text (Shakespeare's where it is there), corpus, job, two workers, evaluation, export, generation."""
+"""One run from end to end: text (Shakespeare's if available), corpus, job, two workers, evaluation, export,
+generation."""
 import json
 
 from atoll_harness import check, close, equal, main, number, real_text
@@ -54,13 +55,14 @@ def check_export(scene, manifest, name, evaluation):
     generate = ("generate", "--checkpoint", directory, "--prompt", "the ", "--max-tokens", 40, "--threads", 1, "--seed")
     texts = [scene.run("atoll-worker", *generate, seed).out for seed in range(3, 15)]
     print(f"loss {evaluation['loss']:.4f}, perplexity {evaluation['perplexity']:.2f}, generated {texts!r}")
-    # Most texts may end early, with an end-of-text token: a model of seconds takes it for a common one.
+    # Most texts may end early, with an end-of-text token: a model trained for seconds takes it for a common one.
     check(max(len(text.strip()) for text in texts) > 10, f"generate printed {texts!r}")
     equal(scene.run("atoll-worker", *generate, 3).out, texts[0], "the text of the same seed")
 
 
 def check_diagnostics(scene):
-    """What the newest round of each fragment, each contribution and each worker measured, as people and programs see it."""
+    """The measurements of the newest round of each fragment, of each contribution and each worker, as shown to people
+    and programs."""
     fragments = scene.atoll("-o", "json", "job", "describe", "four").json()["job"]["fragments"]
     for newest in [fragment["newest"] for fragment in fragments]:
         check(0.01 < newest["download_error_ratio"] < 0.5, f"four bits lost {newest['download_error_ratio']} of an update")
@@ -81,7 +83,8 @@ def check_diagnostics(scene):
 
 
 def four_bits(scene, manifest):
-    """Streaming with four bits both ways, on the same workers: fragments in flight, error memory on both legs, QK-norm."""
+    """Streaming with four bits in both directions, on the same workers: fragments in flight, error memory on both
+    legs, QK-norm."""
     steps = 160
     scene.submit("four", manifest, steps=steps, workers={"min": 2}, model={"layers": 4, "qk_norm": True, "z_loss": 1e-4},
                  sync={"fragments": "strided", "layers_per_fragment": 2, "overlap_steps": 2, "mix": 0.25, "upload_codec": "mxfp4",

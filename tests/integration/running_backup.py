@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A coordinator is backed up again and again while its workers train and it drops what it no longer needs: each backup is whole, its
-history is the beginning of what the original has in the end, a coordinator on a restored one goes on with workers of its own, and
-the original notices nothing, not of a backup that is killed in the middle or whose disk is full either."""
+"""A coordinator is backed up again and again while its workers train and it deletes old files. Each backup is
+complete, and its history is a prefix of the original's final history. A coordinator on a restored backup continues
+with its own workers. The original is not affected, not even by a backup that is killed or that fills its disk."""
 import os
 import pathlib
 import shutil
@@ -15,13 +15,13 @@ from preload import refuse_without
 
 BACKUPS = 5
 STEPS = 100_000  # more than there is time for
-LARGEST_FILE = 32 << 10  # what a backup may write: less than a snapshot
-KILLED_AT = 12           # the call on a file of the backup after which it is killed; there are more than twice as many
+LARGEST_FILE = 32 << 10  # limit for a backup's files: less than a snapshot
+KILLED_AT = 12  # the call on a file of the backup after which it is killed; there are more than twice as many
 SMALL_DISK = 64 << 10
 
 
 def history(scene, state):
-    """The committed rounds in the ledger of a state that nobody writes: everything that was decided, hashes among it."""
+    """The committed rounds in the ledger of a state without a running coordinator: all decisions, including hashes."""
     with sqlite3.connect(f"file:{scene.path(state)}/ledger.sqlite?immutable=1", uri=True) as ledger:
         return ledger.execute("SELECT job, epoch, fragment, version, record FROM rounds ORDER BY seq").fetchall()
 
@@ -42,7 +42,7 @@ def rounds(scene):
 
 
 def take_backups(scene, alive):
-    """Each with what the coordinator had said before it, and none of what was dropped long ago."""
+    """Each backup has everything reported before it, and nothing that was deleted long ago."""
     histories = []
     for i in range(BACKUPS):
         told = rounds(scene)
@@ -60,7 +60,7 @@ def take_backups(scene, alive):
 
 
 def killed(scene, alive):
-    """What a backup that is killed leaves is no backup; the same command makes one of it."""
+    """The leftovers of a killed backup are not a backup; the same command completes them."""
     command = [program("atoll-coordinator"), "backup", "--state", scene.path("state"), "--to", scene.path("killed")]
 
     def back_up_with(*limit, **environment):
@@ -84,7 +84,7 @@ def killed(scene, alive):
 
 
 def full_disk(scene, alive):
-    """One sentence, and nothing is left."""
+    """One error message, and nothing is left."""
     directory = scene.path("small-disk")
     directory.mkdir()
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK}", "tmpfs", directory],
@@ -101,7 +101,7 @@ def full_disk(scene, alive):
 
 
 def one_night(scene, kept, keep, status=0):
-    """The recipe of docs/backup.md. What it says on standard error, and the names that are there then."""
+    """The recipe of docs/backup.md. Returns its standard error and the names that exist afterwards."""
     script = pathlib.Path(__file__).parents[2] / "deploy/backup/atoll-backup"
     path = f"{program('atoll-coordinator').parent}:{os.environ['PATH']}"
     ran = subprocess.run([script, scene.path("state"), kept, keep], env=scene.environment(PATH=path), capture_output=True, text=True, timeout=120)
@@ -110,7 +110,7 @@ def one_night(scene, kept, keep, status=0):
 
 
 def nightly(scene):
-    """The newest backups stay, and one that was broken off just before its end is not lost."""
+    """The newest backups stay, and a backup that was interrupted just before its end is not lost."""
     kept = scene.path("nights")
     for name in ("2024-05-01T030000Z", "2024-05-02T030000Z"):
         (kept / name).mkdir(parents=True)
@@ -125,7 +125,8 @@ def nightly(scene):
 
 
 def wrong_clock(scene):
-    """Backups of a clock that was ahead are the first to go, with a word about each that stays; the one just made never goes."""
+    """Backups from a clock that was ahead are deleted first, with a message about each that stays; the newest backup
+    is never deleted."""
     def nights(folder, *names):
         for name in names:
             (scene.path(folder) / name).mkdir(parents=True)
@@ -138,13 +139,13 @@ def wrong_clock(scene):
     check(len(told) == 2 and all(name in line for name, line in zip(ahead[1:], told)), f"it said {said!r}")
     said, names = one_night(scene, nights("one", ahead[0]), "1")
     check(len(names) == 1 and names[0] < ahead[0] and "future" not in said, f"{names} are kept; it said {said!r}")
-    # A clock that was behind: what it made is as old as it says, and is counted.
+    # From a clock that was late: such a backup is as old as its name, and is counted.
     _, names = one_night(scene, nights("behind", "1970-01-01T000100Z", "2024-05-01T030000Z", ahead[0]), "2")
     check(len(names) == 2 and names[0] == "2024-05-01T030000Z" and names[1] < ahead[0], f"{names} are kept")
 
 
 def goes_on(scene, manifest_root, backup_history):
-    """A coordinator on a restored state, with workers of its own, beside the one that it comes from."""
+    """A coordinator on a restored state, with its own workers, while the original runs."""
     original = scene.endpoint
     restored = scene.coordinator("--data-root", manifest_root, name="restored", state="restored-1")
     workers = [scene.worker(name, restored, "--data-root", manifest_root) for name in ("c", "d")]
@@ -166,7 +167,7 @@ def test(scene):
     coordinator = scene.coordinator("--data-root", scene.path("data"))
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
     alive = [coordinator, *workers]
-    slowly = {"learning_rate": 0.0002, "schedule": {"kind": "constant"}}  # so many short rounds would overshoot at a higher rate
+    slowly = {"learning_rate": 0.0002, "schedule": {"kind": "constant"}}  # this number of short rounds would overshoot at a higher rate
     scene.submit("job", manifest, steps=STEPS, inner_steps=2, inner_optimizer=slowly, checkpoint={"every_rounds": 2, "keep_last": 1})
     scene.wait_round("job", 8, alive=alive)
     histories = take_backups(scene, alive)

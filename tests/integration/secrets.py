@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real coordinator, workers and command line at the most talkative level, used rightly, wrongly and killed by SIGABRT: no join token, no
-private key and no island secret is in any log, event, page, state file, listing of processes or core dump, only in the files made
-for them.
+"""Real coordinator, workers and command line at the most verbose level, used rightly, wrongly and killed by SIGABRT:
+no join token, no private key and no island secret appears in any log, event, page, state file, process listing or
+core dump, only in the files made for them.
 
 S22.
 """
@@ -36,7 +36,7 @@ def spellings_of_token(text):
 
 
 def spellings_of_key(pem):
-    """Each line of the key's text, and the number itself, which DER keeps behind 04 20."""
+    """Each line of the key's text, and the number itself, which DER stores after 04 20."""
     lines = re.search(r"-----BEGIN (?:EC )?PRIVATE KEY-----\n(.*?)-----END", pem, re.DOTALL).group(1).split()
     der = base64.b64decode("".join(lines))
     at = der.index(b"\x04\x20") + 2
@@ -47,7 +47,7 @@ def spellings_of_key(pem):
 class Planted:
     def __init__(self):
         self.secrets = {}  # name: its spellings
-        self.homes = set()  # files that are made for one
+        self.homes = set()  # files that are made for a secret
 
     def plant(self, name, file, forms):
         self.secrets[name] = forms
@@ -65,7 +65,8 @@ class Planted:
             check(not any(form in content for form in forms), f"{where} holds {name}")
 
     def look_below(self, directory):
-        """Every file but the homes; how many there were. Each home must be found out, or this search finds nothing."""
+        """Searches every file except the homes; returns their number. The search must find each secret in its home,
+        or it proves nothing."""
         files = [f for f in directory.rglob("*") if f.is_file() and not f.is_symlink()]
         for file in files:
             if file not in self.homes:
@@ -90,7 +91,7 @@ class Planted:
 # ---- core dumps
 
 def abort(process):
-    """SIGABRT; whether the kernel wrote a core dump."""
+    """SIGABRT; returns whether the kernel wrote a core dump."""
     process.send_signal(signal.SIGABRT)
     ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     process.wait()
@@ -99,7 +100,7 @@ def abort(process):
 
 
 def dumps_are_possible():
-    """Whether any process of this one's leaves a core dump where nothing keeps it from that: what the test says else is no proof."""
+    """True if an unprotected process leaves a core dump here; otherwise the absence of dumps proves nothing."""
     dumped = abort(subprocess.Popen(["sleep", "1000"]))
     for core in pathlib.Path.cwd().glob("core*"):
         core.unlink()
@@ -116,7 +117,7 @@ def token(scene, planted, name, *options):
 
 
 def tell(planted, ran, *words):
-    """A refusal: it says these words, and no secret."""
+    """A refusal: it has these words, and no secret."""
     said = ran.out + ran.err
     planted.look("what the program said", said.encode())
     for word in words:
@@ -124,7 +125,7 @@ def tell(planted, ran, *words):
 
 
 def wrong_uses(scene, planted, at, used):
-    """Everything that a hurried person does with a token or a key."""
+    """Common mistakes with a token or a key."""
     enrol = ["enroll", "--at", at, "--name", "eve", "--out", scene.path("eve.pem"), "--join-token"]
     tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "has had it")
     short = token(scene, planted, "short-lived", "--lifetime", "1s", "--uses", "1000", "--role", "viewer")
@@ -134,7 +135,7 @@ def wrong_uses(scene, planted, at, used):
         ran = scene.atoll("enroll", "--at", at, "--name", "late", "--join-token", short, "--out", scene.path("late.pem"), code=None)
         return ran.code and ran
     tell(planted, wait_for("the end of a token", late), "ended at")
-    # Another secret of a right form, and one letter mistyped.
+    # Another secret of a valid form, and one wrong letter.
     body = bytearray(base64.urlsafe_b64decode(used.read_text().strip()[7:]))
     body[41] ^= 1
     forged = scene.path("forged.token")
@@ -146,7 +147,7 @@ def wrong_uses(scene, planted, at, used):
     mistyped.write_text(used.read_text().strip()[:-1] + "#\n")
     planted.plant("a mistyped token", mistyped, {mistyped.read_bytes().strip()})
     tell(planted, scene.atoll(*enrol, mistyped, code=None), "mistyped or cut")
-    # A token where a file belongs, a key where a token belongs, and both where a job, a setting or a corpus belongs.
+    # A token in place of a file, a key in place of a token, and both in place of a job, a setting or a corpus.
     tell(planted, scene.atoll(*enrol, used.read_text().strip(), code=None), "is a token itself", "token revoke")
     worker = ["atoll-worker", "--name", "eve", "--coordinator", at, *TALK]
     tell(planted, scene.run(*worker, "--join-token", used.read_text().strip(), code=USAGE), "is a token itself")
@@ -160,7 +161,7 @@ def wrong_uses(scene, planted, at, used):
 
 
 def ranks(scene, coordinator, enrol, join_token, port, secret):
-    """What a launcher does for an island of two, whose second rank is told `secret`; the secret of the first is ISLAND_SECRET."""
+    """Starts an island of two, as a launcher does. The second rank gets `secret`; the first has ISLAND_SECRET."""
     for rank, told in ((0, ISLAND_SECRET), (1, secret)):
         command = [program("atoll-worker"), "--name", "c", "--coordinator", f"127.0.0.1:{coordinator.ports['control']}",
                    "--coordinator-bulk", f"127.0.0.1:{coordinator.ports['bulk']}", "--coordinator-enroll", enrol, "--join-token",
@@ -170,7 +171,7 @@ def ranks(scene, coordinator, enrol, join_token, port, secret):
 
 
 def test(scene):
-    os.chdir(scene.directory)  # where core dumps would fall
+    os.chdir(scene.directory)  # where core dumps are written
     resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2)
     dumps = dumps_are_possible()
     scene.debuggable = False

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both programs tell a service manager (sd_notify) from their start to their end, over a real socket, and nothing without one."""
+"""Messages of both programs to a service manager (sd_notify) from start to end, over a real socket, and none without
+one."""
 import os
 import signal
 import socket
@@ -7,11 +8,11 @@ import socket
 from atoll_harness import check, equal, main
 
 WATCHDOG_SECONDS = 2
-TURNS = 3  # of the watchdog that are waited for
+TURNS = 3  # watchdog messages to wait for
 
 
 class Manager:
-    """A service manager's socket, in the abstract space."""
+    """A service manager's socket, in the abstract namespace."""
 
     def __init__(self, name):
         self.name = f"@atoll-{name}-{os.getpid()}"
@@ -23,7 +24,7 @@ class Manager:
         return self.socket.recv(256).decode()
 
     def rest(self):
-        """All that was said and not read."""
+        """All messages that are not read yet."""
         self.socket.setblocking(False)
         said = []
         try:

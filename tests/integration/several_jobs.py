@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several jobs on one fleet of real workers: who gets whom by priority, minimum and maximum, what a job that lacks workers says, and where the workers
-go when a job ends; a worker that is cordoned, evicted and readmitted meanwhile. Each job merges by another rule and one keeps a balanced pace, and
-every round of all of them gives the same bits again."""
+"""Several jobs on one fleet of real workers: how workers are assigned by priority, minimum and maximum, how a job
+without enough workers reports it, and how workers move when a job ends. A worker is cordoned, evicted and readmitted
+meanwhile. Each job uses another merge rule, one has a balanced pace, and recomputed rounds of all jobs give the same
+bits."""
 from atoll_harness import check, equal, main, number, wait_for
 
-LONG, INNER_STEPS = 60_000, 50  # more than this test waits for, and few enough rounds for all contributions to be kept
+LONG, INNER_STEPS = 60_000, 50  # more than this test waits for, and few enough rounds that all contributions can be kept
 NAMES = ("a", "b", "c")
 
 
 def where(scene):
-    """Of every worker, the job that it is given."""
+    """The assigned job of every worker."""
     workers = scene.atoll("-o", "json", "worker", "list").json()["workers"]
     return {w["name"].removeprefix("workers/"): w.get("job", "").removeprefix("jobs/") for w in workers}
 
@@ -27,7 +28,8 @@ def trains(count):
 
 
 def by_priority(scene, manifest, workers):
-    """The lower job keeps its minimum, the higher one gets no more than its maximum, and what a third lacks is said."""
+    """The lower job keeps its minimum, the higher one gets at most its maximum, and a third job reports the workers
+    that it lacks."""
     scene.submit("low", manifest, steps=LONG, inner_steps=INNER_STEPS, workers={"min": 1, "max": 3}, sync={"merge": "median", "pace": "balanced"},
                  checkpoint={"keep_contributions": True})
     scene.wait_job("low", trains(3), "three workers", alive=workers)
@@ -46,7 +48,8 @@ def by_priority(scene, manifest, workers):
 
 
 def cordoned(scene, workers):
-    """It stays where it is, and is passed over when workers become free; once readmitted it is given the next job."""
+    """A cordoned worker keeps its job, and is skipped when workers become free; after its readmission it gets the
+    next job."""
     held = next(name for name, job in where(scene).items() if job == "high")
     scene.atoll("worker", "cordon", held)
     scene.atoll("job", "update", "high", "--set", "workers.max=3")
@@ -63,7 +66,8 @@ def cordoned(scene, workers):
 
 
 def evicted(scene, workers):
-    """What it had not contributed is leased again, and the job goes on without it; readmitted, it is another incarnation."""
+    """Its unfinished work is leased again, and the job continues without it; after its readmission it has another
+    incarnation."""
     gone = next(name for name, job in where(scene).items() if job == "high")
     incarnation = number(scene.listed_worker(gone), "incarnation")
     scene.atoll("worker", "evict", gone)
@@ -78,7 +82,7 @@ def evicted(scene, workers):
 
 
 def ends(scene, workers):
-    """Whoever becomes free goes first to the job that lacks its minimum, then to the one of higher priority."""
+    """A free worker goes first to the job below its minimum, then to the job of higher priority."""
     scene.atoll("job", "cancel", "--drain", "high")
     scene.wait_job("high", cancelled, "the end", alive=workers)
     scene.wait_job("third", trains(2), "the two that are free", alive=workers)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the table of docs/install.md, "Signals and standard streams": sends every signal to every program and compares what happens with
-what its cell says."""
+"""Goes through the table of docs/install.md, "Signals and standard streams": sends every signal to every program and
+compares the effect with the table's cell."""
 import pathlib
 import re
 import signal
@@ -23,7 +23,7 @@ def rows():
 
 
 class Programs:
-    """Starts each of the three, at work and ready for a signal."""
+    """Starts each of the three programs, at work and ready for a signal."""
 
     def __init__(self, scene):
         self.scene, self.number = scene, 0
@@ -53,7 +53,7 @@ def state(process):
 
 
 def pending(process):
-    """The signals of the process that no thread has taken yet, a bit each."""
+    """The pending signals of the process, as a bit mask."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return int(re.search(r"ShdPnd:\s+(\w+)", status).group(1), 16)
 
@@ -70,7 +70,7 @@ def stand_still(process, what):
 
 
 def play(programs, which, names, nohup, cell):
-    """One process for the signals that it survives, and one for each that ends it."""
+    """One process for all signals that it survives, and one for each signal that ends it."""
     prefix = [*through(own_group=True), *(["nohup"] if nohup else [])]
     survives = cell.startswith(("ignored", "is suspended"))
     process = None
@@ -91,13 +91,13 @@ def play(programs, which, names, nohup, cell):
                 stand_still(process, what)
         else:
             raise Failure(f"the cell of {what} says {cell!r}, which this test does not know")
-    if survives:  # a signal that is not ignored would be its end before this one
+    if survives:  # a signal that is not ignored would end it before this one
         in_order(process, which, signal.SIGTERM, f"{which} after {' '.join(names)}")
 
 
 def haste(programs):
-    """A terminal that closes sends SIGHUP twice, and a service manager may follow a SIGTERM with SIGHUP: that is no second request. A second
-    SIGTERM ends a worker at once."""
+    """A closing terminal sends SIGHUP twice, and a service manager may send SIGHUP after SIGTERM: that is not a
+    second request. A second SIGTERM ends a worker at once."""
     scene = programs.scene
     scene.submit("job", programs.manifest)
     worker = scene.worker("haste", programs.coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", "3000")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order, also right after its start, behind a snapshot
-of all that is committed, and workers wait for the next one. A
-worker whose last messages do not leave says so; one that does not end in time is killed, as clouds do it (F27). Who has left in order leaves no temporary
-file and no socket behind (I30)."""
+"""SIGTERM. A worker leaves in order and the job continues. A coordinator stops in order, also right after its start,
+with a snapshot of everything committed, and workers wait for the next one. A worker that cannot send its last
+messages reports it; a worker that does not end in time is killed, as clouds do (F27). An orderly end leaves no
+temporary file and no socket (I30)."""
 import contextlib
 import pathlib
 import signal
@@ -13,11 +13,11 @@ from atoll_harness import check, equal, main, number, wait_for
 
 ENDLESS = 1_000_000
 STARTS_CUT_SHORT = 5
-DRAIN_SECONDS, STEP_SECONDS, MEMBERSHIP_SECONDS = 1, 60, 5  # of who does not end in time: it is in the middle of a step
+DRAIN_SECONDS, STEP_SECONDS, MEMBERSHIP_SECONDS = 1, 60, 5  # of a worker that does not end in time: it is in the middle of a step
 
 
 def left_behind(scene, name):
-    """Temporary files and sockets below its cache, and whatever lies where temporary files are made."""
+    """Temporary files and sockets below its cache and in the system's directory for temporary files."""
     cached = list(scene.path(f"cache-{name}").rglob("*"))
     check(any(file.is_file() for file in cached), f"{name} has kept nothing: this shows nothing")
     return [str(p) for p in cached if p.suffix in (".tmp", ".part") or not (p.is_file() or p.is_dir())] + list(map(str, scene.path("tmp").rglob("*")))
@@ -35,8 +35,8 @@ def newest_versions(scene, job):
 
 
 def killed_behind_its_limit(scene, manifest):
-    """A worker is told to end, does not within its limit, and is killed: it is lost as after any kill -9, what was leased to it is trained by the
-    other, and it comes back."""
+    """A worker exceeds its drain limit after SIGTERM and is killed. It is lost as after any kill -9, the other worker
+    trains its leased samples, and it returns."""
     data = ("--data-root", scene.path("data"))
     coordinator = scene.coordinator(*data, "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", "1s", name="preempting", state="preempting")
     stays = scene.worker("stays", coordinator, *data)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F26: bits that flip unseen in a real worker's memory, set from outside through /proc/PID/mem. In its outer copy: the next update's content hash
-finds it, and the worker fetches the fragment whole. In the parameters that it trains, which makes one of them as large as floats get: either its
-loss shows it and it ends with the cause, or its contribution is refused though there are only three workers, and it stays out until it is
-readmitted. The others go on with parameters as they were, and so does it afterwards."""
+"""F26: bits flip silently in a real worker's memory, set from outside through /proc/PID/mem. In its outer copy: the
+next update's content hash reveals it, and the worker fetches the whole fragment. In its trained parameters, one of
+which becomes as large as floats get: either its loss shows it and the worker ends with the cause, or its contribution
+is refused although there are only three workers, and it stays excluded until it is readmitted. The others continue
+with correct parameters, and so does this worker afterwards."""
 import math
 import os
 import pathlib
@@ -11,18 +12,18 @@ import struct
 
 from atoll_harness import Skip, check, equal, main, number, wait_for
 
-TOLD = 64   # parameters
-STEP = 4    # no allocator puts them anywhere but at every fourth float
+TOLD = 64  # parameters
+STEP = 4  # allocators align floats to 16 bytes
 UP_PROJ = range(15424, 17472 - TOLD, STEP)  # of small_job, in the order in which the model uses them
-HEADER = 4096      # of a snapshot
+HEADER = 4096  # of a snapshot
 EXPONENT_BIT = 30  # of a float below 2: it becomes as large as floats get
 SMALL_BIT = 3
-NON_FINITE = 7     # the exit status
+NON_FINITE = 7  # the exit status
 SANE = 1e6
 
 
 class Memory:
-    """Of a process that this one may look into."""
+    """The memory of a process that this test may read."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -38,7 +39,7 @@ class Memory:
                 yield int(begin, 16), int(end, 16)
 
     def find(self, wanted):
-        """Addresses of floats close to these, whose first is far from 0."""
+        """Addresses of floats close to `wanted`; the first float is far from 0."""
         for begin, end in self.writable():
             try:
                 floats = memoryview(os.pread(self.file.fileno(), end - begin, begin)).cast("f")
@@ -53,13 +54,13 @@ class Memory:
         return os.pread(self.file.fileno(), size, address)
 
     def flip(self, address, bit):
-        """Of the float there. What it was and what it is."""
+        """Flips a bit of the float at the address. Returns the old and the new value."""
         bits, = struct.unpack("<I", self.read(address, 4))
         os.pwrite(self.file.fileno(), struct.pack("<I", bits ^ 1 << bit), address)
         return tuple(struct.unpack("<f", struct.pack("<I", b))[0] for b in (bits, bits ^ 1 << bit))
 
     def enlarge(self, address):
-        """The float there, where it is not large already."""
+        """Makes the float large, unless it is large already."""
         was, = struct.unpack("<f", self.read(address, 4))
         if abs(was) < 2:
             print("in what it trains: %r became %r" % self.flip(address, EXPONENT_BIT))
@@ -88,8 +89,8 @@ def two_or_more(places):
 
 
 def by_changes(memory, places, reads, enough, alive):
-    """The copies, those first that change most often. `reads`: of each copy between two looks at `enough`, which is told how often they changed, the
-    most first. Memory that comes to hold something else held none."""
+    """The copies, most frequently changing first. `reads`: reads of each copy between two calls of `enough`, which
+    gets the numbers of changes, largest first. Memory that is reused for other data held no copy."""
     changes, before = {place: 0 for place in places}, {}
     floats = lambda held: memoryview(held).cast("f").tolist()  # noqa: E731
     def look():
@@ -111,7 +112,7 @@ def by_changes(memory, places, reads, enough, alive):
 
 
 def in_rounds(scene, workers, alive):
-    """More rounds, with so many workers."""
+    """More rounds, with this number of workers."""
     rounds = number(scene.job("job"), "round")
     scene.wait_job("job", lambda job: number(job, "round") >= rounds + 10 and number(job, "workers_participating") == workers,
                    f"ten rounds more with {workers} workers", alive=alive)
@@ -120,7 +121,8 @@ def in_rounds(scene, workers, alive):
 
 
 def begin(scene):
-    """A coordinator and three workers in one round; parameters change so slowly that copies of them are known again."""
+    """A coordinator and three workers in one round. Parameters change so slowly that copies of them can be
+    recognised."""
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"))
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("hurt", "a", "b")]
@@ -137,7 +139,7 @@ def test(scene):
     hurt = workers[0]
     memory = Memory(hurt.pid)
     places = wait_for("its copies of the parameters", lambda: two_or_more(memory.find(told_of(published(scene)))), 60, alive)
-    # One changes with each step, the outer copy with each round.
+    # The trained copy changes with each step, the outer copy with each round.
     trained, outer, *_ = by_changes(memory, places, 5000, lambda order: len(order) > 1 and order[0] >= 3 * order[1] >= 9, alive)
 
     print("in the outer copy: %r became %r" % memory.flip(outer, SMALL_BIT))
@@ -150,7 +152,7 @@ def test(scene):
             return hurt.log().splitlines()[-1]
         if (seen := scene.listed_worker("hurt"))["state"] == "quarantined":
             return seen["waiting_for"]
-        memory.enlarge(trained)  # once more, where an update has just taken its place
+        memory.enlarge(trained)  # again, if an update has just overwritten it
         return None
 
     why = wait_for("its end or quarantine", stopped, 60, [coordinator, *workers[1:]])
@@ -169,5 +171,5 @@ def test(scene):
     scene.replay()
 
 
-if __name__ == "__main__":  # faulty_coordinator.py uses what is above
+if __name__ == "__main__":  # faulty_coordinator.py uses the functions above
     main(test)

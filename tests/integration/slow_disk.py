@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real coordinator on a disk that is slow: each of its flushes takes up to 0.3 s more, each write up to 2 ms (slow_disk.cc). Two
-workers go on: acknowledgements and commits come late, nobody is lost. It is killed meanwhile; what was told is there
-when it is back, and all rounds can be computed again to the bit. A flush that hangs is told of while it does, and when it has ended, and
-heartbeats of both are heard beside it."""
+"""A real coordinator on a slow disk: each flush takes up to 0.3 s longer, each write up to 2 ms (slow_disk.cc). Two
+workers continue: acknowledgements and commits are late, no worker is lost. The coordinator is killed meanwhile; after
+its restart everything reported exists, and all rounds can be recomputed to the bit. A hanging flush is reported while
+it hangs and when it ends, and heartbeats of both workers are received meanwhile."""
 import time
 
 from atoll_harness import check, equal, main, number, wait_for
@@ -11,15 +11,15 @@ from preload import SharedPage, refuse_without
 LIBRARY = "libslow_disk.so"
 SEED = 1
 FLUSH_SECONDS, WRITE_SECONDS = 0.3, 0.002  # at most; half of it on average
-HUNG_SECONDS = 25  # at most, of a flush that hangs
+HUNG_SECONDS = 25  # at most, of a hanging flush
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
-LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of a heartbeat after the one before: what comes later is told
+LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # between heartbeats; later ones are reported
 ROUNDS = 4
 WORKERS = ("a", "b")
 
 
 class SlowDisk(SharedPage):
-    """The disk of whoever is started with `environment`, below `directory`. As fast as it is until it is slowed."""
+    """The disk, below `directory`, of processes started with `environment`. Has its normal speed until it is slowed."""
 
     def __init__(self, scene, directory):
         directory.mkdir(parents=True)
@@ -30,37 +30,37 @@ class SlowDisk(SharedPage):
         self.write("<QQ", int(flush_seconds * 1e9), int(write_seconds * 1e9))
 
     def delayed(self):
-        """How many calls, and for how many seconds in all."""
+        """The number of delayed calls, and their total delay in seconds."""
         _, _, calls, ns = self.read("<QQQQ")
         return calls, ns / 1e9
 
 
 def values(coordinator, name):
-    """The samples of a metric, by what stands between its name and the value."""
+    """The samples of a metric, by the text between its name and the value."""
     lines = [line[len(name):].rsplit(" ", 1) for line in coordinator.page("/metrics").splitlines() if line.startswith(name)]
     return {labels: float(value) for labels, value in lines}
 
 
 def commit_seconds(coordinator):
-    """Of all commits so far: how long they took, and how many they are."""
+    """The total duration and the number of all commits so far."""
     return [sum(values(coordinator, f"atoll_ledger_commit_duration_seconds_{part}").values()) for part in ("sum", "count")]
 
 
 def heartbeats(coordinator, late=False):
-    """How many gaps between heartbeats there were; `late`: of those above LATEST_SECONDS."""
+    """The number of gaps between heartbeats; `late`: only gaps above LATEST_SECONDS."""
     buckets = values(coordinator, "atoll_heartbeat_gap_seconds_bucket").items()
     count = lambda bound: sum(n for labels, n in buckets if f'le="{bound}"' in labels)
     return count("+Inf") - (count(f"{LATEST_SECONDS:g}") if late else 0)
 
 
 def seconds_under_way(coordinator):
-    """Of the oldest flush that has not ended; 0: there is none."""
+    """The age of the oldest running flush; 0 if there is none."""
     return sum(values(coordinator, "atoll_flush_under_way_seconds").values())
 
 
 class BesideAFlush:
-    """True once two heartbeats of every worker, of which one may have been on its way, were counted between two looks that one and the same
-    flush was under way at."""
+    """True once two heartbeats of every worker were counted while one and the same flush was running. One of the two
+    may have been in flight before."""
 
     def __init__(self, coordinator):
         self.coordinator, self.looks = coordinator, []
@@ -108,13 +108,13 @@ def test(scene):
     scene.wait_round("job", slowed + ROUNDS, alive=[coordinator, *workers])
     disk.slow(HUNG_SECONDS, 0)
     wait_for("the word of a flush that hangs", lambda: "flush takes long" in coordinator.log(), 120, [coordinator, *workers])
-    # That one may have ended by now; the next one hangs too.
+    # That flush may have ended by now; the next one hangs too.
     wait_for("a flush that is under way, by the metric", lambda: seconds_under_way(coordinator) > 0, 60, [coordinator, *workers])
     wait_for("heartbeats beside a flush that hangs", BesideAFlush(coordinator), 120, [coordinator, *workers])
     equal(coordinator.page("/healthz"), "ok\n", "/healthz while a flush hangs")
     disk.slow(0, 0)
     wait_for("the word that it ended", lambda: "flush ended" in coordinator.log(), HUNG_SECONDS + 30, [coordinator, *workers])
-    # Others that had begun by then hang as long; an answer that has to be on the disk waits for them.
+    # Other flushes that had begun by then hang as long; an answer that must be durable waits for them.
     wait_for("no flush to be under way", lambda: seconds_under_way(coordinator) == 0, HUNG_SECONDS + 30, [coordinator, *workers])
     scene.atoll("job", "cancel", "job", "--drain")
     job = scene.wait_job("job", lambda job: "end_time" in job, "the end in order", alive=[coordinator])

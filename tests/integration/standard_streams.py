@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard streams that are closed, full or whose reader stands still, at every program: nothing of ours takes their place, nothing waits for
-them but the command line, which a signal ends, and results that are lost are no success."""
+"""Standard streams that are closed, full or have a stalled reader, for every program. No file of ours takes their
+descriptors. Only the command line waits for them, and a signal ends it. Lost results are reported as failure."""
 import contextlib
 import fcntl
 import os
@@ -17,7 +17,7 @@ PIPE_BYTES = 8192
 
 
 class StuckPipe:
-    """A small named pipe whose reader stalls until the test lets it read."""
+    """A small named pipe with a reader that stalls until the test lets it read."""
 
     def __init__(self, path):
         os.mkfifo(path)
@@ -35,7 +35,7 @@ class StuckPipe:
         os.set_blocking(self.end, True)
 
     def read_to(self, text):
-        """Everything up to `text`."""
+        """Everything up to and including `text`."""
         said = b""
         while text.encode() not in said:
             said += os.read(self.end, 65536)
@@ -46,7 +46,7 @@ class StuckPipe:
 
 
 def into(stream, path):
-    """A command before a program's: the shell's redirection of one of its streams."""
+    """A command prefix: the shell's redirection of one of the program's streams."""
     return ["/bin/sh", "-c", f'exec "$@" {stream}>>{path}', "sh"]
 
 
@@ -56,7 +56,8 @@ def rounds_go_on(scene, worker):
 
 
 def closed(scene):
-    """All three closed at both daemons: their files hold what they should, a backup of the run that trains works, and the worker is known."""
+    """All three are closed for both daemons: their files have the right contents, a backup of the running job works,
+    and the worker is known."""
     everything = through(closed=(0, 1, 2))
     coordinator = scene.coordinator(*scene.data, through=everything)
     worker = scene.worker("a", coordinator, *scene.data, through=everything)
@@ -77,7 +78,8 @@ def closed(scene):
 
 
 def stuck(scene):
-    """The reader of standard error stands still at both: rounds go on, health is good, a worker joins, both stop in order. Then it reads."""
+    """The reader of both daemons' standard error stalls: rounds continue, health is good, a worker joins, both stop
+    in order. Then the reader reads."""
     pipe, workers_pipe = StuckPipe(scene.path("pipe")), StuckPipe(scene.path("workers-pipe"))
     coordinator = scene.coordinator(*scene.data, "--log-level", "debug", through=into(2, pipe.path))
     worker = scene.worker("a", coordinator, *scene.data, "--log-level", "debug", through=into(2, workers_pipe.path))
@@ -88,7 +90,7 @@ def stuck(scene):
     second = scene.worker("b", coordinator, *scene.data, through=into(2, workers_pipe.path))
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2, "a second worker", alive=[worker, second])
     equal(second.terminate(), 0, "the end of a worker without a reader")
-    said = pipe.read_to("worker left")  # it is written when somebody reads, in order
+    said = pipe.read_to("worker left")  # written in order once the reader reads
     check(all(line[:2] == "20" or not line for line in said.splitlines()[:-1]), f"torn lines: {said!r}")
     pipe.fill()
     equal(worker.terminate(), 0, "the end of the other")
@@ -98,7 +100,7 @@ def stuck(scene):
 
 
 def full(scene):
-    """A disk without room under standard error: they run and stop as ever."""
+    """Standard error on a full disk: the programs run and stop as usual."""
     coordinator = scene.coordinator(*scene.data, through=into(2, "/dev/full"))
     worker = scene.worker("a", coordinator, *scene.data, through=into(2, "/dev/full"))
     rounds_go_on(scene, worker)
@@ -120,15 +122,15 @@ def lost_results(scene):
         ran = subprocess.run([*through(), *said], env=scene.environment(), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
         os.close(writer)
         equal((ran.returncode, ran.stderr), (-signal.SIGPIPE, ""), f"the end of {said} whose reader has gone")
-        # A result that is written is a success, even if the messages have no reader.
+        # A written result is a success, even if the messages have no reader.
         for prefix in (through(closed=(0, 2)), into(2, "/dev/full")):
             ran = subprocess.run([*prefix, *said], env=scene.environment(), stdout=subprocess.PIPE, timeout=60)
             equal(ran.returncode, 0, f"the end of {said} without standard error")
 
 
 def interrupted(scene):
-    """The command line waits for its reader, and a signal ends it: in a command without a call, in a call, and when what is stuck is
-    standard error."""
+    """The command line waits for its reader, and a signal ends it: in a command without a call, in a call, and when
+    standard error is the stuck stream."""
     scene.coordinator(*scene.data, state="calm")
     scene.submit("waits", scene.manifest)
     for stream, arguments in ((1, ("job", "schema")), (1, ("-o", "json", "job", "get", "waits")), (2, ("job", "get", "nobody"))):
@@ -146,7 +148,7 @@ WRITE = {"x86_64": 1, "aarch64": 64}[os.uname().machine]
 
 
 def writes_to(pid, stream):
-    """Whether a thread waits in write(2) to that descriptor."""
+    """True if a thread is blocked in write(2) to that descriptor."""
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         words = (task / "syscall").read_text().split()
         if len(words) > 2 and words[0] == str(WRITE) and int(words[1], 16) == stream:
@@ -160,7 +162,7 @@ def test(scene):
     stuck(scene)
     full(scene)
     lost_results(scene)
-    if os.geteuid() == 0:  # the command line lets no other user look below its /proc
+    if os.geteuid() == 0:  # no other user may read /proc of the command line
         interrupted(scene)
 
 

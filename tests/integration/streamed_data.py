@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker without a copy of the corpus streams the blocks of its leases; they stay in its cache for the next run."""
+"""A worker without a copy of the corpus streams the blocks of its leases; its cache keeps them for the next run."""
 from atoll_harness import check, equal, main, number
 
 BLOCK_BYTES = 1 << 20
 
 
 def block_bytes(coordinator):
-    """Bytes of blocks that went to the worker, by the coordinator's count."""
+    """Bytes of blocks sent to the worker, by the coordinator's count."""
     lines = [line for line in coordinator.page("/metrics").splitlines()
              if line.startswith("atoll_transfer_bytes_total") and 'kind="block"' in line]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)

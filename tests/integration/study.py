@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study from nothing: text, the common start, two runs, the report; what is there is not played again; --job is the run's job file.
-One with a corpus for each worker tells the loss on each."""
+"""A study from nothing: text, the common start, two runs, the report. Finished runs are not repeated; --job prints a
+run's job file. A study with one corpus per worker reports the loss on each."""
 import json
 import pathlib
 import subprocess

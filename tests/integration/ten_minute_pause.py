@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that is stopped for ten minutes, as a laptop that was shut: it is lost, the run goes on without it, and when it goes on by
-itself the same process is a member again under a new incarnation, with what the coordinator has committed meanwhile. ATOLL_PAUSE_SECONDS
-takes the place of ten minutes while this is written."""
+"""A worker is stopped for ten minutes, like a closed laptop: it is lost and the run continues without it. When it
+continues the same process becomes a member again under a new incarnation, with the state that the coordinator has
+committed meanwhile. ATOLL_PAUSE_SECONDS replaces the ten minutes for development."""
 import os
 import signal
 import threading
@@ -19,10 +19,10 @@ def version(scene):
 
 
 def pause(scene, worker, others):
-    """Stops it; how many versions the others committed meanwhile."""
+    """Stops the worker. Returns the number of versions that the others committed meanwhile."""
     begin = version(scene)
     worker.send(signal.SIGSTOP)
-    threading.Event().wait(PAUSE_SECONDS)  # it is the time that is tested
+    threading.Event().wait(PAUSE_SECONDS)  # the duration is the subject of the test
     check_balance(scene.job("job"))
     equal(scene.listed_worker(worker.name)["state"], "lost", "the state of a worker that stands still")
     equal(number(scene.job("job"), "workers_alive"), len(others), "the workers that are heard")
@@ -46,7 +46,7 @@ def test(scene):
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 3 and number(job, "round") >= 2, "three workers in a round", alive=processes)
     before = scene.listed_worker("c")
     passed = pause(scene, workers[2], workers[:2])
-    # Two seconds each; one waited for the lost worker, twenty seconds at most.
+    # Two seconds each; one round waited for the lost worker, at most twenty seconds.
     check(passed >= (PAUSE_SECONDS - 30) / 2 / 4, f"{passed} rounds were committed in {PAUSE_SECONDS} s without c")
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 3, "c in a round again", alive=processes)
     back = scene.listed_worker("c")

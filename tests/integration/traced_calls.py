@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What strace has seen a process change below a directory, to compare with what durable_calls.cc has written down of it."""
+"""Changes below a directory seen by strace, for comparison with the record of durable_calls.cc."""
 import collections
 import pathlib
 import re
@@ -12,20 +12,21 @@ KIND = {"write": "write", "writev": "write", "pwrite64": "write", "pwritev": "wr
         "rmdir": "rmdir", "unlinkat": "unlink", "rename": "rename", "renameat": "rename", "renameat2": "rename", "link": "link",
         "linkat": "link"}
 OPENS = ("open", "openat", "openat2", "creat")
-# Ways to change a file that durable_calls.cc does not know: whoever takes one has to teach it.
+# Calls that change a file and that durable_calls.cc does not know: before a program uses one, durable_calls.cc must
+# learn it.
 UNKNOWN = ("fallocate", "copy_file_range", "sendfile", "splice", "symlink", "symlinkat", "mknod", "mknodat", "sync", "syncfs", "msync",
            "mmap", "io_uring_setup", "io_submit")
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+)")
 
 
 def strace_command(output):
-    """Put before a command that keeps its own process id."""
+    """Prefix for a command, which keeps its own process id."""
     return ("strace", "-D", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "0", "-o", output, "-e",
             "trace=" + ",".join((*KIND, *OPENS, *UNKNOWN, "exit_group")))
 
 
 def why_not_traced(directory):
-    """None where strace may trace; otherwise the reason."""
+    """None if strace may trace; otherwise the reason."""
     try:
         ran = subprocess.run([*strace_command(directory / "strace-tried"), "true"], capture_output=True, text=True, timeout=30)
     except FileNotFoundError:
@@ -34,7 +35,7 @@ def why_not_traced(directory):
 
 
 def whole_lines(text):
-    """Calls that strace has broken into two lines, joined."""
+    """Joins calls that strace has split into two lines."""
     begun = {}
     for line in text.splitlines():
         process, _, rest = line.partition(" ")
@@ -47,7 +48,7 @@ def whole_lines(text):
 
 
 def seen(output, below):
-    """Counter of (kind, path below the directory), the paths that were opened to be made, and lines of calls that nobody knows."""
+    """Counter of (kind, path below the directory), the paths opened for creation, and lines of unknown calls."""
     counts, made, unknown = collections.Counter(), set(), []
     for line in whole_lines(pathlib.Path(output).read_text(errors="replace")):
         match = LINE.match(line)
@@ -67,7 +68,7 @@ def seen(output, below):
 
 
 def compare(outputs, below, calls):
-    """Every call that strace has seen was written down, and no other."""
+    """Every call seen by strace was recorded, and no other."""
     traced, made = collections.Counter(), set()
     for output in outputs:
         wait_for(f"the end of {output}", lambda output=output: "exit_group(" in output.read_text(errors="replace")

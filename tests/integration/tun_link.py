@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link with a rate, a delay, a loss, jitter and packets that come twice or out of order, for real processes on one machine: a TUN device whose packets come back with the two
-addresses exchanged. Who dials `link.there` reaches what listens on this machine, and every packet of the conversation passes through
-the emulator (exchanging addresses leaves all checksums as they are). Needs root and /dev/net/tun."""
+"""A link with a rate, a delay, a loss, jitter, and duplicated or reordered packets, for real processes on one
+machine: a TUN device returns packets with their two addresses exchanged. A program that dials `link.there` reaches a
+listener on this machine, and every packet of the connection passes through the emulator (exchanging addresses keeps
+all checksums valid). Needs root and /dev/net/tun."""
 import fcntl
 import heapq
 import os
@@ -14,11 +15,11 @@ import time
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 SIOCSIFADDR, SIOCSIFNETMASK, SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8916, 0x891C, 0x8913, 0x8914, 0x1
-QUEUE_SECONDS = 0.5  # what the link buffers at its rate; beyond that packets are dropped
+QUEUE_SECONDS = 0.5  # the link's buffer at its rate; further packets are dropped
 
 
 def available():
-    """None, or why there can be no link here."""
+    """None, or the reason why no link can be created here."""
     if os.geteuid() != 0:
         return "a TUN device takes root"
     try:
@@ -29,13 +30,13 @@ def available():
 
 
 class TunLink:
-    """`up` is from who dials to `ports`, `down` the way back. All settings may change while packets flow."""
+    """`up` is the direction towards `ports`, `down` the way back. All settings may change while packets flow."""
 
     def __init__(self, seed=1):
         self.set()
-        self.blocked = set()      # of "up", "down"
+        self.blocked = set()  # of "up", "down"
         self.carried = {"up": 0, "down": 0}  # bytes
-        self.waited = {"up": 0, "down": 0}   # of them those that found the line busy
+        self.waited = {"up": 0, "down": 0}  # bytes of packets that found the line busy
         self.random = random.Random(seed)
         block = os.getpid() % 16000 * 4
         self.here, self.there = (f"10.{210 + block // 65536}.{block // 256 % 256}.{block % 256 + i}" for i in (1, 2))
@@ -46,14 +47,14 @@ class TunLink:
                 fcntl.ioctl(control, request, struct.pack("16sH2s4s8s", name, socket.AF_INET, b"", socket.inet_aton(address), b""))
             flags = struct.unpack("16sH", fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sH", name, 0)))[1]
             fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sH", name, flags | IFF_UP))
-        self.ports = set()  # that are listened on; a packet to one of them goes up
+        self.ports = set()  # listening ports; a packet to one of them goes up
         self.stop_read, self.stop_write = os.pipe()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def set(self, rate_bits=None, delay_seconds=0.0, jitter_seconds=0.0, loss=0.0, twice=0.0):
-        """Bits per second in each direction (None: as fast as it goes), delay one way and what comes on top of it at most, so that packets
-        overtake one another, and the shares of packets that are lost and that come twice."""
+        """Bits per second in each direction (None: unlimited), one-way delay and its largest jitter, which lets
+        packets overtake one another, and the shares of lost and duplicated packets."""
         self.rate_bits, self.delay_seconds, self.jitter_seconds, self.loss, self.twice = rate_bits, delay_seconds, jitter_seconds, loss, twice
 
     def close(self):

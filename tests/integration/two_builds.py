@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of two builds in one run, each as the coordinator in its turn: workers of both train one job, all come to the published bits, and the audits
-of the coordinator's build find nothing (F30). The other build is that of an earlier version: ATOLL_OTHER_BIN names the folder of its programs, and
-without it there is nothing to play."""
+"""Programs of two builds in one run, each as the coordinator in turn: workers of both train one job and compute the
+published bits, and the audits of the coordinator's build find nothing (F30). The other build is an earlier version:
+ATOLL_OTHER_BIN names the folder of its programs; without it the test is skipped."""
 import contextlib
 import os
 import pathlib

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that are not ASCII: in UTF-8, and in bytes that are no UTF-8, for every file and directory that an operator names. A run from the
-corpus to the export works, under the plain C locale too, and what is printed as JSON stays JSON."""
+"""Paths that are not ASCII: valid UTF-8, and bytes that are not UTF-8, for every file and directory that an operator
+names. A run from the corpus to the export works, also in the plain C locale, and JSON output stays JSON."""
 import json
 import os
 
 from atoll_harness import check, equal, main
 
 UTF8 = "zustand-ü-状态-🚀 mit Leerzeichen"
-BYTES = os.fsdecode(b"zustand-\xfc-\xff")  # Latin-1, as old disks have it
+BYTES = os.fsdecode(b"zustand-\xfc-\xff")  # Latin-1, as on old disks
 
 
 def check_json_logs(process):
@@ -17,7 +17,7 @@ def check_json_logs(process):
 
 
 def run(scene, name, data_name, locale):
-    """A small job. Every path contains `name`, but for those of the data: a job names its corpora, and is text."""
+    """A small job. Every path contains `name`, except those of the data: a job file names its corpora, and is text."""
     scene.directory = scene.directory / name
     scene.directory.mkdir()
     where = {"LC_ALL": locale}
@@ -43,7 +43,7 @@ def run(scene, name, data_name, locale):
 
 
 def refusals(scene, name):
-    """What is wrong is said with the name in it, by an exit code of a refusal."""
+    """Errors contain the name, with the exit code of a refusal."""
     for command in (("data", "inspect", name), ("data", "verify", name), ("job", "submit", name), ("job", "get", name), ("worker", "drain", name),
                     ("-o", "json", "job", "get", name), ("checkpoint", "export", f"{name}/latest", "out"), ("token", "revoke", name)):
         ran = scene.atoll(*command, code=None)

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running job shows each worker's measured utilization beside the plan's, on a link that is narrow enough to matter. No figure is held
-against what this machine takes for anything: what is shown has to follow from what the worker has counted, the plan from the figures
-beside it, and what passes in a second is what the cap lets pass."""
+"""A running job shows each worker's measured utilization and the plan's, on a link that is narrow enough to matter.
+No figure depends on this machine's speed: the shown values must follow from the worker's counters, the plan from the
+displayed figures, and the bytes per second from the cap."""
 import collections
 import re
 
 from atoll_harness import check, close, equal, main, number, wait_for
 
-LIMIT = 2e6                # bytes a second upwards
-AT_ONCE = 0.2 * LIMIT      # two frames of a tenth of a second; what is more waits for its turn
+LIMIT = 2e6  # bytes per second upwards
+AT_ONCE = 0.2 * LIMIT  # two frames of a tenth of a second; further bytes wait
 INNER_STEPS, TOKENS_A_STEP = 10, 4 * 32
-KEPT_OF_A_STEP = 499 / 500  # by the measured share, with each step that follows
+KEPT_OF_A_STEP = 499 / 500  # decay of the measured share with each step
 
 
 def counted(worker):
-    """The numbers of its metrics without labels; 0 for what it has not counted yet."""
+    """The values of its metrics without labels; 0 for a metric without a value."""
     return collections.defaultdict(float, {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", worker.page("/metrics"), re.M)})
 
 
@@ -27,14 +27,14 @@ def beside_steps(counts):
 
 
 def shown(scene, name, step):
-    """The worker once it shows the plan beside what it measured, as it was behind that step."""
+    """The worker once it shows the plan in addition to its measurement, after that step."""
     worker = scene.listed_worker(name)
     known = "planned_utilization_ratio" in worker and worker.get("tokens_per_second", 0) > 0
     return worker if known and number(worker, "step") > step else None
 
 
 def check_measured(name, measured, before, after):
-    """It was told between these two looks at what the worker counts, which only grows."""
+    """The displayed value lies between two reads of the worker's counters, which only grow."""
     kept = KEPT_OF_A_STEP ** after["atoll_step_duration_seconds_count"]
     least = kept * computed(before) / (computed(after) + beside_steps(after))
     most = computed(after) / (computed(before) + beside_steps(before)) / kept
@@ -43,7 +43,7 @@ def check_measured(name, measured, before, after):
 
 def look_at(scene, name, process, parameters):
     before = counted(process)
-    # One step more than it was at, since that one may have been counted in part.
+    # One step more, since the previous step may have been counted in part.
     worker = wait_for(f"the plan of {name} beside what was measured", lambda: shown(scene, name, before["atoll_inner_step"] + 1))
     after = counted(process)
     measured, planned = worker["compute_utilization_ratio"], worker["planned_utilization_ratio"]
@@ -52,7 +52,8 @@ def look_at(scene, name, process, parameters):
     check_measured(name, measured, before, after)
     period = INNER_STEPS * TOKENS_A_STEP / worker["tokens_per_second"]  # without waits
     close(planned, period / (period + 4 * parameters / up + 2 * parameters / down), 0.001, f"the plan of {name} for the figures beside it")
-    # The cap alone makes each period wait so long: a machine that is slow waits longer, one without a cap hardly at all.
+    # The cap alone makes each period wait so long: a slow machine waits longer, a machine without a cap hardly at
+    # all.
     least = (4 * parameters - AT_ONCE) / LIMIT
     check(0 < up <= 1.01 * 4 * parameters / least, f"a limit of {LIMIT:.0f} B/s shows as {up:.0f}")
     periods = (after["atoll_step_duration_seconds_count"] - 1) // INNER_STEPS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of CMakeLists.txt is the one that every program prints, reports and logs."""
+"""Every program prints, reports and logs the version of CMakeLists.txt."""
 import pathlib
 import re
 

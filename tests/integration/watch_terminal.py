@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`atoll job watch` in a real terminal of 80 and of 200 columns, as tmux shows it."""
+"""`atoll job watch` in a real terminal of 80 and of 200 columns, as shown by tmux."""
 import re
 import shlex
 import shutil
@@ -12,7 +12,7 @@ PARTS = ("step ", "round ", "ETA", "loss ", "perplexity", "tokens/s", "workers: 
 
 
 class Terminal:
-    """A tmux server of its own with one window."""
+    """A separate tmux server with one window."""
 
     def __init__(self, scene, columns, command):
         self.socket = str(scene.path(f"tmux-{columns}"))
@@ -36,7 +36,7 @@ def shows(terminal, parts):
 
 
 def check_layout(lines, columns):
-    """One line a thing, nothing wrapped, the wide terminal used."""
+    """One line per item, nothing wrapped, the wide terminal used."""
     check(all(len(line) <= columns for line in lines), f"a line is longer than {columns}: {lines}")
     titles = [line for line in lines if line.startswith("job") and "round" in line]
     equal(len(titles), 1, f"the title lines in {lines}")
@@ -55,7 +55,7 @@ def clean_view(terminal, columns):
 
 
 def resize(scene, workers):
-    """A window made smaller and larger again shows one view each time: nothing is left of those before."""
+    """After a window shrinks and grows again it shows one view: nothing is left of earlier views."""
     terminal = Terminal(scene, 100, f"{shlex.quote(str(program('atoll')))} job watch job")
     try:
         wait_for("the view before", lambda: clean_view(terminal, 100), 60, workers)
@@ -68,7 +68,7 @@ def resize(scene, workers):
 
 
 def show_reason(terminal, workers):
-    """What is the matter with a worker stands below its figures where 80 columns have no room behind them, whole."""
+    """The reason of a worker's wait is below its figures, complete, if 80 columns have no space for it."""
     stopped = workers[1]
     stopped.send(signal.SIGSTOP)
     try:

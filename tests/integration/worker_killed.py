@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of a worker: its samples are leased again, the ledger balances at every look, the run ends; it can come back, with the moments of its inner
-optimizer that it kept last."""
+"""kill -9 of a worker: its samples are leased again, the ledger balances at every poll, the run ends. The worker can
+return, with its last stored moments of the inner optimizer."""
 from atoll_harness import check, equal, main, number, wait_for
 
 ENDLESS = 1_000_000
@@ -8,12 +8,12 @@ ENDLESS = 1_000_000
 
 def test(scene):
     manifest = scene.corpus()
-    # Fleet notes and a job's notes are looked for by kind: what they say is for people.
+    # Notes of the fleet and of a job are searched by kind: their text is for people.
     coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "2s", "--heartbeat-interval", "300ms")
     first = scene.worker("a", coordinator, "--data-root", scene.path("data"))
     keeping = ("--data-root", scene.path("data"), "--optimizer-snapshot", "1s")
     second = scene.worker("b", coordinator, *keeping)
-    # So many periods ahead that b holds leased samples whenever it is killed.
+    # Enough periods ahead that b holds leased samples whenever it is killed.
     scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=ENDLESS)
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2 and number(job, "round") >= 3, "two training workers")
     kept = scene.path("cache-b/optimizer/b/job.safetensors")
@@ -24,7 +24,7 @@ def test(scene):
     scene.wait_round("job", rounds + 3, alive=[first])
     lost = scene.listed_worker("b")
     equal(lost["state"], "lost", "the state of b")
-    # The same name again: another process, another incarnation.
+    # The same name: another process, another incarnation.
     again = scene.worker("b", coordinator, *keeping)
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[first, again])
     taken = [line for line in again.log().splitlines() if "optimizer taken up" in line]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of another protocol or arithmetic revision is refused with both numbers; so is what is no worker at all.
+"""A worker of another protocol or arithmetic revision is refused with both numbers; so is a client that is not a
+worker.
 
-The worker is played by this test: a gRPC call by hand, so that its Hello can say what no program of this tree would.
+This test plays the worker: a hand-written gRPC call, so that its Hello can have values that no program of this tree
+sends.
 
 S15.
 """
@@ -19,7 +21,7 @@ def hello(worker, protocol_revision, arithmetic_revision):
 
 
 def call(port, content):
-    """Says one thing on a control stream: the answer, if there is one, and the status at its end."""
+    """Sends one message on a control stream: returns the answer, if any, and the status at its end."""
     with Connection(port) as connection:
         stream = connection.call("/atoll.v1.WorkerService/Control")
         stream.send(content)
@@ -28,7 +30,7 @@ def call(port, content):
 
 
 def refusal(port, content):
-    """The sentence of Refused."""
+    """The message of Refused."""
     answer, _ = call(port, content)
     return one(fields(one(fields(answer), 13)), 1).decode()
 
@@ -40,7 +42,7 @@ def test(scene):
     check(re.search(r"speaks protocol revision 1, the worker.* 999", said), f"protocol revision 999 was refused with {said!r}")
     said = refusal(port, hello("stranger", 1, 999))
     check(re.search(r"arithmetic revision 1.* 999", said), f"arithmetic revision 999 was refused with {said!r}")
-    for nothing in (hello("Not A Name", 1, 1), b"\xff\xff\xff"):  # both end without an answer, and the coordinator goes on
+    for nothing in (hello("Not A Name", 1, 1), b"\xff\xff\xff"):  # both end without an answer, and the coordinator continues
         answer, status = call(port, nothing)
         check(answer is None and status != DEADLINE_EXCEEDED, f"{nothing!r} was answered with {answer!r} and status {status}")
     equal(scene.atoll("-o", "name", "worker", "list", "--all").out, "", "the workers after all refusals")
