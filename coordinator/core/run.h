@@ -197,7 +197,8 @@ struct Run {
   std::vector<CheckpointRecord> DecideKept();
   // Drops the worker's failures, strikes and corpus.
   void Forget(const WorkerId& worker);
-  // Drops its committed contributions to the fragment that are older than newer rounds; call after a commit.
+  // Drops the fragment's committed contributions of unknown workers, except those of the newest round. Call after a
+  // commit.
   void ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known);
   // Work was committed or accepted, and ending the job would lose it.
   bool HoldsWork() const;

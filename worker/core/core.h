@@ -13,10 +13,9 @@
 // (PacedClock), plus an offset that grows by whole periods when the job is two periods ahead.
 //
 // Every wait has a deadline or a repetition, and waiting_for() names it:
-//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away; at least
-//   a
-//                                    period of measured steps, which its transfer must fit into; then training
-//                                    continues and the update is applied later
+//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away. At least
+//                                    a period of measured steps, into which its transfer must fit. Afterwards training
+//                                    continues, and the update is applied later
 //   leases                           requested again after kLeaseRepeat, denied ones as soon as an update is applied
 //   a fetch                          repeated by the link; a refused one is requested again after kFetchRepeat
 //   the last contributions           leave_grace

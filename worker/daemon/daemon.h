@@ -6,9 +6,8 @@
 //   Session::ListenInStep, so that transfers begin at once
 // - transport threads of gRPC: queue events and knock
 // - reader thread of each job's samples
-// - signal thread: a stop signal (common/base/process.h) -> Session::RequestLeave, and the end of fetches; a second,
-// urgent
-//   one ends the process
+// - signal thread: a stop signal (common/base/process.h) -> Session::RequestLeave, and the end of fetches; a second
+//   urgent one ends the process
 // - admin thread: /metrics, /healthz, /readyz
 #ifndef ATOLL_WORKER_DAEMON_DAEMON_H_
 #define ATOLL_WORKER_DAEMON_DAEMON_H_
