@@ -25,7 +25,7 @@ std::string Variable(const AppEnvironment& environment, const std::string& name)
   return found == environment.variables.end() ? std::string() : found->second;
 }
 
-// The first of LC_ALL, LC_CTYPE and LANG that is set decides, as for every program.
+// The first non-empty one of LC_ALL, LC_CTYPE and LANG decides, as in other programs.
 bool IsUtf8(const AppEnvironment& environment) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string value = absl::AsciiStrToUpper(Variable(environment, name));
@@ -52,7 +52,7 @@ int Usage(AppEnvironment& environment, const std::string& sentence, const std::s
   return kExitUsage;
 }
 
-// The innermost command that was given, as "atoll job submit".
+// Returns the innermost given command, for example "atoll job submit".
 std::string CommandGiven(const CLI::App& root) {
   const CLI::App* app = &root;
   std::string words = app->get_name();
@@ -63,8 +63,8 @@ std::string CommandGiven(const CLI::App& root) {
   return words;
 }
 
-// "--wait is 'x'; it must be true or false, or left out" from "--wait = x": of all values CLI11 converts those of
-// flags.
+// Turns "--wait = x" into "--wait is 'x'; it must be true or false, or left out". CLI11 converts
+// only the values of flags.
 std::string WrongFlag(const std::string& text) {
   const size_t middle = text.find(" = ");
   if (middle == std::string::npos) return absl::StrCat(text, ": that is not a value which this option takes");
@@ -72,7 +72,8 @@ std::string WrongFlag(const std::string& text) {
                       "'; it must be true or false, or left out");
 }
 
-// "--dtype is 'x'; it must be one of a, b" from "--dtype: x not in {a,b}"; empty for any other sentence.
+// Turns "--dtype: x not in {a,b}" into "--dtype is 'x'; it must be one of a, b"; empty for any
+// other text.
 std::string WrongWord(const std::string& text) {
   const size_t colon = text.find(": "), list = text.rfind(" not in {");
   if (colon == std::string::npos || list == std::string::npos || list < colon || text.back() != '}') return "";
@@ -89,7 +90,7 @@ std::string WrongWord(const std::string& text) {
                       known.size() > 1 ? "one of " : "", absl::StrJoin(known, ", "), DidYouMean(word, known));
 }
 
-// What CLI11 says, as one of our sentences.
+// Rewrites a CLI11 error as an Atoll error message.
 int ReportParseError(AppEnvironment& environment, const CLI::App& root, const std::vector<std::string>& arguments,
                      const CLI::ParseError& error) {
   std::string at;
@@ -105,7 +106,7 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
   } else if (const size_t lacking = text.find(": 1 required "); lacking != std::string::npos) {
     text = text.substr(0, lacking) + " needs a value";
   } else if (const size_t checked = text.find(": is '"); checked != std::string::npos) {
-    text.erase(checked, 1);  // what number_options.h says, behind the option's name
+    text.erase(checked, 1);  // the message of number_options.h, after the option's name
   } else if (std::string word = WrongWord(text); !word.empty()) {
     text = std::move(word);
   }
@@ -156,7 +157,7 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   return code;
 }
 
-// Results that did not get where they should are no success. (A reader that has gone ends the process: main.cc.)
+// Lost results are an error. (When the reader is gone, SIGPIPE ends the process: main.cc.)
 int FinishOutput(AppEnvironment& environment, int code) {
   environment.out.flush();
   if (environment.out) return code;

@@ -16,7 +16,7 @@
 
 namespace atl::cli {
 
-// Everything outside the program, so that a test can stand in for all of it.
+// Everything outside the program, so that tests can replace it.
 struct AppEnvironment {
   std::istream& in;
   std::ostream& out;
@@ -29,19 +29,21 @@ struct AppEnvironment {
   std::string version;
   const Clock& clock;
   Files& files;
-  // `identity`: an identity file, or empty. `passphrases`: for it; outlives what is returned.
+  // `identity`: an identity file, or empty. `passphrases`: for that file; must outlive the result.
   std::function<std::shared_ptr<CoordinatorApi>(const std::string& endpoint, const std::string& identity,
                                                 Passphrases& passphrases, std::optional<Instant> deadline)>
       connect;
   // Asks the person at the terminal.
   AskSecret ask_secret;
-  // The API that Interrupt should reach, told before a command runs and with nullptr after it.
+  // Set to the API that Interrupt applies to, before a command runs; reset to nullptr after the
+  // command.
   std::function<void(CoordinatorApi*)> running = [](CoordinatorApi*) {};
   std::function<std::string()> new_request_id;
   std::function<void(Duration)> pause_before_retry;
 };
 
-// Runs one command line (without the program's name) and returns the exit code. Never throws, never exits.
+// Runs one command line (without the program's name) and returns the exit code. Never throws or
+// exits.
 int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environment);
 
 }  // namespace atl::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made with its key; these
-// need no coordinator. `atoll ca revoke|revocations`: names whose certificates a coordinator refuses.
+// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made
+// with its key; these commands need no coordinator. `atoll ca revoke|revocations`: names with
+// certificates that a coordinator refuses.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
+constexpr int kMaxPages = 1000;  // guards against a coordinator that never ends its list
 
 struct IssueOptions {
   std::string directory, role = "admin", name, out;
@@ -29,7 +30,7 @@ absl::Status CheckName(const std::string& name) {
       absl::StrCat("--name is '", Printable(name.substr(0, 64)), "'; it must be ", kNameRule));
 }
 
-// Never over an identity that is there: somebody may be using it.
+// Never overwrites an identity, because it may be in use.
 absl::Status CheckIsFree(Session& session, const std::string& path) {
   if (!session.files.Exists(path)) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another file"));
@@ -39,7 +40,8 @@ absl::Status AWorkerAsksNobody() {
   return absl::InvalidArgumentError("--protect is for people: a worker reads its identity with nobody there to ask");
 }
 
-// Refuses what cannot be issued, and asks for the passphrase of --protect; empty without one.
+// Checks that the identity can be issued, and asks for the passphrase of --protect; empty without
+// one.
 absl::StatusOr<std::string> CheckAndAsk(Session& session, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
   ATOLL_RETURN_IF_ERROR(CheckName(options.name));
@@ -63,7 +65,7 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
   return absl::OkStatus();
 }
 
-// What the identity would be refused for is refused before there is an authority.
+// Checks the identity before the authority is created.
 absl::Status Init(Session& session, IssueOptions options) {
   options.out = JoinPath(options.directory, options.name + ".pem");
   const bool there = session.files.Exists(AuthorityKeyPath(options.directory));
@@ -129,7 +131,7 @@ absl::Status Retire(Session& session, const RetireOptions& options) {
   return absl::OkStatus();
 }
 
-// An identity that is there gets a passphrase.
+// Adds a passphrase to an existing identity.
 absl::Status Protect(Session& session, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadLockedIdentityFile(path));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
@@ -163,7 +165,8 @@ int Revoke(Session& session, const std::string& name) {
   request.set_name(name);
   const auto response = session.api.RevokeIdentity(request);
   if (!response.ok()) return Fail(session, response.status());
-  // Certificates tell their time in seconds: one that is issued in the same second would be taken for an old one.
+  // Certificates have times in seconds: one issued in the same second would be taken for an old
+  // one.
   session.pause_before_retry(Seconds(1));
   session.talk << "every certificate of '" << Printable(response->revocation().name()) << "' that was issued until "
                << DateText(response->revocation().revoke_time().seconds())
@@ -195,7 +198,7 @@ int ListRevocations(Session& session) {
   return kExitOk;
 }
 
-// A command from a function that returns a status.
+// Makes a command from a function that returns a status.
 template <typename Run>
 Command Running(Run run) {
   return TextOnly([run](Session& session) {

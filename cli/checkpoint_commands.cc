@@ -20,10 +20,10 @@
 namespace atl::cli {
 namespace {
 
-// Parameters below this are fetched without a progress line.
+// Fewer parameter bytes are fetched without a progress line.
 constexpr uint64_t kQuietBytes = uint64_t{8} << 20;
 
-// A checkpoint's shape, checked: everything below may trust it.
+// A validated checkpoint: the code below relies on it.
 struct Shape {
   JobSpec spec;
   ModelLayout layout;
@@ -43,7 +43,7 @@ absl::StatusOr<v1::GetCheckpointResponse> Fetch(Session& session, const std::str
   return session.api.GetCheckpoint(request);
 }
 
-// The coordinator's description of the arena must be the one that the spec gives here.
+// The coordinator's description of the arena must equal the layout computed from the spec.
 absl::Status CompareLayout(const v1::GetCheckpointResponse& response, const ModelLayout& layout) {
   const size_t tensors = static_cast<size_t>(response.tensors_size());
   if (tensors != layout.tensors.size())
@@ -89,7 +89,7 @@ absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
   return shape;
 }
 
-// NotFound is fine, anything in it is not.
+// Allows a missing directory, but not an existing one with content.
 absl::Status RequireEmptyDirectory(const Files& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) {
@@ -101,27 +101,27 @@ absl::Status RequireEmptyDirectory(const Files& files, const std::string& direct
       absl::StrCat("the directory ", directory, " is not empty; name another or empty it first"));
 }
 
-// A directory that is there may be a file system of its own.
+// An existing directory may be a file system of its own.
 absl::Status RequireSpace(const Files& files, const std::string& directory, uint64_t bytes) {
   const std::string there = files.Exists(directory) ? directory : DirectoryOf(directory);
   const absl::StatusOr<Files::Space> space = files.SpaceAt(there);
-  if (!space.ok() || space->free_bytes > bytes) return absl::OkStatus();  // a wrong guess is found out when writing
+  if (!space.ok() || space->free_bytes > bytes) return absl::OkStatus();  // a wrong estimate is detected when writing
   return absl::ResourceExhaustedError(absl::StrCat("the export needs ", HumanSize(static_cast<double>(bytes)),
                                                    " below ", directory, "; ",
                                                    HumanSize(static_cast<double>(space->free_bytes)), " are free"));
 }
 
-// The directory of a result. What was written is taken away again unless it is kept.
+// The directory of a result. Deletes what was written unless Keep is called.
 class ResultDirectory {
  public:
-  // `path` is absent or empty.
+  // `path` must be missing or empty.
   ResultDirectory(Files& files, std::string path)
       : files_(files), path_(std::move(path)), was_there_(files_.Exists(path_)) {}
   ~ResultDirectory() {
     if (kept_) return;
     const absl::StatusOr<std::vector<std::string>> names = files_.List(path_);
     if (!names.ok()) return;
-    // Best effort: the error that led here is the one to tell.
+    // Best effort: the original error is the one to report.
     for (const std::string& name : *names) files_.Remove(JoinPath(path_, name)).IgnoreError();
     if (!was_there_) files_.Remove(path_).IgnoreError();
   }
@@ -136,15 +136,16 @@ class ResultDirectory {
   bool kept_ = false;
 };
 
-// Where a fragment lies while it is read. No file of an export has such a name.
+// Name of a fragment's file while it is read. No file of an export has this name.
 constexpr char kScratchName[] = ".fragment";
 
-// Tensors from fragments that are fetched one after the other into a file in the directory of the export.
+// Reads tensors from fragments, which are fetched one after another into a file in the export's
+// directory.
 class FragmentReader {
  public:
   FragmentReader(Session& session, const Shape& shape, std::string scratch, std::function<void(uint64_t)> on_bytes)
       : session_(session), shape_(shape), scratch_(std::move(scratch)), on_bytes_(std::move(on_bytes)) {}
-  ~FragmentReader() { Drop().IgnoreError(); }  // best effort: an export that went well has called it
+  ~FragmentReader() { Drop().IgnoreError(); }  // best effort: a successful export has already called it
   FragmentReader(const FragmentReader&) = delete;
   FragmentReader& operator=(const FragmentReader&) = delete;
 
@@ -154,7 +155,7 @@ class FragmentReader {
     const uint64_t in_fragment = t.offset - shape_.layout.fragments[t.fragment].offset;
     return file_->ReadAt((in_fragment + begin) * sizeof(float), std::as_writable_bytes(out));
   }
-  // Takes the scratch file away.
+  // Removes the scratch file.
   absl::Status Drop() {
     file_.reset();
     return session_.files.Remove(scratch_);
@@ -191,7 +192,7 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFiles(Session& sessi
   return out;
 }
 
-// The end-of-text token that transformers should stop at, from the corpus' manifest.
+// Returns the end-of-text token for transformers, from the corpus' manifest.
 absl::StatusOr<std::optional<uint32_t>> EndOfText(Session& session, const DataSpec& data) {
   if (data.corpora.empty()) return std::optional<uint32_t>();
   ATOLL_ASSIGN_OR_RETURN(const std::string json, FetchBlob(session, data.corpora[0].manifest, limits::kManifestBytes));
@@ -212,7 +213,7 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   name = response.checkpoint().name();
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, options.directory));
-  uint64_t largest = 0;  // fragment, which lies in the directory while it is read
+  uint64_t largest = 0;  // size of the fragment that is in the directory while it is read
   for (const FragmentOfCheckpoint& f : shape.fragments) largest = std::max(largest, f.elements * sizeof(float));
   ATOLL_RETURN_IF_ERROR(
       RequireSpace(session.files, options.directory, shape.layout.elements * NumberBytes(type) + largest));
@@ -251,7 +252,7 @@ absl::Status Download(Session& session, const std::string& checkpoint, const std
                                         [&](uint64_t bytes) { progress.Update(before + bytes, shape.Bytes()); }));
     before += fragment.elements * sizeof(float);
   }
-  // Written last: a directory without it is not a whole download.
+  // Written last: a directory without it is incomplete.
   ATOLL_RETURN_IF_ERROR(
       WriteFileAtomically(session.files, JoinPath(directory, "checkpoint.json"), AsBytes(ToJson(response, false))));
   result.Keep();
@@ -317,7 +318,7 @@ int ListWorkers(Session& session, const std::string& job, bool all) {
 
 namespace {
 
-// Makes one call about a worker, prints the worker and says `done`.
+// Makes one call for a worker, and prints the worker and `done`.
 template <typename Request, typename Response>
 int AskOfWorker(Session& session, const std::string& worker,
                 absl::StatusOr<Response> (CoordinatorApi::*call)(const Request&), const char* done) {

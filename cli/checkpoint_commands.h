@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll checkpoint ...` and `atoll worker ...` as functions of parsed options. Each returns the exit code.
+// `atoll checkpoint ...` and `atoll worker ...` as functions of parsed options. Each returns the
+// exit code.
 #ifndef ATOLL_CLI_CHECKPOINT_COMMANDS_H_
 #define ATOLL_CLI_CHECKPOINT_COMMANDS_H_
 
@@ -13,16 +14,17 @@ int ListCheckpoints(Session& session, const std::string& job);
 
 struct ExportOptions {
   std::string checkpoint;      // JOB, JOB/STEP, JOB/latest or the full name
-  std::string directory;       // must be absent or empty
+  std::string directory;       // must be missing or empty
   std::string dtype = "fp32";  // of the weights: fp32, fp16 or bf16
 };
-// Writes a Hugging Face directory: fragments are streamed one after the other, so at most one lies on disk beside it.
+// Writes a Hugging Face directory. Fragments are streamed one after another, so at most one is also
+// on disk.
 int ExportCheckpoint(Session& session, const ExportOptions& options);
-// Writes the fragments as raw little-endian fp32 with checkpoint.json beside them
+// Writes the fragments as raw little-endian fp32, and checkpoint.json next to them
 // (docs/formats/checkpoint-download.md).
 int DownloadCheckpoint(Session& session, const std::string& checkpoint, const std::string& directory);
 
-// A finished one that is not the job's newest: JOB/STEP or the full name.
+// For a complete checkpoint that is not the job's newest: JOB/STEP or the full name.
 int DeleteCheckpoint(Session& session, const std::string& checkpoint);
 
 int ListWorkers(Session& session, const std::string& job, bool all);

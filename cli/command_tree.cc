@@ -18,7 +18,8 @@
 namespace atl::cli {
 namespace {
 
-// The options of a subcommand. Its callback must hold the pointer: CLI11 writes through it while parsing.
+// Options of a subcommand. Its callback must hold the pointer, because CLI11 writes through it
+// while parsing.
 template <typename Options>
 std::shared_ptr<Options> MakeOptions() {
   return std::make_shared<Options>();
@@ -60,7 +61,7 @@ void AddList(CLI::App& parent, Command& command) {
   app.callback([=, &command] { command = [o](Session& s) { return ListJobs(s, *o); }; });
 }
 
-// A command of one job and nothing else.
+// Adds a command with a job as its only argument.
 void AddOfJob(CLI::App& parent, const char* name, const char* help, std::span<const OutputFormat> forms,
               int (*run)(Session&, const std::string&), Command& command) {
   CLI::App& app = *parent.add_subcommand(name, help);
@@ -195,7 +196,7 @@ void AddExport(CLI::App& parent, Command& command) {
   });
 }
 
-// A data command in the session's format; `json` is the switch of its options.
+// Runs a data command in the session's format; `json` is the flag in its options.
 int RunData(Session& session, bool& json, const std::function<absl::Status(std::ostream&)>& run) {
   json = session.format != OutputFormat::kTable;
   std::ostringstream text;
@@ -247,7 +248,8 @@ void AddPrepare(CLI::App& data, Command& command) {
   });
 }
 
-// Whatever is wrong of a corpus that is read is wrong in the corpus, not in how the command was used.
+// While a corpus is read, an invalid argument means a damaged corpus, not a wrong use of the
+// command.
 absl::Status OfCorpus(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? absl::DataLossError(std::string(status.message())) : status;
 }
@@ -338,7 +340,7 @@ void AddJobCommands(CLI::App& root, Command& command) {
   AddMetrics(root, command);
 }
 
-// A command of one worker and nothing else.
+// Adds a command with a worker as its only argument.
 void AddOfWorker(CLI::App& parent, const char* name, const char* help, int (*run)(Session&, const std::string&),
                  Command& command) {
   CLI::App& app = *parent.add_subcommand(name, help);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which commands, options and aliases there are. Private to the command line.
+// The commands, options and aliases. Private to the command line.
 #ifndef ATOLL_CLI_COMMAND_TREE_H_
 #define ATOLL_CLI_COMMAND_TREE_H_
 
@@ -25,17 +25,18 @@ struct GlobalOptions {
   bool version = false;
 };
 
-// Adds everything to `root`. Parsing fills `global` and sets `command` to what is to be run; both outlive the parse.
+// Adds everything to `root`. Parsing fills `global` and sets `command` to the command to run; both
+// must outlive the parse.
 void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& version,
                       std::function<int(Session&)>& command);
 
-// One part of the tree each; `alias` true adds the short form at the root, outside the help's list of groups.
+// Each adds one part of the tree. Aliases are added at the root, outside the groups of the help.
 using Command = std::function<int(Session&)>;
-// `run`, which prints text of one form: any -o but that form is refused in a sentence.
+// Wraps `run`, which prints text in one form: any other -o is refused with an error message.
 Command TextOnly(Command run, OutputFormat form = OutputFormat::kTable);
-// `run`, which knows these forms: any other -o is refused in a sentence that names them.
+// Wraps `run`, which supports these forms: any other -o is refused with a message that lists them.
 Command Takes(std::span<const OutputFormat> forms, Command run);
-// Of --protect, where an identity is written.
+// Help of --protect, for commands that write an identity.
 inline constexpr char kProtectHelp[] = "protect the key with a passphrase, from --passphrase-file or typed twice";
 void AddJobCommands(CLI::App& root, Command& command);
 void AddWorkerCommands(CLI::App& root, Command& command);

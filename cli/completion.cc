@@ -13,7 +13,7 @@
 namespace atl::cli {
 namespace {
 
-// An option that takes one of a few words.
+// An option with a fixed set of values.
 struct Choice {
   std::string option, letter;  // "--output", "-o"; the letter may be empty
   std::vector<std::string> values;
@@ -32,8 +32,8 @@ bool Has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The words that an option or an argument takes, from "SHELL:{bash,zsh,fish}" or "table|json"; empty when it takes
-// anything. Words in capitals, as in "bytes|FILE", stand for something else.
+// Returns the values of an option or argument from "SHELL:{bash,zsh,fish}" or "table|json"; empty
+// when any value is allowed. Capitalized words, as in "bytes|FILE", are placeholders.
 std::vector<std::string> ValuesOf(const CLI::Option& option) {
   std::string text = option.get_type_name();
   const size_t open = text.find('{'), close = text.find('}');
@@ -78,7 +78,7 @@ void Walk(const CLI::App& app, const CLI::App& root, const std::string& path, st
     children.emplace_back(child, path + " " + child->get_name());
   }
   AddOptions(app, command);
-  if (&app != &root) AddOptions(root, command);  // global options may stand behind a command
+  if (&app != &root) AddOptions(root, command);  // global options may follow a command
   out.push_back(std::move(command));
   for (const auto& [child, child_path] : children) Walk(*child, root, child_path, out);
 }
@@ -89,15 +89,15 @@ std::string Join(const std::vector<std::string>& words) {
   return out;
 }
 
-// Quotes for a single-quoted shell word.
+// Quotes text as a single-quoted shell word.
 std::string Quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// The longest known command path among the words before the cursor decides what is offered.
-// The cases of a shell's `case` that sets `variable` to the command so far.
+// Returns the cases of a shell's `case` that sets `variable` to the command so far. The longest
+// known command path among the words before the cursor determines the completions.
 std::string PathCases(const std::vector<Command>& commands, const std::string& variable) {
   std::string out;
   for (const Command& c : commands) {
@@ -106,7 +106,8 @@ std::string PathCases(const std::vector<Command>& commands, const std::string& v
   return out;
 }
 
-// The cases of a shell's `case` over "PATH OPTION", each with what `entry` makes of the option's values.
+// Returns the cases of a shell's `case` over "PATH OPTION", each with the result of `entry` for the
+// option's values.
 template <typename Entry>
 std::string ChoiceCases(const std::vector<Command>& commands, const Entry& entry) {
   std::string out;
@@ -214,7 +215,8 @@ std::string CompletionScript(const CLI::App& root, const std::string& shell) {
 
 namespace {
 
-// "; did you mean 'job wait'?" for a command without its group: `names` are those that the root itself has.
+// "; did you mean 'job wait'?" for a command without its group. `names` are the root's own
+// commands.
 std::string Suggestion(const CLI::App& at, const CLI::App& root, const std::string& word,
                        const std::vector<std::string>& names) {
   std::string near = DidYouMean(word, names);

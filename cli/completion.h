@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shell completion made from the command tree itself, so that it can never lack a command.
+// Shell completion generated from the command tree, so that it always covers every command.
 #ifndef ATOLL_CLI_COMPLETION_H_
 #define ATOLL_CLI_COMPLETION_H_
 
@@ -12,11 +12,12 @@ class App;
 
 namespace atl::cli {
 
-// The script for "bash", "zsh" or "fish"; empty for another shell.
+// Returns the script for "bash", "zsh" or "fish"; empty for any other shell.
 std::string CompletionScript(const CLI::App& root, const std::string& shell);
 
-// The word of the command line that is unknown, and the nearest known one, as "; did you mean 'submit'?". Empty when
-// every word is known. `at` is then the command that does not know it, as "atoll job".
+// Returns the unknown word of a command line with the nearest known one, as "; did you mean
+// 'submit'?". Empty when every word is known. `at` is then the command that does not know the word,
+// for example "atoll job".
 std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments, std::string& at);
 
 }  // namespace atl::cli

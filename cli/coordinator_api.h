@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything the command line asks of a coordinator. Commands speak to this interface; behind it stands gRPC
-// (grpc_coordinator_api.h) or, in tests, a few lines of memory. Errors are the coordinator's statuses, with a first
-// sentence that names the address when it cannot be reached.
+// The command line's interface to a coordinator. Implementations: gRPC (grpc_coordinator_api.h),
+// and a small in-memory one for tests. Errors are the coordinator's statuses; if the coordinator
+// cannot be reached, the message begins with its address.
 #ifndef ATOLL_CLI_COORDINATOR_API_H_
 #define ATOLL_CLI_COORDINATOR_API_H_
 
@@ -14,7 +14,7 @@
 
 namespace atl::cli {
 
-// Called by one thread, except Interrupt. Calls block until they are answered, their deadline passes, or Interrupt.
+// For one thread, except Interrupt. A call blocks until the answer, its deadline, or Interrupt.
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;
@@ -44,20 +44,21 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentity(const v1::RevokeIdentityRequest& request) = 0;
   virtual absl::StatusOr<v1::ListRevocationsResponse> ListRevocations(const v1::ListRevocationsRequest& request) = 0;
 
-  // Streams. `next` is called for each message, by the calling thread; false ends the call with OK. OK also when the
-  // coordinator ends the stream.
+  // Streams. `next` is called for each message on the calling thread; returning false ends the call
+  // with OK. Also OK when the coordinator ends the stream.
   virtual absl::Status WatchJob(const v1::WatchJobRequest& request,
                                 const std::function<bool(const v1::WatchJobResponse&)>& next) = 0;
   virtual absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
                                      const std::function<bool(const v1::StreamJobLogsResponse&)>& next) = 0;
 
-  // Bulk bytes, over a connection of their own. What a source or a sink stands on is free once the call has returned.
+  // Bulk bytes, over a separate connection. Sources and sinks are no longer used after the call
+  // returns.
   virtual absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& blobs) = 0;
   virtual absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) = 0;
   virtual absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) = 0;
 
-  // Ends the running call, and every later one, with Cancelled. False when no call has been made: then nothing tells
-  // the command that it was interrupted. Thread-safe.
+  // Ends the running call and every later one with Cancelled. Returns false when no call has been
+  // made; the command would then not notice the interrupt. Thread-safe.
   virtual bool Interrupt() = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll data inspect: the manifest's figures and the beginning of each split as text.
+// atoll data inspect: prints the manifest's figures and the beginning of each split as text.
 #include <algorithm>
 
 #include "cli/data_commands.h"
@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const std::string& direct
   return LoadTokenizer(manifest.tokenizer.kind, std::move(bytes));
 }
 
-// The decoded beginning of a split's first shard, empty when the split is.
+// Decodes the beginning of a split's first shard; empty for an empty split.
 absl::StatusOr<std::string> Sample(const std::string& directory, const CorpusManifest& manifest, CorpusSplit split,
                                    const Tokenizer& tokenizer, const Files& files, uint32_t tokens) {
   const auto shards = manifest.FilesOf(split);
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> Sample(const std::string& directory, const CorpusMan
   return tokenizer.Decode(ids);
 }
 
-// Control characters but newline and tab would steer the terminal.
+// Replaces control characters except newline and tab, because they would control the terminal.
 std::string Printable(const std::string& text) {
   std::string out;
   for (const char c : text) {

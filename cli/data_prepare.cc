@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll data prepare: text files -> token shards and a manifest. Two passes over the input when a tokenizer is trained
-// (its sample first), one otherwise. Memory: one document, one block a split, the tokenizer.
+// atoll data prepare: text files -> token shards and a manifest. Reads the input twice when it
+// trains a tokenizer (first its sample), otherwise once. Memory: one document, one block per split,
+// the tokenizer.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -36,13 +37,14 @@ absl::StatusOr<DocumentFormat> ParseFormat(const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("--format is \"", name, "\"; it must be auto, txt or jsonl"));
 }
 
-// All documents of all inputs, one after the other.
+// Iterates over all documents of all inputs.
 class AllDocuments {
  public:
   AllDocuments(const Files& files, const std::vector<std::string>& paths, DocumentOptions options)
       : files_(files), paths_(paths), options_(std::move(options)) {}
 
-  // Opens every input once, so that a wrong name is found before hours of work; sums their sizes. Pipes stay open.
+  // Opens every input once, so that a wrong name is reported before hours of work, and adds up
+  // their sizes. Pipes stay open.
   absl::Status Check() {
     for (size_t i = 0; i < paths_.size(); ++i) {
       ATOLL_ASSIGN_OR_RETURN(auto reader, OpenDocuments(files_, paths_[i], options_));
@@ -76,10 +78,10 @@ class AllDocuments {
     }
   }
   uint64_t done_bytes() const { return finished_bytes_ + (reader_ ? reader_->position_bytes() : 0); }
-  // 0 when an input is a pipe: then there is no telling.
+  // 0 when an input is a pipe, because its size is unknown.
   uint64_t total_bytes() const { return first_pipe_.empty() ? total_bytes_ : 0; }
   const std::string& first_pipe() const { return first_pipe_; }  // empty when there is none
-  uint64_t repaired_documents() const { return repaired_; }      // of the inputs that were read to their end
+  uint64_t repaired_documents() const { return repaired_; }      // in inputs read to their end
 
  private:
   absl::Status OpenNext() {
@@ -102,11 +104,11 @@ class AllDocuments {
   uint64_t finished_bytes_ = 0, total_bytes_ = 0, repaired_ = 0;
 };
 
-// Documents that were left out: all are counted, the first are shown.
+// Skipped documents: all are counted, the first ones are printed.
 struct LeftOut {
   static constexpr uint64_t kShown = 5;
   std::ostream& talk;
-  const char* begin;  // clears the progress on a terminal
+  const char* begin;  // clears the progress line on a terminal
   uint64_t count = 0;
   void Add(const absl::Status& why) {
     if (++count <= kShown) talk << begin << "left out: " << why.message() << "\n";
@@ -119,7 +121,7 @@ void Show(ProgressLine& progress, uint64_t done, uint64_t total, const std::stri
   progress.Update(done, total, note);
 }
 
-// A tokenizer trained on the documents that SplitOf leaves to training.
+// Trains a tokenizer on the documents that SplitOf assigns to training.
 absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, const DataPrepareOptions& options,
                                                    std::ostream& talk) {
   ATOLL_RETURN_IF_ERROR(documents.Check());
@@ -130,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, cons
   training.progress = [&](uint64_t made, uint64_t wanted) { making.Update(made, wanted); };
   absl::Status fault;
   const auto source = [&](std::string& text) {
-    // Held-out documents are kept from the tokenizer as well.
+    // The tokenizer does not see held-out documents either.
     for (;;) {
       const auto more = documents.Next(text);
       fault = more.status();
@@ -151,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOption
     if (!options.tokenizer.empty()) {
       return absl::InvalidArgumentError("--tokenizer and --train-tokenizer exclude each other");
     }
-    DocumentOptions silent = reading;  // what is left out is told when the text is tokenized
+    DocumentOptions silent = reading;  // skipped documents are reported during tokenization
     if (silent.on_bad) silent.on_bad = [](const absl::Status&) {};
     AllDocuments documents(files, options.inputs, silent);
     return TrainOn(documents, options, talk);
@@ -163,14 +165,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOption
   return tokenizer;
 }
 
-// "c" of "a/b/c/".
+// Returns "c" for "a/b/c/".
 std::string LastPart(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path.substr(path.rfind('/') + 1);
 }
 
-// The last part of the output path, with every other character than those of a name turned into '-'. A part with bytes
-// beyond ASCII gets a hash, so that two of them have two names.
+// Returns the last part of the output path with every invalid character replaced by '-'. A part
+// with non-ASCII bytes becomes a hash, so that different parts get different names.
 std::string NameOf(const DataPrepareOptions& options) {
   if (!options.name.empty()) return options.name;
   const std::string part = LastPart(options.output);
@@ -218,14 +220,14 @@ absl::Status CheckPrepare(const DataPrepareOptions& options) {
   return absl::OkStatus();
 }
 
-// Whether the tokens give the text back.
+// True when the tokens decode to the text.
 bool Keeps(const Tokenizer& tokenizer, const std::string& text, const std::vector<uint32_t>& ids) {
   if (tokenizer.kind() == TokenizerKind::kBytes) return true;
   const auto back = tokenizer.Decode(ids);
   return back.ok() && *back == text;
 }
 
-// The number of documents that their tokens do not give back as they were.
+// Returns the number of documents that do not decode to the same text.
 absl::StatusOr<uint64_t> WriteDocuments(AllDocuments& documents, const Tokenizer& tokenizer,
                                         const DataPrepareOptions& options, CorpusWriter& writer, std::ostream& talk) {
   ProgressLine progress(talk, "tokenizing", options.talk_is_terminal, options.quiet);
@@ -245,7 +247,7 @@ absl::StatusOr<uint64_t> WriteDocuments(AllDocuments& documents, const Tokenizer
     ATOLL_RETURN_IF_ERROR(writer.Add(split, ids, text.size()));
     tokens += ids.size();
     changed += Keeps(tokenizer, text, ids) ? 0 : 1;
-    // The file is read ahead of its documents: all of it is done only behind the last one.
+    // Input is read ahead of its documents: everything is done only after the last document.
     const uint64_t total = documents.total_bytes();
     Show(progress, total == 0 ? documents.done_bytes() : std::min(documents.done_bytes(), total - 1), total, note());
   }
@@ -306,7 +308,7 @@ absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std
   ATOLL_RETURN_IF_ERROR(CheckPrepare(options));
   const bool was_there = files.Exists(options.output);
   absl::Status status = PrepareCorpus(options, files, out, talk);
-  // Only an empty directory goes; the error to tell is the one above.
+  // Removes only an empty directory. Reports the error above.
   if (!status.ok() && !was_there && files.Exists(options.output)) files.Remove(options.output).IgnoreError();
   return status;
 }

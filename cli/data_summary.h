@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a corpus holds, as a table for people or one JSON object for machines.
+// The contents of a corpus, as a table for people or one JSON object for machines.
 #ifndef ATOLL_CLI_DATA_SUMMARY_H_
 #define ATOLL_CLI_DATA_SUMMARY_H_
 
@@ -16,8 +16,8 @@ namespace atl::cli {
 // held_out: {documents, tokens, text_bytes, bytes_per_token, shards}}, bigram?{perplexity, bits_per_byte}.
 nlohmann::ordered_json SummaryJson(const std::string& directory, const CorpusManifest& manifest);
 
-// The object and a newline, or the table. With `left_out`, also the number of documents that were left out
-// (left_out_documents).
+// Prints the object and a newline, or the table. With `left_out`, also the number of skipped
+// documents (left_out_documents).
 void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out,
                   std::optional<uint64_t> left_out = std::nullopt);
 

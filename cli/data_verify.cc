@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll data verify: every hash, count and id of a corpus.
+// atoll data verify: checks every hash, count and id of a corpus.
 #include "cli/data_commands.h"
 #include "cli/data_summary.h"
 #include "cli/progress_line.h"
@@ -8,7 +8,8 @@
 namespace atl::cli {
 namespace {
 
-// One code, and so one exit code, for every fault of a corpus; one sentence, behind a line for each of several.
+// Returns one status code, and thus one exit code, for every fault of a corpus. Several faults are
+// also printed, one per line.
 absl::Status Faulty(const std::string& directory, const std::vector<std::string>& faults, const absl::Status& status,
                     std::ostream& talk) {
   const char* const cure = "; copy the corpus again, or make it again with 'atoll data prepare'";

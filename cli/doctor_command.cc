@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll doctor`: is the coordinator within reach of this machine, what does the way there carry, and would a worker
-// fit.
+// `atoll doctor`: checks whether this machine can reach the coordinator, measures the link, and
+// checks whether a worker would fit.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ int Doctor(Session& session, const std::string& bulk_endpoint, const std::string
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   const TellFinding tell = [&](const Finding& finding) {
     if (lines) {
-      session.out << FindingLine(finding) << std::endl;  // seen at once: the next step may take seconds
+      session.out << FindingLine(finding) << std::endl;  // flushed, because the next step may take seconds
     } else {
       findings.push_back(
           {{"verdict", VerdictName(finding.verdict)}, {"check", finding.check}, {"sentence", finding.sentence}});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How `atoll` ends, for scripts (docs/cli.md). The numbers never change their meaning; messages may.
+// Exit codes of `atoll`, for scripts (docs/cli.md). The meaning of a number never changes; messages
+// may change.
 #ifndef ATOLL_CLI_EXIT_CODES_H_
 #define ATOLL_CLI_EXIT_CODES_H_
 
@@ -11,11 +12,11 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitJobFailed = 1,      // the job ended FAILED (wait, watch)
   kExitUsage = 2,          // wrong arguments, or an invalid job file
-  kExitRefused = 3,        // not found, exists already, or a precondition does not hold; nothing was changed
+  kExitRefused = 3,        // not found, already exists, or a precondition fails; nothing was changed
   kExitAuth = 4,           // not allowed
   kExitUnreachable = 5,    // the coordinator cannot be reached, or did not answer in time
   kExitJobCancelled = 6,   // the job ended CANCELLED (wait, watch)
-  kExitBug = 70,           // an error of ours
+  kExitBug = 70,           // a bug in Atoll
   kExitTimeout = 124,      // --timeout has passed
   kExitInterrupted = 130,  // interrupted from the keyboard
 };

@@ -8,7 +8,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kAttempts = 10;  // without a byte of progress
+constexpr int kAttempts = 10;  // attempts without progress
 constexpr Duration kPause = Seconds(1);
 
 class FragmentSink final : public BulkSink {
@@ -67,7 +67,7 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
-// Hands on, and keeps what the receiver objects to: that no other try mends.
+// Forwards to the receiver and records its errors, which no retry can fix.
 class ObjectingSink final : public BulkSink {
  public:
   explicit ObjectingSink(std::shared_ptr<BulkSink> inner) : inner_(std::move(inner)) {}
@@ -85,7 +85,7 @@ class ObjectingSink final : public BulkSink {
   absl::Status objection_;
 };
 
-// Downloads with `request.offset_bytes` at what `received` says, again and again while something still comes.
+// Downloads from the offset in `received`, and retries while there is progress.
 template <typename Received>
 absl::Status DownloadAll(Session& session, DownloadRequest request, const std::shared_ptr<BulkSink>& sink,
                          const Received& received) {
@@ -96,7 +96,7 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
     request.offset_bytes = before;
     absl::Status status = session.api.Download(request, objecting);
     ATOLL_RETURN_IF_ERROR(objecting->objection());
-    // Cancelled: by who runs the command.
+    // Cancelled comes from the person at the command line.
     if (FailureOf(status) != TransferFailure::kOutage || absl::IsCancelled(status)) return status;
     left = received() > before ? kAttempts : left - 1;
     if (left == 0) return status;
@@ -121,7 +121,7 @@ absl::Status FetchFragmentOnce(Session& session, const FragmentOfCheckpoint& fra
 absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
                            FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes) {
   absl::Status status = FetchFragmentOnce(session, fragment, path, use, on_bytes);
-  // Bytes that were damaged on the way come right the second time.
+  // A second attempt fixes bytes that were damaged in transit.
   if (absl::IsDataLoss(status)) status = FetchFragmentOnce(session, fragment, path, use, on_bytes);
   const uint32_t index = fragment.key.fragment.value;
   if (!absl::IsDataLoss(status)) return Annotate(status, absl::StrCat("fragment ", index));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads to files and strings that survive broken connections: each goes on at the byte it had reached.
+// Downloads to files and strings that survive broken connections: each continues at the byte
+// reached.
 #ifndef ATOLL_CLI_FRAGMENT_FETCH_H_
 #define ATOLL_CLI_FRAGMENT_FETCH_H_
 
@@ -11,7 +12,7 @@
 
 namespace atl::cli {
 
-// One fragment of a checkpoint, and what its bytes must be.
+// A fragment of a checkpoint, with the expected facts about its bytes.
 struct FragmentOfCheckpoint {
   CheckpointFragmentKey key;
   uint64_t elements = 0;
@@ -22,12 +23,12 @@ struct FragmentOfCheckpoint {
 
 enum class FragmentUse { kScratch, kKept };
 
-// Fetches a fragment into `path` as little-endian fp32 and checks it against its content hash: DataLoss when it has
-// another. One that is kept is flushed then. `on_bytes` hears how many bytes have come.
+// Fetches a fragment into `path` as little-endian fp32 and verifies its content hash; DataLoss on a
+// mismatch. With kKept the file is then flushed. `on_bytes` receives the number of bytes so far.
 absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
                            FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes);
 
-// Fetches a stored file of at most `limit_bytes` and checks its SHA-256.
+// Fetches a stored file of at most `limit_bytes` and verifies its SHA-256.
 absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes);
 
 }  // namespace atl::cli

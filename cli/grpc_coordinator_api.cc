@@ -20,10 +20,10 @@
 namespace atl::cli {
 namespace {
 
-// What Interrupt has to cancel.
+// The running call, which Interrupt cancels.
 class Running {
  public:
-  // False when interrupted already: the call must not begin.
+  // False after an interrupt: the call must not begin.
   bool Begin(grpc::ClientContext* context, BulkCall* call) ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     context_ = context;
@@ -52,7 +52,7 @@ class Running {
   BulkCall* call_ ATOLL_GUARDED_BY(mutex_) = nullptr;
 };
 
-// A checkpoint is read whole before a rollback is answered.
+// A rollback is answered only after a whole checkpoint has been read.
 constexpr Duration kRollbackDeadline = Seconds(600);
 
 class GrpcCoordinatorApi final : public CoordinatorApi {
@@ -119,9 +119,9 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
  private:
   absl::Status Connect();
   absl::StatusOr<BulkClient*> Bulk();
-  // What is left of the deadline; without one `otherwise`, or no limit at all.
+  // Sets the remaining time until the deadline; without a deadline `otherwise`, or no limit.
   void Limit(grpc::ClientContext& context, std::optional<Duration> otherwise) const;
-  // `limit`: what the call was given where there is no deadline.
+  // `limit`: time limit of the call when there is no deadline.
   absl::Status Explain(const absl::Status& status, Duration limit = limits::kControlDeadline);
   absl::Status Await(PendingAnswer<absl::Status>& pending, BulkCall& call);
 
@@ -202,10 +202,11 @@ void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, std::optional<Durat
   }
 }
 
-// gRPC wraps the cause in its own story: "... Failed to connect to remote host: Connection refused".
+// Extracts the cause from gRPC's message: "... Failed to connect to remote host: Connection
+// refused".
 std::string CauseOf(const std::string& message) {
   const std::string marker = "remote host: ", lookup = "DNS resolution failed";
-  if (message.rfind(lookup, 0) == 0 && message.rfind(": ") != std::string::npos)  // with all that its library was asked
+  if (message.rfind(lookup, 0) == 0 && message.rfind(": ") != std::string::npos)  // followed by the resolver's details
     return "its name cannot be looked up: " + message.substr(message.rfind(": ") + 2);
   const size_t at = message.rfind(marker);
   return at == std::string::npos ? message : message.substr(at + marker.size());
@@ -213,11 +214,12 @@ std::string CauseOf(const std::string& message) {
 
 absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration limit) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
-  // What the coordinator itself says carries an ErrorInfo: it is reached, and its sentence is the one to tell.
+  // A status from the coordinator carries an ErrorInfo: the coordinator was reached, and its
+  // message is the right one.
   if (!absl::IsCancelled(status) && ErrorInfoOf(status)) return status;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      // Where somebody answers, another start of the coordinator mends nothing.
+      // When a server answers, restarting the coordinator would not help.
       if (const absl::Status fault = FindTlsFault(endpoint_, identity_, passphrase_); !fault.ok()) {
         return absl::UnavailableError(
             absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
@@ -244,7 +246,7 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration li
   }
 }
 
-// A call that is cancelled ends soon; until then it holds what it reads from or writes to.
+// A cancelled call ends soon; until then it uses its source or sink.
 absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, BulkCall& call) {
   if (!running_.Begin(nullptr, &call)) call.Cancel();
   const bool in_time = pending.WaitUntil(clock_, deadline_);
@@ -253,7 +255,7 @@ absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, Bul
   running_.End();
   if (status.ok()) return status;
   if (!in_time && !running_.interrupted()) return TimeoutHasPassed();
-  // It is told what did not come, here or there.
+  // This status already states what was missing, and at which end.
   return absl::IsDeadlineExceeded(status) && !running_.interrupted() ? status : Explain(status);
 }
 

@@ -13,9 +13,10 @@
 
 namespace atl::cli {
 
-// `endpoint` is HOST:PORT; `identity` an identity file, or empty for plaintext on loopback, whose passphrase is asked
-// for at the first call. Calls end at `deadline`; without one, unary calls after limits::kControlDeadline, a rollback
-// after ten minutes. `passphrases` and `clock` must outlive the object.
+// `endpoint`: HOST:PORT. `identity`: an identity file, with its passphrase requested at the first
+// call; empty: plaintext on loopback. Calls end at `deadline`. Without one, unary calls end after
+// limits::kControlDeadline, and a rollback after ten minutes. `passphrases` and `clock` must
+// outlive the object.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
                                                        Passphrases& passphrases, std::optional<Instant> deadline,
                                                        const Clock& clock);

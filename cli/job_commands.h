@@ -18,17 +18,17 @@ enum class AfterSubmit { kDetach, kWait, kWatch };
 struct SubmitOptions {
   std::string file;               // "-": standard input
   std::vector<std::string> sets;  // --set path=value
-  std::string name;               // --name; empty: the file's
-  std::string request_id;         // --request-id; empty: made
+  std::string name;               // --name; empty: from the file
+  std::string request_id;         // --request-id; empty: generated
   DryRun dry_run = DryRun::kNone;
   AfterSubmit after = AfterSubmit::kDetach;
 };
 int SubmitJob(Session& session, const SubmitOptions& options);
-// Checks a file without a coordinator. Prints the file with every default filled in for -o yaml.
+// Checks a file without a coordinator. With -o yaml, prints the file with every default filled in.
 int ValidateJob(Session& session, const std::string& file, const std::vector<std::string>& sets);
 // JSON Schema of the job file.
 int PrintJobSchema(Session& session);
-// A commented job file to begin with. `name` of one of JobTemplates().
+// Prints a commented job file to start from. `name` is one of JobTemplates().
 int PrintJobTemplate(Session& session, const std::string& name);
 std::vector<std::string> JobTemplates();
 
@@ -41,7 +41,7 @@ struct ListOptions {
 int ListJobs(Session& session, const ListOptions& options);
 int GetJob(Session& session, const std::string& job);
 int DescribeJob(Session& session, const std::string& job);
-// What the job takes of its coordinator.
+// Describes the coordinator's memory and disk for the job.
 std::string CoordinatorShareText(const v1::Job& job);
 struct MetricsOptions {
   std::string job;
@@ -73,7 +73,7 @@ struct UpdateOptions {
   std::vector<std::string> set_labels;     // KEY=VALUE
   std::vector<std::string> remove_labels;  // KEY
   std::string etag;                        // empty: no check
-  bool force = false;                      // also where it ends the job at once
+  bool force = false;                      // also when the update would end the job at once
 };
 int UpdateJob(Session& session, const UpdateOptions& options);
 int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// watch, wait, logs: commands that stay.
+// watch, wait, logs: commands that keep running.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -13,7 +13,7 @@
 namespace atl::cli {
 namespace {
 
-// A coordinator may be restarted under a watcher; this is how long a watcher tries before it gives up.
+// Time limit for reconnecting, because a coordinator may be restarted during a watch.
 constexpr Duration kReconnectLimit = Seconds(120);
 constexpr Duration kReconnectPause = Milliseconds(500);
 
@@ -22,9 +22,9 @@ int ExitCodeOfState(v1::JobState state) {
   return state == v1::JOB_STATE_CANCELLED ? kExitJobCancelled : kExitOk;
 }
 
-// Follows a job through broken connections until it has ended. `show` sees every message; `tell` gets a sentence when
-// the connection is lost and an empty one when it is there again. Messages of events alone come before one with the
-// job.
+// Follows a job through broken connections until it has ended. `show` receives every message.
+// `tell` receives a sentence when the connection is lost, and an empty one when it is restored.
+// Messages with only events precede one with the job.
 class Follower {
  public:
   using Tell = std::function<void(const std::string&)>;
@@ -65,7 +65,7 @@ class Follower {
 
   bool MayRetry(const absl::Status& status) {
     const Instant now = session_.clock.Now();
-    if (!seen_) return false;  // never reached: say so at once
+    if (!seen_) return false;  // never connected: report the error at once
     if (lost_.empty()) {
       lost_ = status.ok() ? "the stream ended" : std::string(status.message());
       lost_since_ = now;
@@ -83,7 +83,7 @@ class Follower {
   Instant lost_since_{};
 };
 
-// For followers that draw nothing.
+// For followers without a redrawn view.
 Follower::Tell TellBeside(Session& session) {
   return [&session](const std::string& sentence) {
     session.talk << (sentence.empty() ? "connected again" : sentence) << "\n";
@@ -111,7 +111,8 @@ std::string EndLine(const v1::Job& job) {
 
 using Seen = std::function<void(const v1::WatchJobResponse&)>;
 
-// "tokyo waits # s" of "tokyo waits 12 s": what stays of a line while its figures go on. Those in names stay.
+// Returns "tokyo waits # s" for "tokyo waits 12 s": the part of a line that stays while its numbers
+// change. Numbers in names are kept.
 std::string WithoutFigures(const std::string& line) {
   std::string out;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -127,11 +128,12 @@ std::string WithoutFigures(const std::string& line) {
   return out;
 }
 
-// Which waits are told where nothing is drawn: those of a job that stands still at once, likewise those for a silent
-// worker; others of a job that goes on when they last longer than rounds often do. The same cause is told once.
+// Selects the waits to report without a redrawn view. A wait of a stalled job, or for a silent
+// worker, is reported at once. Other waits of a running job are reported when they last longer than
+// usual. The same cause is reported once.
 class Waits {
  public:
-  // What to tell now; mostly nothing.
+  // Returns the line to report now; usually empty.
   std::string Line(const v1::WatchJobResponse& message, Instant now) {
     const v1::Job& job = message.job();
     const bool stands = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_WAITING_FOR_WORKERS ||
@@ -152,7 +154,7 @@ class Waits {
 
  private:
   static constexpr Duration kOrdinaryWait = Seconds(10);
-  static constexpr Duration kForgotten = Seconds(300);  // a cause that was gone for so long is told anew
+  static constexpr Duration kForgotten = Seconds(300);  // a cause that was absent for this long is reported again
 
   static bool NamesSilent(const v1::WatchJobResponse& message) {
     return std::any_of(message.workers().begin(), message.workers().end(), [&](const v1::WorkerStatus& w) {
@@ -169,8 +171,8 @@ class Waits {
   v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
   std::string cause_;
   uint64_t rounds_ = 0;
-  Instant since_{};                      // of this cause, without a round in between
-  std::map<std::string, Instant> told_;  // when each was there last
+  Instant since_{};                      // start of this cause, without a round since
+  std::map<std::string, Instant> told_;  // cause -> when it was last present
 };
 
 int WatchEvents(Session& session, const std::string& job, const Seen& seen) {
@@ -191,7 +193,7 @@ int WatchLive(Session& session, const std::string& job, const Seen& seen) {
     const WatchSize size{session.terminal.width(), session.terminal.height(), session.terminal.unicode};
     painter.Draw(RenderWatch(last, size), size);
   };
-  // Talk between two views would tear them: the sentence takes the place of the waiting line.
+  // Messages between two views would corrupt them: the sentence replaces the waiting line.
   const auto tell = [&](const std::string& sentence) {
     last.set_waiting_line(sentence);
     draw();
@@ -224,7 +226,7 @@ int WaitForJob(Session& session, const std::string& job) {
   v1::Job last;
   const int code = Follower(session, *name, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
     if (!message.has_job()) return;
-    // Only a person ends this wait.
+    // Only a person can end this wait.
     if (message.job().state() == v1::JOB_STATE_PAUSED && last.state() != v1::JOB_STATE_PAUSED)
       session.talk << EndLine(message.job()) << "\n";
     last = message.job();
@@ -233,7 +235,7 @@ int WaitForJob(Session& session, const std::string& job) {
   if (IsProgramFormat(session.format) || session.format == OutputFormat::kYaml) {
     PrintMessage(session, last);
   } else {
-    // Beside its name, which is printed already, how it ended is talk.
+    // The name is already printed as the result, so the outcome is written to standard error.
     (session.format == OutputFormat::kName ? session.talk : session.out) << EndLine(last) << "\n";
   }
   return code;

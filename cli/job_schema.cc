@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schema, init: what a job file may hold, for editors and for beginners.
+// schema, init: the contents of a job file, for editors and for beginners.
 #include <nlohmann/json.hpp>
 
 #include "cli/job/yaml_message.h"
@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 Json SchemaOf(const Descriptor& type);
 
-// Text needs no quotes, and without them an editor may take it for a number or a truth value.
+// Text needs no quotes, and an editor may take unquoted text for a number or a truth value.
 Json SchemaOfText() { return {{"type", {"string", "number", "boolean"}}}; }
 
 Json SchemaOfScalar(const FieldDescriptor& field) {

@@ -15,9 +15,9 @@ namespace atl::cli {
 namespace {
 
 constexpr uint32_t kPage = 500;
-constexpr int kMaxPages = 10'000;  // of a listing, of one job at least; a coordinator keeps no more
+constexpr int kMaxPages = 10'000;  // limit of a listing with at least one job per page; a coordinator has no more
 
-// Fills the request's filters. A sentence when one is wrong.
+// Fills the request's filters. Returns an error message for an invalid one.
 std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
   for (const std::string& label : options.labels) {
     const size_t equals = label.find('=');
@@ -27,7 +27,7 @@ std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
   }
   if (options.state.empty()) return "";
   const auto& type = *v1::JobState_descriptor();
-  const std::string wanted = absl::AsciiStrToLower(options.state);  // SUCCEEDED, as sentences have it
+  const std::string wanted = absl::AsciiStrToLower(options.state);  // SUCCEEDED, as in messages
   for (int i = 0; i < type.value_count(); ++i) {
     if (type.value(i)->number() == 0 || ShortEnumName(type, type.value(i)->number()) != wanted) continue;
     request.set_state(static_cast<v1::JobState>(type.value(i)->number()));
@@ -55,7 +55,7 @@ void PrintEvaluations(Session& session, const v1::GetJobResponse& response) {
   session.out << "\nHeld-out evaluations\n" << table.ToString();
 }
 
-// The newest scores of the tasks, beside the first ones.
+// Prints the newest scores of the tasks next to the first ones.
 void PrintTasks(Session& session, const v1::GetJobResponse& response) {
   const v1::EvaluationResult *first = nullptr, *last = nullptr;
   for (const v1::EvaluationResult& e : response.evaluations()) {
@@ -120,7 +120,7 @@ void PrintDiagnostics(Session& session, const v1::Job& job) {
 
 std::string RateText(bool known, double bytes_per_second) { return known ? HumanSize(bytes_per_second) + "/s" : "-"; }
 
-// What each worker measures, beside what the planner's model gives for its step time and rates.
+// Prints each worker's measurements next to the planner's estimate for its step time and rates.
 void PrintUtilization(Session& session, const v1::GetJobResponse& response) {
   Table table({"WORKER", "COMPUTING", "PLAN", "UPLOAD", "DOWNLOAD", "UPLOAD ERROR", "IN ROUNDS", "STEPS"});
   bool any = false;
@@ -168,7 +168,7 @@ void PrintSummary(Session& session, const v1::Job& job) {
   session.out << table.ToString();
 }
 
-// "-" is no number for a program to read.
+// "-" is not a number for programs.
 void PrintCurve(Session& session, const v1::MetricCurve& curve, bool csv) {
   for (const v1::MetricPoint& p : curve.points()) {
     session.out << (csv ? absl::StrCat(curve.metric(), ",", p.step(), ",", p.time().seconds(), ",",

@@ -7,7 +7,7 @@
 namespace atl::cli {
 namespace {
 
-// The call's answer as the job it carries.
+// Prints the job in a call's answer.
 template <typename Response>
 int Finish(Session& session, const absl::StatusOr<Response>& response, const char* done) {
   if (!response.ok()) return Fail(session, response.status());
@@ -21,7 +21,8 @@ int Finish(Session& session, const absl::StatusOr<Response>& response, const cha
   return kExitOk;
 }
 
-// Refuses a stop rule that the job has met already: it would end at once, which is what cancel is for.
+// Refuses a stop rule that the job has already met: the job would end at once, which is the purpose
+// of cancel.
 absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::StopSpec& stop) {
   if (stop.inner_steps() == 0 && stop.tokens() == 0) return absl::OkStatus();
   v1::GetJobRequest request;
@@ -29,10 +30,10 @@ absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::St
   ATOLL_ASSIGN_OR_RETURN(const v1::GetJobResponse response, session.api.GetJob(request));
   const v1::Job& job = response.job();
   const std::string id = name.substr(5);
-  // Of the parameters as they stand: what a rollback has given up is in job.tokens.
+  // Counts tokens of the present parameters: job.tokens includes rounds discarded by a rollback.
   const uint64_t tokens = job.ledger().consumed() * job.spec().data().sequence_length();
   std::string why;
-  if (IsTerminal(job.state())) return absl::OkStatus();  // refused for that
+  if (IsTerminal(job.state())) return absl::OkStatus();  // refused for that reason
   if (stop.inner_steps() != 0 && stop.inner_steps() <= job.step()) {
     why = absl::StrCat("is at step ", job.step(), ", so that stop.inner_steps ", stop.inner_steps());
   } else if (stop.tokens() != 0 && stop.tokens() <= tokens) {

@@ -19,8 +19,8 @@ constexpr int kSubmitAttempts = 4;
 constexpr Duration kSubmitPause = Seconds(1);
 
 struct Input {
-  std::string source;     // for faults
-  std::string directory;  // that relative paths start from
+  std::string source;     // name in faults
+  std::string directory;  // base of relative paths
   std::string text;
 };
 
@@ -35,7 +35,7 @@ absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
   return input;
 }
 
-// A file that is not there, or is none, is refused as everywhere; one that is too long is no job file.
+// A missing or unreadable file is refused as usual; a file that is too long cannot be a job file.
 int FailInput(Session& session, const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return Fail(session, status);
   return FailUsage(session, std::string(status.message()));
@@ -57,12 +57,12 @@ void PrintFaults(Session& session, const std::vector<Fault>& faults) {
 }
 
 struct Loaded {
-  JobFile file;                    // its files replaced by their hashes
-  std::string defaulted;           // as it was written, with every default
-  std::vector<StagedFile> staged;  // what the file names
+  JobFile file;                    // file references replaced by hashes
+  std::string defaulted;           // as written, with every default
+  std::vector<StagedFile> staged;  // files that the job file names
 };
 
-// Bytes that are no text would come back as others, or not at all.
+// Bytes that are not UTF-8 would be changed or dropped.
 std::vector<Fault> FindWrongBytes(const Input& input, const std::vector<std::string>& sets) {
   const std::string problem = "holds bytes that are not UTF-8; write it in that";
   std::vector<Fault> faults;
@@ -78,14 +78,15 @@ std::vector<Fault> FindWrongBytes(const Input& input, const std::vector<std::str
   return faults;
 }
 
-// The sizes of a model that begins with a directory are those of its config.json; others would be refused beside it.
+// A model from a directory has the sizes of its config.json; other sizes would be refused.
 void TakeSizes(const v1::JobSpec& staged, v1::JobSpec& written) {
   v1::ModelSpec model = staged.model();
   *model.mutable_init() = written.model().init();
   *written.mutable_model() = std::move(model);
 }
 
-// Read and checked with the files that it names; all faults are printed at once. False after printing.
+// Parses and checks the job file and the files that it names, and prints all faults at once.
+// Returns false after printing.
 bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
           Loaded& out) {
   std::vector<Fault> faults = FindWrongBytes(input, sets);
@@ -103,7 +104,7 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
   std::vector<std::string> notes;
   Staged staged = StageFiles(session.files, input.directory, out.file, faults, notes);
   out.staged = std::move(staged.files);
-  if (faults.empty()) faults = CheckJobFile(out.file);  // with what the files have told
+  if (faults.empty()) faults = CheckJobFile(out.file);  // including facts from the files
   if (faults.empty()) faults = CheckCorpora(out.file, staged.manifests);
   if (!faults.empty()) PrintFaults(session, faults);
   if (faults.empty()) {
@@ -114,7 +115,7 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
   return faults.empty();
 }
 
-// The coordinator's violations at their places in the file.
+// Prints the coordinator's violations at their positions in the file.
 int FailSubmit(Session& session, const JobFile& file, const absl::Status& status) {
   const std::vector<FieldViolation> violations = ViolationsOf(status);
   if (violations.empty()) return Fail(session, status);
@@ -127,7 +128,7 @@ int FailSubmit(Session& session, const JobFile& file, const absl::Status& status
   return ExitCodeOf(status);
 }
 
-// A lost answer is no lost job: the same request id gets the same job.
+// A lost answer does not lose the job: the same request id returns the same job.
 absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJobRequest& request) {
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<v1::SubmitJobResponse> response = session.api.SubmitJob(request);
@@ -137,7 +138,8 @@ absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJob
   }
 }
 
-// A dry run makes no job that could be waited for, and on this machine alone nothing that an id protects.
+// A dry run creates no job to wait for, and with =client there is nothing for a request id to
+// protect.
 std::string WrongDryRun(const SubmitOptions& options) {
   if (options.dry_run == DryRun::kNone) return "";
   const bool client = options.dry_run == DryRun::kClient;
@@ -150,7 +152,7 @@ std::string WrongDryRun(const SubmitOptions& options) {
   return "--request-id does not go with --dry-run=client, which asks no coordinator; leave one of the two out";
 }
 
-// What -o may be depends on what is printed besides the job's name, or in its place.
+// The allowed forms depend on the output in addition to, or instead of, the job's name.
 std::string WrongSubmitForm(const Session& session, const SubmitOptions& options) {
   if (options.dry_run == DryRun::kClient && session.format != OutputFormat::kTable)
     return "-o does not go with --dry-run=client, which has no result to print; leave it out";
@@ -159,7 +161,8 @@ std::string WrongSubmitForm(const Session& session, const SubmitOptions& options
   return WrongForm(session, kNamedForms);
 }
 
-// With --wait the job is printed once, as it ended, and with --watch on a line, as the events that follow.
+// With --wait the job is printed once, after its end; with --watch on one line, like the following
+// events.
 void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, const SubmitOptions& options) {
   for (const std::string& note : response.notes()) session.talk << Printable(note) << "\n";
   const v1::Job& job = response.job();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job files of `job init`. A test holds them valid and equal to deploy/examples.
+// The job files of `job init`. A test checks that they are valid and equal to deploy/examples.
 #ifndef ATOLL_CLI_JOB_TEMPLATES_H_
 #define ATOLL_CLI_JOB_TEMPLATES_H_
 

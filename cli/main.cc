@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll`: the command line. Parsing is in app.cc, commands are in *_commands.cc; here is only what touches the
-// process.
+// `atoll`: the command line. app.cc parses, *_commands.cc contain the commands; this file handles
+// only the process.
 #include <malloc.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -25,7 +25,7 @@
 namespace atl::cli {
 namespace {
 
-// Version 4, variant 1 (RFC 4122).
+// UUID version 4, variant 1 (RFC 4122).
 std::string NewRequestId() {
   std::random_device device;
   const uint32_t a = device(), b = device(), c = device(), d = device();
@@ -41,11 +41,11 @@ uint32_t TerminalSize(bool columns) {
 }
 
 constexpr Duration kLook = Milliseconds(100);
-constexpr Duration kToReturn = Seconds(5);  // for a command that was interrupted
+constexpr Duration kToReturn = Seconds(5);  // time for an interrupted command to return
 
-// Ctrl-C and the other stop signals (common/base/process.h) end the running call; the command then returns through its
-// usual path. The process ends at once where that path waits for a reader that takes nothing, after kToReturn, and by
-// another signal that means haste.
+// Ctrl-C and the other stop signals (common/base/process.h) end the running call; the command then
+// returns on its usual path. The process ends at once when that path waits for a stalled reader,
+// after kToReturn, or on a second signal that asks for haste.
 class Interrupter {
  public:
   Interrupter(const OutputBuffer& out, const OutputBuffer& talk) : out_(out), talk_(talk) {
@@ -71,8 +71,8 @@ class Interrupter {
     sigwait(&signals, &signal);
     {
       const MutexLock lock(mutex_);
-      // Nothing to interrupt (a data command, or a job file that is being read): the usual way to die, with the usual
-      // exit code.
+      // Nothing to interrupt (a data command, or a job file being read): ends the process by the
+      // signal, with the usual exit code.
       if (api_ == nullptr || !api_->Interrupt()) End();
       interrupted_ = true;
       changed_.NotifyAll();
@@ -103,11 +103,11 @@ struct Streams {
 };
 
 int Main(const std::vector<std::string>& arguments) {
-  // The listening thread outlives main's return, so what it uses is never destroyed.
+  // The listening thread outlives main's return, so the objects it uses are never destroyed.
   static Streams& streams = *new Streams;
   std::ostream out(&streams.out);
   std::cerr.rdbuf(&streams.talk);
-  std::cerr.tie(&out);  // talk comes behind the results before it
+  std::cerr.tie(&out);  // messages appear after the results before them
   SystemClock clock;
   const std::unique_ptr<Files> files = MakePosixFiles();
   AppEnvironment environment{.in = std::cin,
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   atl::StartProcess();
   atl::SilenceTransportLog();
   atl::KeepMemoryPrivate();
-  mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped anew
+  mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped again
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   try {
     return atl::cli::Main({argv + 1, argv + argc});

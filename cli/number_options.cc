@@ -10,8 +10,8 @@
 namespace atl::cli {
 namespace {
 
-// `parse` gives the number that a text is, or nothing where it breaks the rule. CLI11 writes the option's name before
-// what a check says.
+// `parse` returns the number for a text, or nullopt when the text breaks the rule. CLI11 writes the
+// option's name before a check's message.
 template <typename Number, typename Parse>
 CLI::Option* AddNumber(CLI::App& app, const std::string& name, Number& value, const std::string& help,
                        const std::string& rule, const Parse& parse) {
@@ -53,7 +53,7 @@ CLI::Option* AddWhole(CLI::App& app, const std::string& name, uint64_t& value, c
 CLI::Option* AddShare(CLI::App& app, const std::string& name, double& value, const std::string& help) {
   const auto parse = [](const std::string& text) -> std::optional<double> {
     const absl::StatusOr<double> number = ParseReal(text);
-    if (!number.ok() || text.front() == '-' || *number >= 1) return std::nullopt;  // -0 is a sign by mistake
+    if (!number.ok() || text.front() == '-' || *number >= 1) return std::nullopt;  // -0 has a sign by mistake
     return *number;
   };
   return AddNumber(app, name, value, help, "at least 0 and below 1", parse);

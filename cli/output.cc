@@ -41,8 +41,8 @@ std::string StepText(const v1::Job& job) {
   return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
 }
 
-// A value behind "key:": a scalar on the same line, anything else on lines of its own; an item of a list begins behind
-// its "-".
+// Appends a value after "key:": a scalar on the same line, anything else on separate lines. A list
+// item starts after its "-".
 void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, std::string& out) {
   if (value.is_object() && !value.empty()) {
     out += "\n";
@@ -63,7 +63,7 @@ void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, 
   }
 }
 
-// Of a job that has ended, nobody is waited for.
+// A job that has ended waits for no worker.
 std::string WorkersText(const v1::Job& job) {
   if (IsTerminal(job.state())) return "-";
   return absl::StrCat(job.workers_alive(), "/", job.workers_training(), "/", job.workers_participating());
@@ -106,7 +106,7 @@ std::string Printable(const std::string& text) {
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  // C1 control characters, which some terminals obey, are C2 80 to C2 9F in UTF-8.
+  // C1 control characters, which some terminals interpret, are C2 80 to C2 9F in UTF-8.
   for (size_t i = 0; i + 1 < out.size(); ++i) {
     if (static_cast<unsigned char>(out[i]) == 0xC2 && static_cast<unsigned char>(out[i + 1]) < 0xA0) {
       out[i] = '?';

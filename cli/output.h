@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results in the form asked for with -o: tables for people, protobuf JSON and YAML for programs.
+// Results in the form given with -o: tables for people, protobuf JSON and YAML for programs.
 #ifndef ATOLL_CLI_OUTPUT_H_
 #define ATOLL_CLI_OUTPUT_H_
 
@@ -18,9 +18,9 @@
 
 namespace atl::cli {
 
-// By the word of -o; none for any other word.
+// Returns the format named by -o; nullopt for any other word.
 std::optional<OutputFormat> FormatOf(const std::string& word);
-// What commands take: a table or one document; also the names alone; lines as they come.
+// Sets of forms that commands support: a table or a document; also names; lines printed one by one.
 inline constexpr OutputFormat kDocumentForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl,
                                                   OutputFormat::kYaml};
 inline constexpr OutputFormat kNamedForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl,
@@ -30,7 +30,8 @@ inline constexpr OutputFormat kWideForms[] = {OutputFormat::kTable, OutputFormat
 inline constexpr OutputFormat kAllForms[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
                                              OutputFormat::kJsonl, OutputFormat::kYaml, OutputFormat::kName};
 inline constexpr OutputFormat kLineForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl};
-// "-o is name; this command takes table, json or jsonl" of a format that is not among `forms`; else empty.
+// "-o is name; this command takes table, json or jsonl" for a format that is not in `forms`;
+// otherwise empty.
 std::string WrongForm(const Session& session, std::span<const OutputFormat> forms,
                       const std::string& what = "this command");
 
@@ -45,24 +46,26 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Columns that a terminal gives the text: code points, combining ones not looked at.
+// Number of terminal columns of the text: one per code point, ignoring combining characters.
 size_t DisplayWidth(const std::string& utf8);
-// Cut to `width` columns, with an ellipsis when something was cut.
+// Cuts the text to `width` columns, with an ellipsis if anything was cut.
 std::string Clip(const std::string& utf8, size_t width);
-// Control characters replaced by '?': text from workers must not steer the terminal.
+// Replaces control characters by '?': text from workers must not control the terminal.
 std::string Printable(const std::string& text);
 
-// protobuf's own JSON mapping with the proto's field names; `one_line` for jsonl.
+// protobuf's JSON mapping with the proto's field names; `one_line` for jsonl.
 std::string ToJson(const google::protobuf::Message& message, bool one_line);
 
-// Prints a valid JSON text as json, jsonl or yaml, in its order; as json when the format asks for a table or a name.
+// Prints a JSON text as json, jsonl or yaml, in its order; as json when the format is a table or a
+// name.
 void PrintJson(Session& session, const std::string& json);
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
-// Prints the fields as one json, jsonl or yaml object; false when the format asks for a table or a name.
+// Prints the fields as one json, jsonl or yaml object; returns false when the format is a table or
+// a name.
 bool PrintFields(Session& session, const Fields& fields);
 
-// Prints `message` as json, jsonl or yaml; false when the format asks for a table or a name.
+// Prints `message` as json, jsonl or yaml; returns false when the format is a table or a name.
 bool PrintMessage(Session& session, const google::protobuf::Message& message);
 
 void PrintJobs(Session& session, const v1::ListJobsResponse& jobs);
@@ -70,9 +73,10 @@ void PrintJob(Session& session, const v1::Job& job);
 void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers);
 void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& checkpoints);
 
-// "team=a,user=b", sorted; "-" when there are none.
+// "team=a,user=b", sorted; "-" without labels.
 std::string LabelsText(const v1::Job& job);
-// ", pool of 4" where experiment.pool lets so many workers take part now; empty without it.
+// ", pool of 4" with the number of workers that experiment.pool lets take part now; empty without
+// it.
 std::string PoolText(const v1::Job& job);
 // "running", "succeeded".
 std::string StateText(v1::JobState state);
@@ -84,9 +88,9 @@ std::string HumanNumber(double value);
 std::string HumanTime(double seconds);
 // "12.3 MB".
 std::string HumanSize(double bytes);
-// "3.1415", or "-" when there is none.
+// "3.1415", or "-" without a loss.
 std::string LossText(double loss);
-// "87.5 %" of 0.875.
+// "87.5 %" for 0.875.
 std::string PercentText(double ratio);
 
 }  // namespace atl::cli

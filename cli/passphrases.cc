@@ -16,7 +16,7 @@
 namespace atl::cli {
 
 absl::StatusOr<std::string> Passphrases::Of(const std::string& path) {
-  // Read here and again for each connection, which a pipe does not survive.
+  // The file is read here and again for each connection, which is not possible with a pipe.
   struct stat facts {};
   if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -27,7 +27,7 @@ absl::StatusOr<std::string> Passphrases::Of(const std::string& path) {
   if (const auto known = known_.find(path); known != known_.end()) return known->second;
   ATOLL_ASSIGN_OR_RETURN(std::string passphrase, Ask(absl::StrCat("passphrase of ", path, ": ")));
   if (passphrase.empty()) return absl::PermissionDeniedError(absl::StrCat("no passphrase was given for ", path));
-  // At once, not with the first call: it is known what is wrong.
+  // Checks at once instead of at the first call, while the cause of an error is known.
   ATOLL_RETURN_IF_ERROR(ReadIdentityFile(path, passphrase).status());
   return known_[path] = std::move(passphrase);
 }

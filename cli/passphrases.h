@@ -11,7 +11,8 @@
 
 namespace atl::cli {
 
-// One line that the person at the terminal types, which is not shown. FailedPrecondition without a terminal.
+// Reads one line that a person types at the terminal, without echo. FailedPrecondition without a
+// terminal.
 using AskSecret = std::function<absl::StatusOr<std::string>(const std::string& prompt)>;
 
 // For one thread.
@@ -19,12 +20,14 @@ class Passphrases {
  public:
   static constexpr size_t kShortest = 8, kLongest = 1023;  // bytes; OpenSSL reads no longer ones
 
-  // `file`: of --passphrase-file; empty: `ask`.
+  // `file`: from --passphrase-file; empty: uses `ask`.
   Passphrases(std::string file, AskSecret ask) : file_(std::move(file)), ask_(std::move(ask)) {}
-  // Of the identity file at `path`: asked for once, and only where the file is protected. Empty where it is not, or
-  // cannot be read, which the next reader of it reports. InvalidArgument, naming --passphrase-file, without a terminal.
+  // Returns the passphrase of the identity file at `path`; asks once, and only if the file is
+  // protected. Empty if it is not protected or cannot be read; the next reader reports that.
+  // InvalidArgument, naming --passphrase-file, without a terminal.
   absl::StatusOr<std::string> Of(const std::string& path);
-  // For an identity file that is to be written; typed twice. InvalidArgument where the two differ, or one is too short.
+  // Returns a passphrase for an identity file to be written; asks twice. InvalidArgument if the two
+  // differ or are too short.
   absl::StatusOr<std::string> New(const std::string& path);
 
  private:
@@ -35,7 +38,8 @@ class Passphrases {
   std::map<std::string, std::string> known_;  // by path
 };
 
-// The first line of the file, which may be a pipe. PermissionDenied where others may read it.
+// Returns the first line of the file, which may be a pipe. PermissionDenied if others may read the
+// file.
 absl::StatusOr<std::string> ReadPassphraseFile(const std::string& path);
 
 }  // namespace atl::cli

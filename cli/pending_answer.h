@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer that a thread of the transport gives, and the wait for it.
+// An answer from a transport thread, and the wait for it.
 #ifndef ATOLL_CLI_PENDING_ANSWER_H_
 #define ATOLL_CLI_PENDING_ANSWER_H_
 
@@ -20,7 +20,7 @@ class PendingAnswer {
     answer_ = std::move(answer);
     given_.NotifyAll();
   }
-  // False when it is not there at the deadline.
+  // Returns false when the answer is missing at the deadline.
   bool WaitUntil(const Clock& clock, std::optional<Instant> deadline) ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     while (!answer_) {
@@ -34,7 +34,7 @@ class PendingAnswer {
     }
     return true;
   }
-  // However long it takes.
+  // Waits without a time limit.
   T Wait() ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     while (!answer_) given_.Wait(mutex_);

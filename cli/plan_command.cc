@@ -162,7 +162,7 @@ void PrintSummary(Session& session, const PlanRequest& request, const Plan& plan
   session.out << table.ToString();
 }
 
-// fp16 is as wide as bf16, and e3m0 as mxfp4.
+// fp16 has the width of bf16, and e3m0 that of mxfp4.
 bool IsShown(CodecKind codec) { return codec != CodecKind::kFp16 && codec != CodecKind::kE3m0; }
 
 std::string LeastPeriodText(const Plan& plan, const PlanPoint& point) {
@@ -173,7 +173,8 @@ std::string LeastPeriodText(const Plan& plan, const PlanPoint& point) {
   return "-";
 }
 
-// Percent through a coordinator by codec and overlap down, by period across.
+// Prints the utilization with a coordinator in percent: rows by codec and overlap, columns by
+// period.
 void PrintPoints(Session& session, const PlanRequest& request, const Plan& plan) {
   std::vector<uint32_t> periods;
   for (const PlanPoint& point : plan.points) periods.push_back(point.inner_steps);

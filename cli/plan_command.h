@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll plan`: what a link carries of a job (common/plan/planner.h), printed. Needs no coordinator.
+// `atoll plan`: prints the planner's estimates for a job on a link (common/plan/planner.h). Needs
+// no coordinator.
 #ifndef ATOLL_CLI_PLAN_COMMAND_H_
 #define ATOLL_CLI_PLAN_COMMAND_H_
 
@@ -14,18 +15,18 @@ namespace atl::cli {
 struct PlanOptions {
   std::string method = "streaming";
   std::string params, embedding_params, layers, layers_per_fragment = "3", step_seconds, workers = "2";
-  std::string inner_steps = "100", overlap_steps;  // overlap: 1 for streaming, else 0
-  std::string codec, download_codec;  // bf16 for data-parallel, else mxfp4; the download's: as the upload's
+  std::string inner_steps = "100", overlap_steps;  // overlap: 1 for streaming, otherwise 0
+  std::string codec, download_codec;               // bf16 for data-parallel, otherwise mxfp4; download: like upload
   std::string upload_error_memory = "off";
   std::string precision = "fp32", form_on = "host";
-  std::string bandwidth, download_bandwidth;  // the download's: as the upload's
+  std::string bandwidth, download_bandwidth;  // download: like upload
   std::string latency = "0s";
   std::string round_time = "0s";
   std::string target_utilization = "0.95";
   std::string tokens, tokens_per_step;
 };
 
-// InvalidArgument with every fault, "--params is '-1'; ...".
+// InvalidArgument with all faults: "--params is '-1'; ...".
 absl::StatusOr<PlanRequest> ParsePlanOptions(const PlanOptions& options);
 
 int PrintPlan(Session& session, const PlanOptions& options);

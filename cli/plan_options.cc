@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `atoll plan`: which there are, and what they mean.
+// The flags of `atoll plan` and their parsing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -20,10 +20,11 @@ namespace {
 
 constexpr uint64_t kMostTokens = 9'000'000'000'000'000;  // exact in a double
 
-// Reads one flag after the other and keeps what is wrong.
+// Parses flags one after another and collects the faults.
 class Reader {
  public:
-  // A whole number from `low` to `high` that may be written as 1e9; `value` stays as it is after a fault.
+  // Parses a whole number from `low` to `high`, which may be written as 1e9; `value` is unchanged
+  // after a fault.
   template <typename Number>
   void Whole(const char* flag, const std::string& text, uint64_t low, uint64_t high, Number& value) {
     const absl::StatusOr<double> parsed = ParseReal(text);
@@ -63,7 +64,7 @@ class Reader {
     return value;
   }
 
-  // The index of `text` among `words`.
+  // Returns the index of `text` in `words`.
   size_t Word(const char* flag, const std::string& text, const std::vector<std::string>& words) {
     const auto found = std::find(words.begin(), words.end(), text);
     if (found != words.end()) return static_cast<size_t>(found - words.begin());
@@ -113,7 +114,7 @@ void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
 }
 
 void ReadSync(Reader& reader, const PlanOptions& o, PlanRequest& request) {
-  const uint64_t fewest = request.method == PlanMethod::kDataParallel ? 0 : 1;  // there it says nothing
+  const uint64_t fewest = request.method == PlanMethod::kDataParallel ? 0 : 1;  // ignored for data parallelism
   reader.Whole("inner-steps", o.inner_steps, fewest, kLongestPeriodSteps, request.inner_steps);
   request.overlap_steps = request.method == PlanMethod::kStreaming ? 1 : 0;
   if (!o.overlap_steps.empty())

@@ -11,15 +11,16 @@ namespace atl::cli {
 
 class ProgressLine {
  public:
-  // `what` names the work: "tokenizing". Nothing is printed when `quiet`.
+  // `what` names the work: "tokenizing". `quiet` prints nothing.
   ProgressLine(std::ostream& talk, std::string what, bool terminal, bool quiet);
   // Clears the terminal line.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  // Prints when a whole per cent (terminal) or ten (otherwise) has been passed. `note` goes behind the bar.
+  // Prints at each new percent (terminal) or ten percent (otherwise). `note` follows the bar.
   void Update(uint64_t done, uint64_t total, const std::string& note = "");
-  // The same where the end is unknown: prints the bytes done, whenever they have doubled (terminal: every 16 MiB).
+  // For an unknown total: prints the bytes done whenever they have doubled (terminal: every 16
+  // MiB).
   void UpdateWithoutEnd(uint64_t done_bytes, const std::string& note = "");
 
  private:

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> CheckpointResource(const std::string& text) {
     if (slash == std::string::npos) {
       name = absl::StrCat("jobs/", text, "/checkpoints/latest");
     } else {
-      // The directory of a checkpoint is named with leading zeros, and people copy that.
+      // A checkpoint's directory has leading zeros in its name, and people copy that.
       std::string step = text.substr(slash + 1);
       while (step.size() > 1 && step.front() == '0') step.erase(0, 1);
       name = absl::StrCat("jobs/", text.substr(0, slash), "/checkpoints/", step);

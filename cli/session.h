@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command runs in: streams, terminal, clock, files and the coordinator. Results go to `out`, talk to `talk`.
+// The environment of a command: streams, terminal, clock, files and the coordinator. Results are
+// written to `out`, messages to `talk`.
 #ifndef ATOLL_CLI_SESSION_H_
 #define ATOLL_CLI_SESSION_H_
 
@@ -22,14 +23,14 @@ enum class OutputFormat { kTable, kWide, kJson, kJsonl, kYaml, kName };
 
 struct Terminal {
   bool out = false;     // standard output is a terminal that understands ANSI sequences
-  bool talk = false;    // standard error likewise
+  bool talk = false;    // same for standard error
   bool color = false;   // neither --no-color nor NO_COLOR
   bool unicode = true;  // the locale is UTF-8
   std::function<uint32_t()> width = [] { return 80u; };   // columns now
   std::function<uint32_t()> height = [] { return 24u; };  // rows now
 };
 
-// Lives as long as one run of the program. Commands are called by one thread.
+// Lives for one run of the program. One thread calls commands.
 struct Session {
   std::istream& in;
   std::ostream& out;
@@ -47,23 +48,24 @@ struct Session {
   std::function<void(Duration)> pause_before_retry;  // waits; returns at once when interrupted
 };
 
-// Prints "atoll: sentence" and gives the exit code; 124 when --timeout is what ended the call.
+// Prints "atoll: sentence" and returns the exit code; 124 when --timeout ended the call.
 int Fail(Session& session, const absl::Status& status);
-// The same for a wrong use.
+// Same, for wrong usage.
 int FailUsage(Session& session, const std::string& sentence);
 
-// "jobs/tiny" from "tiny" or "jobs/tiny"; InvalidArgument when it is neither. Likewise workers and checkpoints, whose
-// short form is JOB/STEP or JOB/latest.
+// Returns "jobs/tiny" for "tiny" or "jobs/tiny"; InvalidArgument for any other form. Same for
+// workers and for checkpoints, with the short forms JOB/STEP and JOB/latest.
 absl::StatusOr<std::string> JobResource(const std::string& text);
 absl::StatusOr<std::string> WorkerResource(const std::string& text);
 absl::StatusOr<std::string> CheckpointResource(const std::string& text);
 
 // False when the deadline of --timeout has passed.
 bool TimeIsLeft(const Session& session);
-// DeadlineExceeded when it has.
+// DeadlineExceeded when the deadline has passed.
 absl::Status CheckTimeIsLeft(const Session& session);
 absl::Status TimeoutHasPassed();
-// Waits before another try, as long as time is left at most; DeadlineExceeded, at once, when none is.
+// Waits before a retry, at most for the remaining time; returns DeadlineExceeded at once when none
+// is left.
 absl::Status PauseBeforeRetry(const Session& session, Duration length);
 
 }  // namespace atl::cli

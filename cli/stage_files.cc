@@ -23,7 +23,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kUploadAttempts = 5;  // running, of which none brings more of the file there
+constexpr int kUploadAttempts = 5;  // consecutive attempts without progress
 constexpr Duration kUploadPause = Seconds(1), kLongestUploadPause = Seconds(32);
 constexpr size_t kHashChunkBytes = size_t{1} << 20;
 constexpr uint64_t kConfigBytes = uint64_t{1} << 20;
@@ -32,7 +32,7 @@ bool EndsWith(const std::string& text, const std::string& tail) {
   return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
 }
 
-// A name that fits CorpusSpec, made from any text.
+// Makes a valid corpus name from any text.
 std::string CorpusName(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -79,7 +79,7 @@ class Stager {
   }
 
  private:
-  // Beside a rule's word about the same key, ours would only say it twice.
+  // Skips a fault about a key that already has one from a rule.
   void Add(Fault fault) {
     const auto end = faults_.begin() + static_cast<std::ptrdiff_t>(before_);
     const bool told = std::any_of(faults_.begin(), end, [&](const Fault& f) { return f.path == fault.path; });
@@ -100,10 +100,10 @@ class Stager {
   JobFile& job_;
   std::vector<Fault>& faults_;
   std::vector<std::string>& notes_;
-  const size_t before_;  // faults found by others
+  const size_t before_;  // number of faults found earlier
   std::vector<StagedFile> staged_;
-  std::vector<CorpusManifest> manifests_;     // of the corpora that are given by a path
-  std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
+  std::vector<CorpusManifest> manifests_;     // of the corpora given by a path
+  std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others use the same
   std::string tokenizer_directory_;
   std::unique_ptr<atl::Tokenizer> made_tokenizer_;
 };
@@ -136,7 +136,7 @@ void Stager::Corpus(int index) {
   manifests_.push_back(*manifest);
 }
 
-// Whoever has only the manifest here may well submit; a copy that is not whole is a mistake.
+// Submitting with only the manifest is allowed; an incomplete copy is a mistake.
 void Stager::LookAtShards(const std::string& at, const std::string& directory, const CorpusManifest& manifest) {
   const CorpusCopy copy = LookAtCorpus(files_, {directory}, manifest);
   if (copy.state == CorpusCopyState::kBroken) {
@@ -177,7 +177,7 @@ void Stager::Tokenizer() {
 }
 
 void Stager::Tasks() {
-  // What a choice may be long is known only when all else is right.
+  // The maximum length of a choice is known only when everything else is valid.
   const atl::Tokenizer* tokenizer = faults_.empty() ? made_tokenizer_.get() : nullptr;
   std::vector<Fault> found;
   StageTasks(files_, directory_, tokenizer, job_, staged_, found);
@@ -202,7 +202,7 @@ void Stager::InitialWeights() {
   job_.spec.mutable_model()->mutable_init()->clear_directory();
 }
 
-// Sizes come from config.json; those that the job file gives must be the same.
+// Sizes come from config.json; those in the job file must be equal.
 std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
   const absl::StatusOr<std::string> json = ReadWholeFile(files_, config_path, kConfigBytes);
   if (!json.ok()) {
@@ -246,8 +246,9 @@ std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
   return config->model;
 }
 
-// Again and again while more gets there, be it by another upload of the same file, which has taken this one's place or
-// gives it up to this one. Pauses grow until a try has outlasted one, so that neither is always in the other's way.
+// Retries while there is progress, including progress by another upload of the same file that has
+// replaced this one or yields to it. Pauses grow until an attempt lasts longer than a pause, so
+// that two uploads do not keep interrupting each other.
 absl::Status UploadFile(Session& session, const StagedFile& file, const std::shared_ptr<BulkSource>& source,
                         const std::atomic<uint64_t>& furthest) {
   int left = kUploadAttempts;
@@ -265,7 +266,7 @@ absl::Status UploadFile(Session& session, const StagedFile& file, const std::sha
   }
 }
 
-// Bytes read so far, on the way to the wire.
+// Counts the bytes read for sending.
 class CountingSource final : public BulkSource {
  public:
   CountingSource(std::shared_ptr<BulkSource> inner, std::function<void(uint64_t)> on_read)
@@ -307,7 +308,7 @@ std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusMan
   }
   std::vector<Fault> faults;
   for (Violation& v : violations) {
-    // What the shards are too short for.
+    // This violation means that the shards are too short for the sequence length.
     const std::string about = v.field == "data" ? "data.sequence_length" : v.field;
     faults.push_back({PlaceOf(file, about), v.field, std::move(v.problem)});
   }

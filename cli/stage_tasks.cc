@@ -13,7 +13,7 @@
 namespace atl::cli {
 namespace {
 
-// Every choice of the scored examples must fit the sequences that the model is trained on.
+// Every choice of the scored examples must fit into the model's training sequences.
 absl::Status CheckLengths(const EvalTask& task, uint32_t examples, const Tokenizer& tokenizer,
                           uint32_t sequence_length) {
   const size_t scored = examples == 0 ? task.examples.size() : std::min<size_t>(examples, task.examples.size());

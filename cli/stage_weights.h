@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of model.init.directory, checked before anything is stored: afterwards a file is known by its hash only,
-// and no refusal could name it.
+// Checks the weights of model.init.directory before anything is stored. Afterwards files are known
+// only by their hashes, and an error could not name them.
 #ifndef ATOLL_CLI_STAGE_WEIGHTS_H_
 #define ATOLL_CLI_STAGE_WEIGHTS_H_
 
@@ -15,12 +15,14 @@
 
 namespace atl::cli {
 
-// The weights of a Hugging Face directory, in at most limits::kInitialFiles files; `notes` gets those beside them that
-// are not read. The message of a refusal reads on after the name of the key.
+// Opens the weights of a Hugging Face directory, in at most limits::kInitialFiles files; `notes`
+// receives weight files that are ignored. The error message continues a sentence that begins with
+// the key's name.
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenWeights(const Files& files, const std::string& directory,
                                                                std::vector<std::string>& notes);
 
-// Reads every value that `model` (resolved) needs; all must be finite. The message reads on after the name of the key.
+// Reads every value that `model` (resolved) needs; all must be finite. The error message continues
+// a sentence that begins with the key's name.
 absl::Status CheckWeights(const SafetensorsReader& reader, const ModelSpec& model);
 
 }  // namespace atl::cli

@@ -13,12 +13,12 @@
 namespace atl::cli {
 namespace {
 
-constexpr size_t kLongestLine = 4095;  // of a terminal
+constexpr size_t kLongestLine = 4095;  // limit of a terminal
 
-// What the terminal was set to before typing was hidden.
+// The terminal's settings before echo was turned off.
 class Typing {
  public:
-  // False: it is no terminal.
+  // Returns false when it is not a terminal.
   bool Hide(int terminal) ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (::tcgetattr(terminal, &before_) != 0) return false;

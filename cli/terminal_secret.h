@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A secret that a person types at the terminal of the process, whatever standard input and output are.
+// Reads a secret that a person types at the process's terminal, independent of standard input and
+// output.
 #ifndef ATOLL_CLI_TERMINAL_SECRET_H_
 #define ATOLL_CLI_TERMINAL_SECRET_H_
 
@@ -9,10 +10,11 @@
 
 namespace atl::cli {
 
-// Writes the prompt and reads a line, which is not shown. FailedPrecondition where the process has no terminal. One
-// call at a time.
+// Prints the prompt and reads a line without echo. FailedPrecondition when the process has no
+// terminal. One call at a time.
 absl::StatusOr<std::string> AskAtTerminal(const std::string& prompt);
-// Shows again what is typed, if AskAtTerminal has ended that. For who ends the process meanwhile; from any thread.
+// Restores the echo if AskAtTerminal turned it off. For code that ends the process meanwhile;
+// thread-safe.
 void ShowTyping();
 
 }  // namespace atl::cli

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll token create|list|revoke` and `atoll enroll`: how machines and people get in.
+// `atoll token create|list|revoke` and `atoll enroll`: access for machines and people.
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -16,7 +16,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
+constexpr int kMaxPages = 1000;  // guards against a coordinator that never ends its list
 
 struct CreateOptions {
   std::string role = "worker", name, lifetime = "24h";

@@ -22,7 +22,7 @@ std::string Pad(const std::string& text, size_t width) {
   return cut + std::string(width - DisplayWidth(cut), ' ');
 }
 
-// Pieces in order of importance, three spaces between; those that do not fit are left out.
+// Joins pieces in order of importance, separated by three spaces; skips those that do not fit.
 std::string FitPieces(const std::vector<std::string>& pieces, size_t width) {
   std::string line;
   for (const std::string& piece : pieces) {
@@ -102,7 +102,7 @@ std::string RateLine(const v1::Job& job, size_t width) {
       width);
 }
 
-// What the worker waits for, or what is wrong with it; empty when nothing is.
+// Returns what the worker waits for, or its problem; empty if there is none.
 std::string ReasonOf(const v1::WorkerStatus& w) {
   if (!w.waiting_for().empty()) return Printable(w.waiting_for());
   if (!w.link_too_slow().empty())
@@ -110,7 +110,7 @@ std::string ReasonOf(const v1::WorkerStatus& w) {
   return Printable(w.screened());
 }
 
-// Whole words in lines of at most `width`, at most `count`: the last is cut.
+// Breaks text into at most `count` lines of whole words, at most `width` wide; cuts the last one.
 std::vector<std::string> Wrap(std::string text, size_t width, size_t count) {
   std::vector<std::string> lines;
   while (!text.empty() && lines.size() + 1 < count && DisplayWidth(text) > width) {
@@ -127,7 +127,7 @@ std::vector<std::string> Wrap(std::string text, size_t width, size_t count) {
   return lines;
 }
 
-// One line, and where the reason does not fit behind it, up to `more` lines of the reason below.
+// Returns one line and, if the reason does not fit into it, up to `more` lines with the reason.
 std::vector<std::string> WorkerLines(const v1::WorkerStatus& w, size_t name_width, size_t width, size_t more) {
   std::string line = "  " + Pad(ShortName(w.name()), name_width) + "  " +
                      Pad(Printable(w.activity().empty() ? w.state() : w.activity()), 10) + "  " +
@@ -152,7 +152,7 @@ WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
   return fine ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
-// At most two lines of whole words, the second indented.
+// Returns at most two lines of whole words, the second one indented.
 std::vector<std::string> TwoLines(const std::string& text, size_t width) {
   std::vector<std::string> lines = Wrap(text, width, 2);
   if (lines.size() == 2) lines[1] = Clip("  " + text.substr(lines[0].size() + 1), width);
@@ -194,7 +194,8 @@ std::string Sparkline(const std::vector<double>& values, size_t width, bool unic
   static constexpr const char* kAscii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
   const size_t count = std::min(width, values.size());
   if (count == 0) return "";
-  const char* const* glyphs = unicode ? kBlocks : kAscii;  // GCC 12 picks wrongly when the choice itself is indexed
+  const char* const* glyphs =
+      unicode ? kBlocks : kAscii;  // GCC 12 miscompiles indexing the conditional expression itself
   const auto begin = values.end() - static_cast<std::ptrdiff_t>(count);
   const auto [low, high] = std::minmax_element(begin, values.end());
   std::string out;
@@ -215,7 +216,7 @@ std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const Watc
                                   {RateLine(job, width), WatchLine::Style::kPlain}};
   const std::vector<std::string> why =
       TwoLines(Printable(state.waiting_line().empty() ? job.reason() : state.waiting_line()), width);
-  const size_t fixed = lines.size() + why.size() + 1;  // one more for the count of workers left out
+  const size_t fixed = lines.size() + why.size() + 1;  // one more for the number of workers not shown
   const size_t room = size.rows > fixed + 2 ? size.rows - 1 - fixed : 1;
   const size_t total = static_cast<size_t>(state.workers_size()), shown = std::min(room, total);
   size_t name_width = 6;

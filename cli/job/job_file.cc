@@ -44,7 +44,7 @@ void ReadMetadata(YamlReader& reader, const YAML::Node& node, JobFile& file) {
   }
 }
 
-// The head's one allowed text.
+// Requires one fixed text in the head.
 void RequireText(YamlReader& reader, const YAML::Node& node, const std::string& key, const std::string& wanted) {
   const std::string text = reader.Scalar(node, key);
   if (node.IsScalar() && text != wanted) {
@@ -52,7 +52,7 @@ void RequireText(YamlReader& reader, const YAML::Node& node, const std::string& 
   }
 }
 
-// Keys of the spec get positions without "spec.": that is how everybody else names them.
+// Positions of spec keys omit "spec.", as everywhere else.
 void ReadEnvelope(YamlReader& reader, const YAML::Node& root, JobFile& file, std::vector<Fault>& faults) {
   const std::vector<std::string> known = {"apiVersion", "kind", "metadata", "spec"};
   std::vector<std::string> seen;
@@ -79,7 +79,7 @@ void ReadEnvelope(YamlReader& reader, const YAML::Node& root, JobFile& file, std
   require("spec", "it holds model, data and stop");
 }
 
-// Of a path of the metadata that is neither the name nor a label.
+// Fault for a path in the metadata that is neither the name nor a label.
 Fault WrongMetadata(const Override& o, const std::string& metadata) {
   const std::string rest = o.path.size() > metadata.size() ? o.path.substr(metadata.size()) : "";
   const std::string key = rest.substr(0, rest.find('.'));
@@ -106,7 +106,7 @@ void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& f
   }
 }
 
-// Why an update may not name a path: it is none, or what it names stays as it was submitted.
+// Reason why an update may not name a path: the path is invalid, or the field cannot change.
 std::optional<Fault> RefusedUpdate(const Override& o) {
   const std::string problem = "cannot change in mid-run; ";
   if (o.path.rfind("metadata.labels", 0) == 0 || o.path.rfind("labels", 0) == 0)
@@ -131,7 +131,7 @@ JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
   return spec;
 }
 
-// All rules that it breaks, one for each field.
+// Returns all violations, one for each field.
 std::vector<Violation> ViolationsOf(const JobFile& file) {
   std::vector<Violation> violations;
   const JobSpec spec = Domain(file, violations);
@@ -143,8 +143,8 @@ std::vector<Violation> ViolationsOf(const JobFile& file) {
   return violations;
 }
 
-// What must hold of the number at `path`, as ValidateJobSpec says it of one that is far too large: "1 to 1000000" or
-// "above 0 and at most 1"; empty when it says nothing.
+// Returns the rule for the number at `path`, from ValidateJobSpec's message about a much too large
+// value: "1 to 1000000" or "above 0 and at most 1"; empty without such a message.
 std::string RuleOf(const std::string& path) {
   v1::JobSpec probe;
   Target target;
@@ -174,7 +174,8 @@ std::string RuleOf(const std::string& path) {
   return "";
 }
 
-// The reader knows only a number's type; the rule for its value, where there is one, says more.
+// The reader knows only a number's type. Replaces its message by the rule for the value, if there
+// is one.
 void NameRules(std::vector<Fault>& faults) {
   for (Fault& fault : faults) {
     size_t at = fault.problem.find("it must be a whole number from ");
@@ -198,7 +199,7 @@ bool Covers(const std::string& outer, const std::string& inner) {
          (inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[');
 }
 
-// Rules that reckon with a key without naming it.
+// Keys on which a rule depends without naming them.
 constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
                                       {"inner_optimizer.schedule", "workers"},
                                       {"inner_optimizer.schedule", "batch"},
@@ -212,7 +213,8 @@ constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
                                       {"model.heads", "model.head_dim"},
                                       {"experiment.pool", "workers"}};
 
-// The keys that a violation is about: its field, those in its text, and what its rule reckons with in silence.
+// Returns the keys that a violation is about: its field, those in its text, and those that its rule
+// depends on without naming them.
 std::vector<std::string> KeysOf(const Violation& v) {
   std::vector<std::string> keys = {v.field};
   const char* const letters = "abcdefghijklmnopqrstuvwxyz0123456789_.[]";
@@ -229,17 +231,18 @@ std::vector<std::string> KeysOf(const Violation& v) {
   return keys;
 }
 
-// Whether mending `fault` could mend the violation of `key` too.
+// True when fixing `fault` may also fix the violation of `key`.
 bool LeavesUnknown(const Fault& fault, const JobFile& file, const std::string& key) {
   if (Covers(fault.path, key) || Covers(key, fault.path)) return true;
   if (fault.problem.rfind("is not a known key", 0) != 0) return false;
-  // It may be meant for any key of its section that was not written.
+  // The key may be a misspelling of any missing key of its section.
   const size_t dot = fault.path.rfind('.');
   const bool same_section = dot == std::string::npos || Covers(fault.path.substr(0, dot), key);
   return same_section && file.positions.count(key) == 0;
 }
 
-// How many documents a text holds, as far as two. YAML::LoadAll does not end where a token belongs to none (",").
+// Counts the documents in a text, at most two. YAML::LoadAll does not terminate on a stray token
+// (",").
 class Documents final : private YAML::EventHandler {
  public:
   explicit Documents(const std::string& text) {
@@ -269,14 +272,15 @@ class Documents final : private YAML::EventHandler {
   YAML::Mark begin_;
 };
 
-// The code unit of an escape at `at`, which is not itself escaped; 0 where there is none.
+// Returns the code unit of an unescaped escape at `at`; 0 if there is none.
 uint32_t EscapedUnit(const std::string& text, size_t at) {
   uint32_t unit = 0;
   const bool escape = text.size() >= at + 6 && text[at] == '\\' && text[at + 1] == 'u';
   return escape && absl::SimpleHexAtoi(text.substr(at + 2, 4), &unit) ? unit : 0;
 }
 
-// JSON writes a character beyond U+FFFF as two escapes, one for each half of it, of which YAML knows nothing.
+// JSON writes a character beyond U+FFFF as two escapes, which YAML does not support: replaces them
+// by the character.
 std::string WithWholeCharacters(const std::string& text) {
   if (text[std::min(text.find_first_not_of(" \t\r\n"), text.size())] != '{') return text;
   std::string out;
@@ -286,7 +290,7 @@ std::string WithWholeCharacters(const std::string& text) {
       AppendUtf8(0x10000 + ((high & 0x3FF) << 10 | (low & 0x3FF)), out);
       at += 12;
     } else {
-      const size_t taken = text[at] == '\\' ? 2 : 1;  // an escaped backslash begins no escape
+      const size_t taken = text[at] == '\\' ? 2 : 1;  // an escaped backslash does not start an escape
       out.append(text, at, taken);
       at += taken;
     }
@@ -378,9 +382,9 @@ void CheckBeside(const JobFile& file, std::vector<Fault>& faults) {
   if (file.positions.count(kSpec) == 0) return;
   std::vector<Fault> unknown;
   for (const Fault& fault : faults) {
-    // An override that found no place changes nothing of the file.
+    // An override without a matching field does not change the file.
     if (IsOverride(fault.where) && fault.problem.rfind("is ", 0) != 0) continue;
-    if (fault.path.empty() || fault.path == kSpec) return;  // the file was not read to its end
+    if (fault.path.empty() || fault.path == kSpec) return;  // the file was not fully parsed
     unknown.push_back(fault);
   }
   for (Fault& rule : CheckJobFile(file)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job file: one YAML (or JSON) document around one atoll.v1.JobSpec (docs/job-file.md). Read strictly; every fault
-// is found in one pass, with its line. Pure functions of text; the paths inside are resolved by stage_files.h.
+// The job file: one YAML (or JSON) document that contains one atoll.v1.JobSpec (docs/job-file.md).
+// Parsed strictly; one pass finds every fault, with its line. Pure functions of text; stage_files.h
+// resolves the paths inside.
 #ifndef ATOLL_CLI_JOB_JOB_FILE_H_
 #define ATOLL_CLI_JOB_JOB_FILE_H_
 
@@ -15,38 +16,41 @@
 namespace atl::cli {
 
 struct JobFile {
-  std::string source;                         // for faults: "job.yaml", "<stdin>"
+  std::string source;                         // name in faults: "job.yaml", "<stdin>"
   std::string name;                           // metadata.name; may be empty
   std::map<std::string, std::string> labels;  // metadata.labels
   v1::JobSpec spec;
-  Positions positions;  // of everything that was written
+  Positions positions;  // of every written key
   v1::JobSpec alone;    // without the overrides
 };
 
-// Parses `text` and applies `overrides` ("path=value", in order; the path begins below `spec` or with metadata.). With
-// an empty fault list the file is well formed: known keys, right types. Then CheckJobFile tells whether it makes sense.
+// Parses `text` and applies `overrides` ("path=value", in order; paths start below `spec` or with
+// metadata.). With an empty fault list the file has only known keys and correct types; CheckJobFile
+// then checks the values.
 JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
                      std::vector<Fault>& faults);
 
-// Appends what CheckJobFile finds beside `faults` of ParseJobFile: rules that name nothing which those leave unknown.
+// Appends the faults of CheckJobFile that do not depend on `faults` from ParseJobFile: violations
+// of rules about values that are known.
 void CheckBeside(const JobFile& file, std::vector<Fault>& faults);
 
-// The rules of ValidateJobSpec as faults with places: where the field, or the nearest message around it, was written.
+// Returns the violations of ValidateJobSpec as faults, each at the position of its field or of the
+// nearest written message around it.
 std::vector<Fault> CheckJobFile(const JobFile& file);
 
-// Where a field, or the nearest thing around it that was written, stands.
+// Position of a field, or of the nearest written key around it.
 std::string PlaceOf(const JobFile& file, std::string path);
-// Where a rule is broken that the whole breaks: at an override of what the rule is about, where the file alone does not
-// break it; else at its field.
+// Position for a violation: the override that causes it if the file alone is valid, otherwise the
+// field.
 std::string PlaceOfViolation(const JobFile& file, const Violation& violation);
 
-// The file again with every default written out.
+// Returns the file with every default filled in.
 std::string DefaultedYaml(const JobFile& file);
-// The envelope around any spec, as `job get -o yaml` prints it.
+// Returns a job file with this spec, as `job get -o yaml` prints it.
 std::string JobFileYaml(const std::string& name, const std::map<std::string, std::string>& labels,
                         const v1::JobSpec& spec);
 
-// A new spec with only the given "path=value" fields set, and their paths: for `job update`.
+// For `job update`: a new spec with only the given "path=value" fields set, and their paths.
 struct SpecUpdate {
   v1::JobSpec spec;
   std::vector<std::string> paths;

@@ -17,10 +17,10 @@ constexpr char kFlag[] = "--set ";
 
 struct Step {
   std::string name;
-  int index = -1;  // of "corpora[0]"
+  int index = -1;  // index in "corpora[0]"
 };
 
-// False when `text` is not "name" or "name[3]".
+// Returns false unless `text` has the form "name" or "name[3]".
 bool ParseStep(const std::string& text, Step& out) {
   const size_t bracket = text.find('[');
   out.name = text.substr(0, bracket);
@@ -32,7 +32,7 @@ bool ParseStep(const std::string& text, Step& out) {
   return good && !out.name.empty();
 }
 
-// "; did you mean stop.inner_steps or sync.inner_steps?" of a key that was written without its section.
+// "; did you mean stop.inner_steps or sync.inner_steps?" for a key written without its section.
 std::string SectionsWith(const std::string& key) {
   std::vector<std::string> found;
   const auto& spec = *v1::JobSpec::descriptor();
@@ -45,7 +45,8 @@ std::string SectionsWith(const std::string& key) {
   return found.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(found, " or "), "?");
 }
 
-// Text is taken as it stands: as YAML a path would end at " #", and be a map with ": " in it. In quotes it is YAML's.
+// Unquoted text is used literally: as YAML a path would end at " #", and become a map at ": ".
+// Quoted text is parsed as YAML.
 YAML::Node ValueOf(const std::string& text, const FieldDescriptor& field) {
   const bool bare = !text.empty() && text[0] != '"' && text[0] != '\'';
   const bool is_text = field.type() == FieldDescriptor::TYPE_STRING && !field.is_repeated();
@@ -116,7 +117,7 @@ bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std
     faults.push_back({o.place, of, std::move(problem)});
     return false;
   }
-  // A list is replaced; of a section what is named.
+  // A list is replaced as a whole; in a section only the named fields change.
   if (target.field->is_repeated())
     std::erase_if(positions, [&](const auto& written) { return written.first.rfind(o.path + "[", 0) == 0; });
   Positions named;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --set PATH=VALUE: where the path leads in a spec, and how the value is read. Private to the job file.
+// --set PATH=VALUE: resolves the path in a spec and parses the value. Private to the job file.
 #ifndef ATOLL_CLI_JOB_OVERRIDE_H_
 #define ATOLL_CLI_JOB_OVERRIDE_H_
 
@@ -11,12 +11,13 @@
 
 namespace atl::cli {
 
-// Where a dotted path leads: a message and the field in it, or the element of a list.
+// Target of a dotted path: a message and a field in it, or an element of a list.
 struct Target {
   google::protobuf::Message* message = nullptr;
   const google::protobuf::FieldDescriptor* field = nullptr;
 };
-// Walks `path` through messages, making those that are absent. On failure returns the problem, which is of `of`.
+// Walks `path` through messages, creating missing ones. On failure returns the problem, and in `of`
+// the part of the path that has it.
 std::string FindTarget(google::protobuf::Message& root, const std::string& path, Target& out, std::string& of);
 
 struct Override {
@@ -24,12 +25,12 @@ struct Override {
   std::string path;   // without "spec."
   std::string value;
 };
-// False after a fault.
+// Returns false after a fault.
 bool SplitOverride(const std::string& text, Override& out, std::vector<Fault>& faults);
-// Whether a fault's or a position's place is that of an override.
+// True when the place of a fault or a position is an override.
 bool IsOverride(const std::string& place);
 
-// Sets one field of a spec. False after a fault.
+// Sets one field of a spec. Returns false after a fault.
 bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std::vector<Fault>& faults);
 
 }  // namespace atl::cli

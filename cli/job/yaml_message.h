@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML as a spelling of protobuf messages, strict: unknown keys, wrong types, duplicate keys and numbers out of range
-// are faults with line and column, all found in one pass. Enum values are written short and lower-case
-// (FRAGMENT_PATTERN_WHOLE is `whole`), durations as 90s or 250ms. JSON is YAML. Works on descriptors alone, so it knows
-// every message.
+// Strict YAML form of protobuf messages: unknown keys, wrong types, duplicate keys and numbers out
+// of range are faults with line and column, all found in one pass. Enum values are short and
+// lower-case (FRAGMENT_PATTERN_WHOLE is `whole`), durations are 90s or 250ms. JSON is valid YAML.
+// Uses only descriptors, and thus supports every message.
 #ifndef ATOLL_CLI_JOB_YAML_MESSAGE_H_
 #define ATOLL_CLI_JOB_YAML_MESSAGE_H_
 
@@ -16,20 +16,20 @@
 
 namespace atl::cli {
 
-// Where something was written: "job.yaml:12:5" or "--set sync.mix=2".
+// A fault with its position: "job.yaml:12:5" or "--set sync.mix=2".
 struct Fault {
   std::string where;
   std::string path;              // dotted, from the message: "sync.inner_steps"; may be empty
-  std::string problem;           // one clause; with the path before it, a sentence
+  std::string problem;           // one clause; a sentence together with the path before it
   std::string ToString() const;  // "job.yaml:12:5: sync.inner_steps is 'x'; it must be ..."
 };
 
-// Dotted path -> where it was written, for faults found later.
+// Dotted path -> position, for faults found later.
 using Positions = std::map<std::string, std::string>;
 
 class YamlReader {
  public:
-  // `source` names the text in faults. Faults and positions are appended.
+  // `source` names the text in faults. Appends faults and positions.
   YamlReader(std::string source, std::vector<Fault>& faults, Positions& positions)
       : source_(std::move(source)), faults_(faults), positions_(positions) {}
 
@@ -38,14 +38,15 @@ class YamlReader {
   // Fills one field; a repeated field is replaced.
   void ReadField(const YAML::Node& node, const std::string& path, const google::protobuf::FieldDescriptor& field,
                  google::protobuf::Message& message);
-  // The pairs of a map without duplicates, keys as text; a fault and nothing when it is no map.
+  // Returns the pairs of a map without duplicates, keys as text. For any other node adds a fault
+  // and returns nothing.
   std::vector<std::pair<std::string, YAML::Node>> Pairs(const YAML::Node& node, const std::string& path);
-  // A scalar that is not null; a fault and "" when it is none.
+  // Returns a non-null scalar. For any other node adds a fault and returns "".
   std::string Scalar(const YAML::Node& node, const std::string& path);
 
   void AddFault(const YAML::Node& node, const std::string& path, std::string problem);
   std::string Where(const YAML::Node& node) const;
-  // Every later node is reported at this place instead of its line ("--set sync.mix=2").
+  // Reports every later node at this place instead of its line ("--set sync.mix=2").
   void FixPlace(std::string place) { fixed_place_ = std::move(place); }
 
  private:
@@ -63,24 +64,24 @@ class YamlReader {
   int depth_ = 0;
 };
 
-// The message as YAML in the same spelling, block style, two spaces a level, without a final newline stripped. Absent
-// fields are left out; present ones are written even when they hold a default. Fields without presence are written
-// unless they are empty strings or lists, or an unspecified enum.
+// Returns the message as YAML in the same form: block style, two spaces per level, with a final
+// newline. Missing fields are omitted; present ones are written even with a default value. Fields
+// without presence are written unless they are empty strings or lists, or an unspecified enum.
 std::string MessageToYaml(const google::protobuf::Message& message, int indent = 0);
 
-// "whole" for FRAGMENT_PATTERN_WHOLE; the number as text for values that have no name.
+// "whole" for FRAGMENT_PATTERN_WHOLE; the number as text for unnamed values.
 std::string ShortEnumName(const google::protobuf::EnumDescriptor& type, int number);
-// All short names but UNSPECIFIED's.
+// All short names except UNSPECIFIED.
 std::vector<std::string> ShortEnumNames(const google::protobuf::EnumDescriptor& type);
-// Plain where YAML reads it back as the same text, else double-quoted.
+// Plain if YAML parses that as the same text, otherwise double-quoted.
 std::string YamlText(const std::string& text);
-// The shortest text that reads back as the same number.
+// The shortest text that parses as the same number.
 std::string NumberText(double value);
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
 
-// Of a key that the section `path` (empty: the spec) does not have: the one that may have been meant, or all that it
-// has where they are few. "; did you mean 'x'?", "; batch has a, b".
+// Suggestion for an unknown key in section `path` (empty: the spec): the likely intended key, or
+// all keys if there are few. "; did you mean 'x'?", "; batch has a, b".
 std::string OrWhatThereIs(const std::string& key, const std::string& path, const std::vector<std::string>& known);
 
 }  // namespace atl::cli

@@ -22,11 +22,11 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Aliases can make a small file large; these bound the walk, not the file.
+// Aliases can make a small file expand; these limits bound the traversal.
 constexpr size_t kMaxNodes = 100'000;
 constexpr int kMaxDepth = 32;
 
-// What a scalar looks like to YAML: plain scalars have the tag "?", quoted ones "!".
+// True for a quoted scalar: plain scalars have the tag "?", quoted ones "!".
 bool IsQuoted(const YAML::Node& node) { return node.Tag() == "!"; }
 
 std::string Kind(const YAML::Node& node) {
@@ -102,7 +102,7 @@ std::vector<std::pair<std::string, YAML::Node>> YamlReader::Pairs(const YAML::No
     AddFault(node, path, absl::StrCat("is ", Kind(node), "; it must be a map of 'key: value' lines"));
     return out;
   }
-  std::map<std::string, std::string> seen;  // yaml-cpp keeps the first of two equal keys and says nothing
+  std::map<std::string, std::string> seen;  // yaml-cpp silently keeps the first of two equal keys
   for (const auto& pair : node) {
     if (!Admit(pair.first, path)) return out;
     if (!pair.first.IsScalar()) {
@@ -152,7 +152,7 @@ void YamlReader::ReadField(const YAML::Node& node, const std::string& path, cons
   if (!Admit(node, path)) return;
   positions_.emplace(path, Where(node));
   if (node.IsNull()) {
-    faults_.push_back({positions_[path], path, "has no value; give one or remove the key"});  // null has no line itself
+    faults_.push_back({positions_[path], path, "has no value; give one or remove the key"});  // null has no position
   } else if (field.is_repeated()) {
     ReadRepeated(node, path, field, message);
   } else if (IsDuration(field)) {
@@ -201,7 +201,7 @@ void YamlReader::ReadDuration(const YAML::Node& node, const std::string& path, M
 
 namespace {
 
-// Writes one scalar of any type, appending when the field is repeated.
+// Writes one scalar of any type; appends to a repeated field.
 class ScalarWriter {
  public:
   ScalarWriter(Message& message, const FieldDescriptor& field)
@@ -239,7 +239,7 @@ class ScalarWriter {
   bool add_;
 };
 
-// Empty when `text` was written, else the rule that it breaks.
+// Returns an empty string if `text` was written, otherwise the violated rule.
 template <typename T>
 std::string PutInteger(const std::string& text, const ScalarWriter& out) {
   T value{};
@@ -283,7 +283,7 @@ void YamlReader::ReadScalar(const YAML::Node& node, const std::string& path, con
     return;
   }
   const ScalarWriter out(message, field);
-  // Text in quotes is text: a number or a switch is written without them.
+  // Quoted text is text: numbers and switches must be unquoted.
   const bool usable = node.IsScalar() && (!IsQuoted(node) || field.type() == FieldDescriptor::TYPE_ENUM);
   const std::string text = usable ? node.Scalar() : "";
   std::string rule;

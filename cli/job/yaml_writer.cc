@@ -19,7 +19,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// "FRAGMENT_PATTERN_" of FragmentPattern's values: what its zero value has before UNSPECIFIED.
+// Returns "FRAGMENT_PATTERN_" for the values of FragmentPattern: the part of the zero value's name
+// before UNSPECIFIED.
 std::string EnumPrefix(const EnumDescriptor& type) {
   const std::string zero = type.value(0)->name();
   const std::string tail = "UNSPECIFIED";
@@ -31,7 +32,7 @@ bool Is(const Message& message, const google::protobuf::Descriptor* type) {
   return message.GetDescriptor()->full_name() == type->full_name();
 }
 
-// seconds and nanos of a Duration or Timestamp.
+// Returns seconds and nanos of a Duration or Timestamp.
 std::pair<int64_t, int32_t> SecondsOf(const Message& m) {
   const auto* type = m.GetDescriptor();
   return {m.GetReflection()->GetInt64(m, type->FindFieldByName("seconds")),
@@ -47,7 +48,7 @@ std::string TimestampText(const Message& m) {
                          utc.tm_hour, utc.tm_min, utc.tm_sec, nanos / 1'000'000);
 }
 
-// The text of element `index` (-1: not repeated) of a scalar field.
+// Returns the text of element `index` (-1: not repeated) of a scalar field.
 std::string ScalarText(const Message& m, const FieldDescriptor& f, int index) {
   const Reflection& r = *m.GetReflection();
   const bool one = index < 0;
@@ -70,7 +71,7 @@ std::string ScalarText(const Message& m, const FieldDescriptor& f, int index) {
   }
 }
 
-// Text of messages that YAML spells as one scalar; empty for all others.
+// Returns the text of messages that YAML writes as one scalar; empty for all others.
 std::string ScalarMessageText(const Message& m) {
   if (Is(m, google::protobuf::Duration::descriptor())) {
     const auto [seconds, nanos] = SecondsOf(m);

@@ -20,8 +20,8 @@ inline constexpr int kExitNoResources = 71;
 // - Opens closed descriptors 0 to 2 on /dev/null, so that no other file takes their place. They are
 //   opened in the wrong direction: reading or writing still fails, as on a closed descriptor.
 // - SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGSYS write a line to standard error before they
-//   end the process. If the cause is a refused resource, the process ends with kExitNoResources. Existing handlers, such as a
-//   sanitizer's, stay.
+//   end the process. If the cause is a refused resource, the process ends with kExitNoResources.
+//   Existing handlers, such as a sanitizer's, stay.
 void StartBeforeLibraries();
 
 // Call first in main, while the process has one thread:
