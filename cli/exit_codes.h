@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit codes of `atoll`, for scripts (docs/cli.md). The meaning of a number never changes; messages
-// may change.
+// Exit codes of `atoll`, for scripts (docs/formats/exit-codes.md). The meaning of a number never
+// changes; messages may change.
 #ifndef ATOLL_CLI_EXIT_CODES_H_
 #define ATOLL_CLI_EXIT_CODES_H_
 

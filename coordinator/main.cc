@@ -74,7 +74,7 @@ namespace {
 
 constexpr char kVersion[] = ATOLL_VERSION;
 
-// Exit codes beyond those of the command line (docs/monitor.md).
+// Exit codes beyond those of the command line (docs/formats/exit-codes.md).
 constexpr int kExitOk = 0;
 constexpr int kExitStart = 1;     // could not start: port in use, state directory locked or damaged
 constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost

@@ -13,8 +13,7 @@ NO_RESOURCES = 71
 NOT_LOADED = 127  # by the system's loader, before the program starts
 LEAST_OPEN_FILES = 64
 MIB = 1 << 20
-# The exit codes of docs/monitor.md and docs/cli.md for a failed start. 5: the command line's endpoint does not
-# answer.
+# The exit codes of docs/formats/exit-codes.md for a failed start. 5: the command line's endpoint does not answer.
 REFUSED = {"atoll-coordinator": {1, NO_RESOURCES}, "atoll-worker": {2, 3, NO_RESOURCES}, "atoll": {3, NO_RESOURCES}}
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit codes of atoll-worker; published in docs/monitor.md. Never renumber.
+// Exit codes of atoll-worker; published in docs/formats/exit-codes.md. Never renumber.
 #ifndef ATOLL_WORKER_DAEMON_EXIT_CODES_H_
 #define ATOLL_WORKER_DAEMON_EXIT_CODES_H_
 
