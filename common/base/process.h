@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How programs handle signals, closed standard streams and refused resources. docs/install.md,
-// "Signals and standard streams", has the table.
+// How programs handle signals, closed standard streams and refused resources. The table is in
+// docs/formats/exit-codes.md, "Signals and standard streams".
 #ifndef ATOLL_COMMON_BASE_PROCESS_H_
 #define ATOLL_COMMON_BASE_PROCESS_H_
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goes through the table of docs/install.md, "Signals and standard streams": sends every signal to every program and
-compares the effect with the table's cell."""
+"""Goes through the table of docs/formats/exit-codes.md, "Signals and standard streams": sends every signal to every
+program and compares the effect with the table's cell."""
 import pathlib
 import re
 import signal
@@ -8,7 +8,7 @@ import signal
 from atoll_harness import Failure, check, equal, main, program, wait_for
 from launch import through
 
-TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/install.md"
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "docs/formats/exit-codes.md"
 ATOLL = "`atoll` and commands that end by themselves"
 PROGRAMS = ("`atoll-coordinator`", "`atoll-worker`", ATOLL)
 
