@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LD_PRELOAD library that makes reads fail under a real process. Of the reads of files with a given
-// text in their path, a number succeed and the following ones fail with EIO. The file
+// LD_PRELOAD library that makes reads fail under a real process. For files with a given text in
+// their path, a number of reads succeed and the following reads fail with EIO. The file
 // FAILING_READS_FILE holds four little-endian 8-byte numbers: the remaining successes and the
 // remaining failures, both counted down here, and the successes and failures so far. A
 // zero-terminated text follows. A test may change all of it while no failure is pending.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each law that was added later is broken by records with no other fault.
+// Breaks laws of laws.h, each by records with no other fault.
 #include "tests/sim/laws.h"
 
 #include <gtest/gtest.h>

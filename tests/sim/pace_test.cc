@@ -80,7 +80,7 @@ TEST(Pace, UniformWaitsForTheSlowest) {
   }
 }
 
-// Equal workers all take H steps, and a repeated run gives the same bits.
+// A repeated run also gives the same bits.
 TEST(Pace, EqualWorkersTakeTheWholePeriod) {
   std::map<uint64_t, Digest> first;
   for (int i = 0; i < 2; ++i) {
@@ -117,7 +117,6 @@ TEST(Pace, SurvivesTheCoordinator) {
   ExpectBalancedLedger(h);
 }
 
-// When the fastest worker is gone, the next fastest takes the whole period.
 TEST(Pace, FollowsWhoIsThere) {
   Harness h;
   JobSpec spec = Paced(Pace::kBalanced);

@@ -136,7 +136,7 @@ void LoseAndRestore(uint64_t seed, Duration longer, bool worker_more) {
   ExpectAuditsAreWell(h);
 }
 
-// Finding S19.
+// S19.
 TEST(RestoredState, WorkersAheadOfItStartOverAndNothingOfTheLostHistoryIsMerged) {
   for (uint64_t seed = 1; seed <= 12 && !testing::Test::HasFailure(); ++seed) {
     LoseAndRestore(seed, Milliseconds(250 * static_cast<int64_t>(seed - 1)), seed % 3 == 0);

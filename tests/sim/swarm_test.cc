@@ -60,7 +60,6 @@ TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
             "--faults F1,F7");
 }
 
-// Jobs with a finite dataset, often amid faults: they continue until all samples are trained.
 TEST(Swarm, JobsEndWithTheirData) {
   for (uint64_t seed = 1; seed <= kSeeds / 8 && !HasFailure(); ++seed) {
     SwarmOptions options = OptionsOf(seed, kHours);
@@ -118,8 +117,8 @@ TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { E
 // contribution from the round log again.
 TEST(SwarmRegressions, WhatAScreenRefusedIsNotTakenAgainByTheNextStart) { ExpectFound(40086, 1); }
 
-// A worker missed its third sync while an update of another fragment was being applied to the outer
-// copy and a contribution was being encoded instead.
+// A worker missed its third sync while an update of another fragment was being applied to the outer copy, or while a
+// contribution was being formed.
 TEST(SwarmRegressions, AWorkerThatGivesUpInMidUpdateStaysInItsJob) {
   ExpectFound(20143, 1);
   ExpectFound(20165, 1);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output and errors of `atoll plan`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

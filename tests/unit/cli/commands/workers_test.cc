@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker commands of operators.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -120,7 +120,6 @@ TEST_F(Corpus, TokensAndEndOfTextLieInTheShard) {
   EXPECT_EQ(ids, (std::vector<uint32_t>{'a', 'b', 'c', 256}));
 }
 
-// Each change to a valid manifest is refused with the key in the message.
 TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
   const struct {
     const char* from;

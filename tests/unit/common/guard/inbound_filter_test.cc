@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a peer may send before gRPC reads it, and its cost for the receiver (S20, S28, S33, S34).
+// Limits on the bytes of a peer before gRPC reads them, and their cost for the receiver (S20, S28, S33, S34).
 #include "common/guard/inbound_filter.h"
 
 #include <gtest/gtest.h>

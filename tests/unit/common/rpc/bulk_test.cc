@@ -231,7 +231,6 @@ class WireTest : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-// A plain protobuf client, as in any other program: the frames are valid messages.
 TEST_F(WireTest, APlainProtobufPeerUnderstandsTheFrames) {
   Start({});
   const auto content = Pattern(1'500'000);
@@ -379,7 +378,7 @@ TEST_F(WireTest, ASilentSenderIsCut) {
   EXPECT_EQ(handler_.broken.Take()->code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// With a hanging disk the coordinator reports the state of the upload, at any stage.
+// If the coordinator's disk hangs the error names the stage of the upload that got no answer.
 TEST_F(WireTest, AnUploadThatTheDiskHoldsSaysWhatDidNotCome) {
   Start({.stall_limit = Seconds(3)});
   const std::vector<std::pair<KeepingHandler::Stage, std::string>> stages = {

@@ -140,7 +140,6 @@ TEST_F(Trained, ModelStaysTheSameFromVersionToVersion) {
             "57f40456c6cc400565241011fa7b226d9f2b5aa009a65ebc2df0b86193d16160");
 }
 
-// About as good as the library's own trainer on the same text.
 TEST_F(Trained, CompressesAsTheLibraryDoes) {
   const std::string text = MadeUpText(6, 30000);
   const auto ours = LoadSentencePiece(*Train(text, 1000));

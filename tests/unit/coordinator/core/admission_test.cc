@@ -52,7 +52,6 @@ TEST(Admission, WhatIsNotMeasuredSpeaksAgainstNobody) {
   EXPECT_TRUE(JudgeLink(kWorker, kTraffic, Duration{}, {1, 1}, false).admitted) << "the step time is not known";
 }
 
-// One fragment: its update comes down after its contribution has gone up.
 TEST(Admission, OneFragmentGoesUpThenDown) {
   const PeriodTraffic one{40 * kMega, 40 * kMega, 40 * kMega, 40 * kMega};
   EXPECT_EQ(TransferTime(one, Megabytes(8, 8)), Seconds(10));

@@ -110,7 +110,6 @@ TEST(Claims, NumbersThatOverflowAreRefused) {
   EXPECT_FALSE(Check(ClaimsBook(10), huge, 100).ok());
 }
 
-// The fold adds up the claims of the newest incarnation.
 TEST(Claims, TheLedgerHasTheTotals) {
   LedgerFold fold;
   JobRecord job;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// How contributions become durable.
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
@@ -78,7 +77,6 @@ TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
   EXPECT_TRUE(IsKept(3));
 }
 
-// The sender is gone; the contribution that was reported as durable still counts.
 TEST_F(Acceptances, HoldThoughTheUploadEnds) {
   for (const UploadId upload : {UploadId{1}, UploadId{2}}) Upload(upload);
   for (const UploadId upload : {UploadId{1}, UploadId{2}}) c_.data.uploads().FlushAcceptance(upload);

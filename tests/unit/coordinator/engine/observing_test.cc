@@ -344,7 +344,6 @@ TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
   EXPECT_TRUE(std::holds_alternative<LeaseGranted>(sink->sent.back())) << "a repetition gets the lease that it has";
 }
 
-// Queries are answered although the ledger is never idle, since events arrive during every flush.
 TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
   SmallCoordinator c(disk_, clock_);
   bool answered = false;
@@ -405,7 +404,6 @@ TEST_F(Observing, AProbeWaitsForNoLedger) {
   c.Settle();
 }
 
-// Only the worker that was asked can answer.
 TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   SmallCoordinator c(disk_, clock_);
   const auto sink = std::make_shared<KeepingSink>();
@@ -424,7 +422,6 @@ TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   EXPECT_EQ(told, std::vector<std::string>{"mine"});
 }
 
-// A job that waited in the queue for a long time begins its rounds when it gets a worker.
 TEST_F(Observing, AQueuedJobIsNotOverdueAtOnce) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());

@@ -253,7 +253,7 @@ TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
 }
 
-// A write of a released job belongs to the same job when it returns.
+// A released job may still be writing a snapshot when it is prepared again; the preparation waits.
 TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
   Round(0);
   TakeSnapshot(1);

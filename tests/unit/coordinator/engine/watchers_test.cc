@@ -66,7 +66,6 @@ TEST_F(Watching, IsShownAtOnceAtEachEventAndTwiceASecond) {
   EXPECT_THAT(seen_, ElementsAre(1, 2, 3)) << "each once";
 }
 
-// However long a reader stalls, nothing queues for it, and it misses no event.
 TEST_F(Watching, WhoTakesNothingIsShownNothingAndThenEverythingSince) {
   Watch(1);
   Serve();

@@ -229,7 +229,6 @@ void ExpectTokenOfBefore(const Ledger& ledger) {
   EXPECT_EQ(tokens[0], before);
 }
 
-// The contents of a ledger of revision 1 survive the step to the current revision.
 TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
   TemporaryDirectory directory;
   {

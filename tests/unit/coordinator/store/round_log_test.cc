@@ -422,7 +422,6 @@ TEST_F(RoundLogTest, AddAcceptedFindsOpenRounds) {
   EXPECT_EQ(log.List(kKey.job, kKey.epoch, {0})->size(), 0u) << "no segment is made for a fragment that has none";
 }
 
-// A segment under another round's name affects one job; the other jobs continue.
 TEST_F(RoundLogTest, AStrangeSegmentIsOfOneJobOnly) {
   const RoundKey other{JobId{"other"}, 0, {{0}, {2}}};
   {

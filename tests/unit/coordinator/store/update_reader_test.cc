@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates served from the round log.
 #include "coordinator/store/update_reader.h"
 
 #include <gtest/gtest.h>

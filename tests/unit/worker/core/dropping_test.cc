@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Syncs that the job drops on purpose.
 #include <gtest/gtest.h>
 
 #include "common/plan/experiment.h"

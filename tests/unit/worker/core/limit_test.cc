@@ -21,8 +21,7 @@ void TrainToTheLimit(World& w) {
   ASSERT_EQ(w.steps_taken, 8u) << "two periods of four";
 }
 
-// A single worker: only its own next contribution can give an update. The rest of a lease is less
-// than a batch, but more than half of the last step's samples.
+// The rest of a lease is less than a batch, but more than half of the last step's samples.
 TEST(WorkerAtTheLimit, AsksForTheSamplesOfItsLastStep) {
   JobSpec spec = SmallSpec();
   spec.batch.sequences_per_step = 4;
@@ -35,6 +34,7 @@ TEST(WorkerAtTheLimit, AsksForTheSamplesOfItsLastStep) {
   EXPECT_EQ(w.steps_taken, 2u);
 }
 
+// No other worker trains: only its own next contribution can give an update.
 TEST(WorkerAtTheLimit, GoesOnFromAFragmentThatWasFetchedAtTheLimit) {
   World w;
   ASSERT_NO_FATAL_FAILURE(TrainToTheLimit(w));

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending, applying, missing and closing.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"

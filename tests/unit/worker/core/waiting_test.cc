@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reported duration of a wait.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"

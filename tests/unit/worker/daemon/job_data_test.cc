@@ -129,7 +129,6 @@ class JobDataTest : public testing::Test {
   DataSpec spec_;
 };
 
-// On a link that breaks repeatedly the received bytes are kept.
 TEST_F(JobDataTest, AManifestGoesOnWhereItsLinkBroke) {
   int frames = 0, breaks = 0;
   const auto cut = [&] { return ++frames % 4 == 0 && ++breaks > 0; };

@@ -22,7 +22,7 @@ WorkerOptions Rank(uint32_t rank, uint32_t here, bool launched) {
   return options;
 }
 
-// Of a machine with `gpus` of the fake's two GPUs.
+// The device chosen on a machine with `gpus` of the fake's two GPUs.
 absl::StatusOr<DeviceInfo> Chosen(int gpus, const WorkerOptions& options) {
   static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
   GpuPlugin plugin = opened;

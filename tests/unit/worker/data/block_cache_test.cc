@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks cached on disk.
 #include "worker/data/block_cache.h"
 
 #include <filesystem>

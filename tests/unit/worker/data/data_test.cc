@@ -209,7 +209,6 @@ TEST_F(Data, WithoutItsSourceTheReaderGoesAsFarAsTheBlocksThatItHas) {
   EXPECT_EQ(reader->Next(1, kLong)->tokens, Expected(*reader, end));
 }
 
-// Each block of the leases once, in the order in which their samples are read.
 TEST_F(Data, BlocksOfLeasesComeInTheOrderOfReading) {
   const auto source = Local();
   const auto reader = Reader(*source);

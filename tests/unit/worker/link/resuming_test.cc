@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers that break and resume.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -150,7 +150,7 @@ TEST_P(ModelShapes, GradientsByAGpusKernelsDoAsWell) {
   }
 }
 
-// Of 16 targets, the last rows fewer than the others.
+// Scores of some of the 16 targets at a time; the last pass has fewer rows.
 TEST_P(ModelShapes, SoTheyDoWithScoresOfSomeRowsAtATime) {
   ExpectGradientsOfTheReference(GetParam(), {.as_on_gpu = true, .score_rows = 5});
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on LibTorch's threads.
 #include "worker/model/parallel.h"
 
 #include <algorithm>

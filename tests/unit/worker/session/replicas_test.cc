@@ -99,7 +99,7 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
                          [this](const FormingEnded& ended) { told_.push_back(ended); });
   }
   void SetLocal(float value) { std::ranges::fill(local_, value); }
-  // Of the held contribution: minus the local parameters from which it was formed.
+  // The first element of the held contribution: minus the local parameters from which it was formed.
   float FirstOf(uint32_t p) {
     const StoredContribution* held = replicas_->unresolved(FragmentIndex{p});
     if (held == nullptr) return 0;

@@ -189,7 +189,6 @@ TEST_F(SessionTest, AnotherLayoutOfTheCoordinatorIsAFailureOfTheJob) {
   EXPECT_EQ(link_.fragments.size(), 1u);
 }
 
-// A preparation that the daemon stops on a signal is not a failure of the job, and is not retried.
 TEST_F(SessionTest, APreparationThatIsEndedForLeavingLeaves) {
   factory_.failure = absl::CancelledError("the transfer was cancelled");
   session_->Post(worker::Event(worker::StreamUp{}));
@@ -343,7 +342,6 @@ TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
   EXPECT_EQ(link_.heartbeat.step, 4u);
 }
 
-// Nothing happens during the wait, but each heartbeat reports its duration so far.
 TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
   Join();
   Train(4);

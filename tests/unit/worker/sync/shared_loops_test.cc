@@ -57,7 +57,6 @@ TEST(SharedLoops, ADeviantUpdateIsSeen) {
   EXPECT_EQ(bench.replica.state(), ReplicaState::kDeviant);
 }
 
-// Whichever thread finds a later block first.
 TEST(SharedLoops, TheFirstBlockThatIsNotFiniteIsNamed) {
   Bench bench({}, Normals(1, kMany));
   for (const size_t at : {17 * kCodecBlock + 3, 20 * kCodecBlock, kMany - 1}) bench.local[at] = NAN;
