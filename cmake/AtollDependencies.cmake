@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Everything Atoll links that is not its own: Debian packages, LibTorch from the wheel, the CUDA toolkit where found.
+# External libraries of Atoll: Debian packages, LibTorch from the wheel, the CUDA toolkit where
+# found.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -24,7 +25,8 @@ if(ATOLL_TESTS)
   find_package(benchmark CONFIG)
 endif()
 
-# LibTorch: the PyPI wheel, used as plain C++ libraries. find_package(Torch) is not used: it demands nvcc.
+# LibTorch: the PyPI wheel, used as plain C++ libraries. find_package(Torch) is not used, because it
+# requires nvcc.
 if(NOT "$ENV{XDG_CACHE_HOME}" STREQUAL "")
   set(_cache $ENV{XDG_CACHE_HOME})
 else()
@@ -46,24 +48,24 @@ if(ATOLL_LIBTORCH)
   endforeach()
   add_library(LibTorch::torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(LibTorch::torch SYSTEM INTERFACE ${_t}/include ${_t}/include/torch/csrc/api/include)
-  add_library(LibTorch::gomp SHARED IMPORTED GLOBAL)  # OpenMP's threads, of which a process has one set
+  add_library(LibTorch::gomp SHARED IMPORTED GLOBAL)  # OpenMP's threads: a process has only one set of them
   set_target_properties(LibTorch::gomp PROPERTIES IMPORTED_LOCATION ${_t}/lib/libgomp.so.1)
   target_link_libraries(LibTorch::torch INTERFACE LibTorch::torch_cpu LibTorch::c10 LibTorch::gomp)
 endif()
 
-# CUDA: built where the toolkit is found; the worker opens the result at run time (worker/gpu).
-# CUDA 13 has no nvToolsExt any more, but CMake 3.25 sets a property of that target and stops where there is none.
+# CUDA: built where the toolkit is found; the worker opens the plugin at run time (worker/gpu). CUDA
+# 13 no longer has nvToolsExt, but CMake 3.25 sets a property of that target and fails without it.
 if(NOT TARGET CUDA::nvToolsExt)
   add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
 endif()
 find_package(CUDAToolkit QUIET)
-# The NCCL that LibTorch's CUDA libraries load as well: a process has one.
+# The NCCL that LibTorch's CUDA libraries load, too: a process has only one.
 find_path(ATOLL_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${LIBTORCH_ROOT}/nvidia/nccl/include)
 find_library(ATOLL_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} ${LIBTORCH_ROOT}/nvidia/nccl/lib)
 if(CUDAToolkit_FOUND AND NOT (ATOLL_NCCL_INCLUDE AND ATOLL_NCCL_LIBRARY))
   message(STATUS "The CUDA plugin is not built: nccl.h and libnccl.so.2 are not beside the CUDA toolkit in ${CUDAToolkit_LIBRARY_DIR}")
 endif()
-# LibTorch's as well; no part of a CUDA toolkit.
+# Also from LibTorch; not part of a CUDA toolkit.
 find_library(ATOLL_CUDNN_LIBRARY NAMES libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${LIBTORCH_ROOT}/nvidia/cudnn/lib)
 if(CUDAToolkit_FOUND AND NOT ATOLL_CUDNN_LIBRARY)
   message(WARNING "libcudnn.so.9 is not beside the CUDA toolkit in ${CUDAToolkit_LIBRARY_DIR}: LibTorch needs cuDNN 9 for CUDA 13, and without it the CUDA plugin cannot be loaded")

@@ -27,20 +27,21 @@ if(ATOLL_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-if(ATOLL_SANITIZE STREQUAL "") # the sanitizer presets bring their own
+if(ATOLL_SANITIZE STREQUAL "")  # sanitizer presets set their own flags
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 endif()
 
-# Asserts stay on in every build: a broken invariant stops the process.
+# Asserts are enabled in every build: a broken invariant stops the process.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-# Some libraries ask for it and some don't: headers that were compiled once fit only where all agree.
+# Some libraries require -pthread and others do not, but precompiled headers need the same flags
+# everywhere.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 set(ATOLL_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ATOLL_WARNINGS -Wthread-safety)
 else()
-  # GCC 12 prints these falsely at -O2 for inlined string appends.
+  # GCC 12 prints these warnings falsely at -O2 for inlined string appends.
   list(APPEND ATOLL_WARNINGS -Wno-error=restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds -Wno-error=maybe-uninitialized)
 endif()
 
@@ -50,7 +51,8 @@ if(ATOLL_SANITIZE STREQUAL "address")
   if(ATOLL_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
   else()
-    # A quarter of the time to compile, for what the address sanitizer sees as well and for what the fuzzed readers are tried for.
+    # These checks take a quarter of the compile time. The address sanitizer, or fuzzing of the
+    # readers, finds the same faults.
     add_compile_options(-fno-sanitize=null,object-size,alignment)
   endif()
 elseif(ATOLL_SANITIZE STREQUAL "thread")
@@ -60,14 +62,14 @@ elseif(NOT ATOLL_SANITIZE STREQUAL "")
   message(FATAL_ERROR "ATOLL_SANITIZE is '${ATOLL_SANITIZE}'; it must be empty, address or thread")
 endif()
 
-# The code of tests is not optimised where that costs more time than it saves.
+# Test code is not optimized where that costs more time than it saves.
 set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O1>)
 if(NOT ATOLL_SANITIZE STREQUAL "")
   set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O0>)
 endif()
 
-# Hardening, in every build without sanitizers: the tests then run what is shipped, and dev and release share their
-# objects in the compiler cache. tests/tidy/check_elf.py reads it back from the programs.
+# Hardening, in every build without sanitizers: the tests then run the shipped code, and dev and
+# release share objects in the compiler cache. tests/tidy/check_elf.py verifies it in the programs.
 if(ATOLL_SANITIZE STREQUAL "")
   include(CheckPIESupported)
   check_pie_supported(LANGUAGES CXX)

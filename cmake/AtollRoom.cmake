@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # atoll_room(common/base SOURCES a.cc b.cc ROOMS common/other LIBS absl::status)
-#   One static library a room, named atoll_common_base. ROOMS and LIBS are public: a room's headers may name them.
+#   One static library per room, named atoll_common_base. ROOMS and LIBS are public: a room's headers may use them.
 #   A room without sources is header only.
 # atoll_program(atoll-coordinator SOURCES main.cc ROOMS ... LIBS ...)
 #   A program in build/<preset>/bin.
 # atoll_test(name SOURCES a_test.cc ROOMS ... LIBS ... LABELS unit [ENVIRONMENT k=v])
-#   One GoogleTest program, each case one ctest test. The first label is the kind: unit, scenario, conformance, integration.
-# Headers that are compiled once. Rooms have them under the sanitizers alone: dev and release share the objects of rooms in the
-# compiler cache, and dev shows where an #include is missing.
+#   One GoogleTest program; each case is a ctest test. The first label is the kind: unit, scenario, conformance, integration.
+# Precompiled headers. Rooms use them only with sanitizers: dev and release share the objects of
+# rooms in the compiler cache, and dev detects missing #includes.
 if(ATOLL_PCH)
   if(ATOLL_TESTS)
     add_executable(atoll_test_pch EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
@@ -15,7 +15,7 @@ if(ATOLL_PCH)
     target_compile_options(atoll_test_pch PRIVATE ${ATOLL_TEST_OPTIONS})
     target_include_directories(atoll_test_pch PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(atoll_test_pch PRIVATE absl::statusor absl::strings GTest::gtest GTest::gmock)
-    set_target_properties(atoll_test_pch PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cmake) # no program of ours
+    set_target_properties(atoll_test_pch PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cmake)  # not in bin: users do not run it
   endif()
   if(NOT ATOLL_SANITIZE STREQUAL "")
     add_library(atoll_room_pch STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
@@ -24,12 +24,12 @@ if(ATOLL_PCH)
   endif()
 endif()
 
-# The target takes the headers that another target has compiled, if that is there.
+# Lets the target use the precompiled headers of another target, if that exists.
 function(_atoll_precompiled target from)
   if(TARGET ${from})
     target_precompile_headers(${target} REUSE_FROM ${from})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>) # or ccache keeps nothing of it
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # otherwise ccache stores nothing
     endif()
   endif()
 endfunction()
@@ -64,7 +64,7 @@ function(atoll_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ROOMS;LIBS" ${ARGN})
   _atoll_room_targets(needed ${ARG_ROOMS})
   add_executable(${name} ${ARG_SOURCES})
-  if(ATOLL_SANITIZE STREQUAL "") # sanitizers have a pthread_create of their own
+  if(ATOLL_SANITIZE STREQUAL "")  # sanitizers replace pthread_create themselves
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/common/base/program_symbols.cc)
   endif()
   target_compile_options(${name} PRIVATE ${ATOLL_WARNINGS})
@@ -75,7 +75,7 @@ endfunction()
 function(atoll_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ROOMS;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300) # for what hangs: the slowest takes a tenth of it on a quiet machine
+    set(ARG_TIMEOUT 300)  # for hanging tests: the slowest takes a tenth of it on an idle machine
   endif()
   _atoll_room_targets(needed ${ARG_ROOMS})
   add_executable(${name} ${ARG_SOURCES})
@@ -84,17 +84,17 @@ function(atoll_test name)
   target_link_libraries(${name} PRIVATE ${needed} ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   _atoll_precompiled(${name} atoll_test_pch)
   include(GoogleTest)
-  # A program that links LibTorch takes a while to start from a cold disk, hence the discovery limit.
+  # A program that links LibTorch starts slowly from a cold disk, hence the discovery limit.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.)
-  # Not by its PROPERTIES: CMake 3.25 takes lists apart there, so that a second label or variable would be lost.
+  # Not with PROPERTIES: CMake 3.25 splits lists there, which would lose a second label or variable.
   set(properties ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
   file(WRITE ${properties} "if(${name}_TESTS)\n  set_tests_properties(\${${name}_TESTS} PROPERTIES TIMEOUT ${ARG_TIMEOUT}\n"
     "    LABELS [==[${ARG_LABELS}]==]\n    ENVIRONMENT [==[OMP_NUM_THREADS=1;${ARG_ENVIRONMENT}]==])\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties})
 endfunction()
 
-# atoll_long_test(name VARIABLE=VALUE...): the program of a test once more, whole, with these environment variables, among
-# the long tests.
+# atoll_long_test(name VARIABLE=VALUE...): runs a test's program again, as a whole, with these
+# environment variables, as a long test.
 function(atoll_long_test name)
   add_test(NAME long.${name} COMMAND ${name})
   set_tests_properties(long.${name} PROPERTIES LABELS long TIMEOUT 10800 ENVIRONMENT "OMP_NUM_THREADS=1;${ARGN}")

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target needs a unit.
+// A CMake target needs a source file.
 int main() { return 0; }

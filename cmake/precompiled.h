@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nearly every unit includes, compiled once (cmake/AtollRoom.cmake). Nothing of the project: it would be compiled
-// anew for every change. A unit still includes what it uses.
+// Headers included by nearly every unit, compiled once (cmake/AtollRoom.cmake). No headers of the
+// project, because every change of them would recompile it. A unit still includes what it uses.
 #ifndef ATOLL_CMAKE_PRECOMPILED_H_
 #define ATOLL_CMAKE_PRECOMPILED_H_
 

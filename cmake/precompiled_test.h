@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same for tests.
+// Precompiled headers for tests.
 #ifndef ATOLL_CMAKE_PRECOMPILED_TEST_H_
 #define ATOLL_CMAKE_PRECOMPILED_TEST_H_
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# Libraries with plain (unversioned) symbols, recognised by prefix.
+# Libraries with plain (unversioned) symbols, recognized by prefix.
 PLAIN = {
     "nccl": "libnccl.so.2",
     "pnccl": "libnccl.so.2",
@@ -24,7 +24,7 @@ PLAIN = {
     "cuFile": "libcufile.so.0",
     "nvshmem": "libnvshmem_host.so.3",
 }
-# What the wheels nvidia-cuda-runtime and nvidia-cuda-cupti really provide.
+# Libraries that the wheels nvidia-cuda-runtime and nvidia-cuda-cupti really provide.
 PROVIDED = re.compile(r"^lib(cudart|cupti)\.so")
 NVIDIA = re.compile(r"^lib(cu|nv|nccl)")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was run where: the commit, the day and the machine, as reports tell them."""
+"""Commit, day and machine of a run, as stated in reports."""
 import datetime
 import os
 import pathlib
@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def commit():
-    """Of the tree; ATOLL_COMMIT says what the programs were built from where that is another. Empty where neither is known."""
+    """Commit of the tree; ATOLL_COMMIT overrides it when the programs were built from another one. Empty if neither is known."""
     head = subprocess.run(["git", "-c", "safe.directory=*", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True, capture_output=True).stdout.strip()
     return os.environ.get("ATOLL_COMMIT", head)
 

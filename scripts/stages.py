@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of scripts/test: runs them in order, stops at the first that fails, adds up tests and times."""
+"""The stages of scripts/test: runs them in order, stops at the first failure, adds up tests and times."""
 
 import argparse
 import dataclasses
@@ -41,7 +41,7 @@ class Counts:
 
 
 def jobs():
-    """As many as there are cores, fewer where 2 GB each would not fit."""
+    """Number of parallel jobs: one per core, fewer if 2 GB each would not fit."""
     available = re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
     return max(1, min(os.cpu_count(), int(available.group(1)) // (2 << 20)))
 
@@ -58,7 +58,7 @@ def run(*command, env=None, quiet=False):
 
 
 def git(*arguments):
-    """What git prints, or nothing. A clone that somebody else owns is fine for reading."""
+    """Output of git, or nothing. A clone owned by another user is fine for reading."""
     return subprocess.run(["git", "-c", "safe.directory=*", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
 
 
@@ -73,14 +73,14 @@ def git_files(*patterns):
 
 def build(preset):
     run("cmake", "--preset", preset, quiet=True)
-    # Test programs are started once at the end of the build, to list their cases.
+    # The build starts every test program once at its end, to list its cases.
     prefix = without_address_randomisation() if preset == "tsan" else []
     run(*prefix, "cmake", "--build", "--preset", preset, "-j", jobs())
     return Counts()
 
 
 def without_address_randomisation():
-    """The thread sanitizer cannot start where the kernel randomises addresses over more bits than it expects."""
+    """The thread sanitizer cannot start if the kernel randomizes more address bits than it expects."""
     probe = subprocess.run(["setarch", "-R", "true"], capture_output=True)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 
@@ -101,7 +101,7 @@ def read_junit(path):
 
 
 def run_without_passed(command):
-    """Runs ctest and prints what it says, less the two lines of every test that passed."""
+    """Runs ctest and prints its output without the two lines of each passed test."""
     process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for line in process.stdout:
         if not re.match(r"\s*Start\s+\d+: |\s*\d+/\d+ Test +#\d+: .*\bPassed\b", line):
@@ -143,7 +143,7 @@ def check_scripts():
     run("shellcheck", "--severity=warning", *shell)
     for f in git_files("*.py"):
         compile((ROOT / f).read_text(), f, "exec")
-    # Whatever is started in its folder would import it instead of Python's own.
+    # Any script started in that folder would import it instead of Python's own module.
     if hiding := [f for f in git_files("scripts/*.py") if pathlib.Path(f).stem in sys.stdlib_module_names]:
         raise StageFailed(f"named as a module of Python: {', '.join(hiding)}; give it another name")
     return Counts(passed=3)
@@ -190,7 +190,7 @@ def compile_commands(preset):
 
 
 def in_parallel(commands):
-    """Runs commands, as many at a time as there are cores; returns [(command, output)] of those that failed."""
+    """Runs commands in parallel, one per core; returns [(command, output)] of those that failed."""
     import concurrent.futures
 
     def one(command):
@@ -219,7 +219,7 @@ def clang_tidy():
 
 
 def build_release():
-    """The hardened build, and what the programs' own headers say about it."""
+    """Checks the hardened build by the headers of its programs."""
     build("release")
     programs = sorted(p for p in (ROOT / "build/release/bin").glob("atoll*") if p.is_file() and os.access(p, os.X_OK))
     if not programs:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loss curves of the training step beside PyTorch in Python: the same first parameters, batches and recipe, for a few hundred steps."""
+"""Compares loss curves of the training step with PyTorch: the same first parameters, batches and recipe, for a few
+hundred steps."""
 import json
 import pathlib
 import statistics
@@ -12,9 +13,10 @@ from benches import figures, machine, training
 WHAT = "loss curves beside PyTorch eager over a few hundred steps; --rounds is their number"
 ROUNDS = 300  # steps
 THREADS = 2
-TURN = 10  # steps; also what a mean of the curves is taken over
-# Of the means over TURN steps, the largest relative difference that is called agreement. In fp32 sums are taken in another order; in
-# bf16 the peer's autocast rounds at other places, and each rounding is 2^-9 of its value.
+TURN = 10  # steps; also the window of the curves' means
+# The largest relative difference of means over TURN steps that counts as agreement. In fp32, sums
+# have a different order; in bf16, the peer's autocast rounds at other places, and each rounding is
+# 2^-9 of the value.
 GOALS = {"fp32": 1e-3, "bf16": 1e-2}
 PICTURE = machine.ROOT / "docs/results/training-curves.svg"
 
@@ -28,7 +30,7 @@ def group(program, folder, precision, steps):
             print(f"{precision}: {min(begin + TURN, steps)} of {steps} steps", file=sys.stderr)
         for side in running:
             side.close()
-    # Whole numbers, since of others five digits are kept: the curves differ in later ones.
+    # Integers, because other numbers are stored with five digits: the curves differ in later ones.
     curves = [{"name": s.name, "micronats": [round(1e6 * loss) for loss in s.losses]} for s in running]
     return {"name": precision, "threads": THREADS, "foreign_cores": load.cores, "curves": curves}
 
@@ -44,17 +46,17 @@ def measure(steps):
 
 
 def losses_of(g):
-    """Atoll's and the peer's, step by step, in nats a token."""
+    """Losses of Atoll and the peer, step by step, in nats per token."""
     return [[loss / 1e6 for loss in curve["micronats"]] for curve in g["curves"]]
 
 
 def means(losses):
-    """Over TURN steps each; the last over what is left."""
+    """Means over TURN steps; the last one over the remainder."""
     return [statistics.mean(losses[at:at + TURN]) for at in range(0, len(losses), TURN)]
 
 
 def differences(ours, theirs):
-    """Relative, with their sign: above 0 where ours is the higher loss."""
+    """Relative differences with sign: above 0 where Atoll's loss is higher."""
     return [(a - b) / abs(b) for a, b in zip(ours, theirs)]
 
 
@@ -79,7 +81,7 @@ def table(answer):
             f"{TURN} steps.", "", f"![Loss over steps, Atoll and PyTorch]({PICTURE.name})"]
 
 
-# The picture: above, the losses of both; below, how far they are apart. A panel for each type.
+# The figure: losses of both at the top, their difference below; one panel per type.
 WIDTH, LEFT, TOP, PANEL, GAP, TALL, LOW = 1140, 70, 40, 480, 90, 260, 120
 HEIGHT = TOP + TALL + 40 + LOW + 70
 COLOURS = ("#c44e52", "#4c72b0")
@@ -90,7 +92,7 @@ def text(x, y, words, anchor="middle"):
 
 
 def frame(left, top, tall, low, high, last):
-    """The box of one panel with its scale, and where a point of it lies."""
+    """The box of a panel with its scale, and the position of a point in it."""
     def at(step, value):
         return left + PANEL * step / max(1, last), top + tall * (high - value) / (high - low)
     out = [f'<rect x="{left}" y="{top}" width="{PANEL}" height="{tall}" fill="none" stroke="#444"/>']
@@ -114,7 +116,7 @@ def panel(g, left):
     lower, at_apart = frame(left, TOP + TALL + 40, LOW, -most, most, last)
     out = [*upper, *lower, text(left + PANEL / 2, TOP - 12, f"{g['name']}: loss, nats a token"),
            text(left + PANEL / 2, TOP + TALL + 30, "Atoll's loss above PyTorch's, %")]
-    # The one behind is wider, so that it is seen where both are the same.
+    # The curve in the background is wider, so that it stays visible where both are equal.
     out += [line(losses[1], at_loss, COLOURS[1], 'stroke-opacity="0.5" style="stroke-width:4"'), line(losses[0], at_loss, COLOURS[0]),
             line(apart, at_apart, "#444")]
     return out + [text(left, HEIGHT - 50, "0"), text(left + PANEL, HEIGHT - 50, last), text(left + PANEL / 2, HEIGHT - 50, "step")]

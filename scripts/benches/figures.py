@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples, medians and shares, and how they are told."""
+"""Samples, medians and shares, and their text forms."""
 import statistics
 
-QUIET_CORES = 0.1  # of other processes: beyond it the figures are warned of
+QUIET_CORES = 0.1  # busy with other processes; above this the figures get a warning
 
 
 def rates(sample):
@@ -18,7 +18,7 @@ def middle_half(values):
 
 
 def shares(sample, yard, clock):
-    """Of a variant in what the yardstick reached in the same round."""
+    """Shares of a variant relative to the yardstick in the same round."""
     return [(sample["bytes"] / s) / (yard["bytes"] / y) for s, y in zip(sample[clock], yard[clock])]
 
 
@@ -41,7 +41,8 @@ def verdict(met):
 
 
 def by_clock(answer, met):
-    """Of a goal for seconds that nothing else stands in for: beside other work the yardsticks suffer more or less than what they are held against."""
+    """Verdict on a goal for seconds without a substitute measure: with other load the yardsticks and the measured
+    programs suffer differently."""
     return verdict(met) if quiet(answer) else "not judged: not quiet"
 
 
@@ -52,7 +53,7 @@ def tally(answer, judged):
 
 
 def rounded(value):
-    """Five digits are kept: more is noise, and the files stay small."""
+    """Keeps five digits: more is noise, and the files stay small."""
     if isinstance(value, float):
         return float(f"{value:.5g}")
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job of a real coordinator and real workers on this machine, whose inner steps are so short that rounds follow each other."""
+"""One job of a real coordinator and real workers on this machine, with inner steps so short that rounds follow each other."""
 import collections
 import contextlib
 import json
@@ -17,28 +17,31 @@ atoll_harness = scenes.atoll_harness
 WORKERS = 4
 SCRATCH = machine.ROOT / "build/bench-rounds"  # on the disk of the checkout
 MEMORY = pathlib.Path("/dev/shm")              # a tmpfs
-STEP_SECONDS = 0.001                           # of an inner step, which is all that a round waits for
-SKIPPED = 3                                    # first rounds of a job: connections, buffers and files are new
-SECONDS = 600                                  # for all that is waited for
+STEP_SECONDS = 0.001  # of an inner step, the only wait of a round
+SKIPPED = 3  # first rounds of a job: connections, buffers and files are new
+SECONDS = 600  # limit for every wait
 
 # Llama layouts of 25,076,224 and 99,959,808 parameters: 8 blocks, tied embeddings of 256 tokens, MLP a little below 8/3 of the width.
 MODELS = {"25 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 512, "intermediate_size": 1344},
           "100 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 1024, "intermediate_size": 2688}}
 CODEC_BITS = {"fp32": 32, "mxfp4": 4.25}  # a parameter
 
-# Of one job. seconds: of each counted round; cpu: CPU seconds a round of all processes; aggregate: seconds inside the aggregate;
-# peak_mb: of the coordinator and of the largest worker, in memory at once; bound_mb: what is published of the coordinator for this job;
-# leg_bytes: of one contribution, and of the update.
+# Results of one job. seconds: of each counted round; cpu: CPU seconds per round over all processes;
+# aggregate: seconds inside the aggregate; peak_mb: peak memory of the coordinator and of the
+# largest worker; bound_mb: the coordinator's published bound for this job; leg_bytes: size of one
+# contribution, and of the update.
 Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb bound_mb leg_bytes")
-BASE_MB = 64  # of a coordinator without its jobs (docs/capacity.md)
+BASE_MB = 64  # of a coordinator without jobs (docs/capacity.md)
 
-# What lies between workers and coordinator: `cap`, a rate as 125MB/s that every worker's uploads and downloads are each held to, or
-# `shared_bits`, bits a second of one line that all of them share, each way for itself (tests/bench/link_shaper.h).
+# The link between workers and coordinator: `cap`, a rate such as 125MB/s for the uploads and the
+# downloads of each worker, or `shared_bits`, bits a second of one link shared by all, in each
+# direction (tests/bench/link_shaper.h).
 Link = collections.namedtuple("Link", "cap shared_bits", defaults=(None, None))
 
 
 class Place:
-    """with Place("disk") as path: a folder of its own that ends with it. What a killed benchmark has left there goes too: gigabytes of memory."""
+    """with Place("disk") as path: a folder that is deleted at the end. Also deletes leftovers of a killed benchmark,
+    which are gigabytes of memory."""
 
     def __init__(self, kind):
         base = {"disk": SCRATCH, "tmpfs": MEMORY}[kind]
@@ -56,7 +59,7 @@ class Place:
 
 
 def programs():
-    """Builds them as they are released."""
+    """Builds the programs as released."""
     scenes.harness()
 
 
@@ -65,8 +68,8 @@ def identity(scene, role, name):
 
 
 def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=Link(), sync=(), watch=lambda processes: contextlib.nullcontext()):
-    """Plays a job until `counted` rounds behind the first few are committed, inside watch([coordinator, *workers]). `sync`: more keys of the
-    job's spec.sync."""
+    """Runs a job until `counted` rounds after the first few are committed, inside watch([coordinator, *workers]).
+    `sync`: more keys of the job's spec.sync."""
     with Place("disk") as directory, Place(state) as state_directory:
         scene = atoll_harness.Scene(directory)
         try:
@@ -108,7 +111,7 @@ def played(scene, state, model, codec, mutual_tls, counted, link, sync, watch):
 
 
 def committed(state, count, processes):
-    """The event log's lines of the committed rounds of fragment 0, once there are so many."""
+    """The event log's lines of the committed rounds of fragment 0, once there are enough."""
     log = state / "events/job.jsonl"
 
     def look():
@@ -120,7 +123,8 @@ def committed(state, count, processes):
 
 
 def parameters(model):
-    """Of the layout: embeddings of the 256 tokens of bytes with what is special, rounded up to a multiple of 64; blocks; final norm."""
+    """Parameters of the layout: embeddings of the 256 byte tokens and the special ones, rounded up to a multiple of 64;
+    blocks; final norm."""
     m, vocabulary = MODELS[model], 320
     block = 4 * m["hidden_size"] ** 2 + 3 * m["hidden_size"] * m["intermediate_size"] + 2 * m["hidden_size"]
     return vocabulary * m["hidden_size"] + m["layers"] * block + m["hidden_size"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a round cannot be faster than: its bytes over plain and TLS sockets of this machine, and its uploads on its disk."""
+"""Lower bounds for a round: its bytes over plain and TLS sockets of this machine, and its uploads on its disk."""
 import multiprocessing
 import os
 import pathlib
@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 
-PIECE = 1 << 20  # of one write or read
+PIECE = 1 << 20  # size of one write or read
 
 
 class Ended(Exception):
@@ -15,8 +15,8 @@ class Ended(Exception):
 
 
 def moved(workers, size, identity=None):
-    """(seconds, CPU seconds) in which `size` bytes move up each of so many connections at once and, when all have come, down each
-    of them: what a round moves. Every end is a process of its own. `identity`, a file with key and certificate: over TLS 1.3."""
+    """(seconds, CPU seconds) to move `size` bytes up each of the connections at once and then down each of them, as in
+    a round. Every end is a separate process. `identity`, a file with key and certificate: over TLS 1.3."""
     fork = multiprocessing.get_context("fork")
     gate, used = fork.Barrier(2 * workers + 1), fork.Array("d", 2 * workers)
     ends = []
@@ -78,7 +78,7 @@ def fill(connection, buffer):
 
 
 def flushed(directory, size):
-    """(seconds, CPU seconds) of writing so many bytes to one new file below `directory`, in pieces, and flushing it once."""
+    """(seconds, CPU seconds) to write this many bytes to one new file below `directory`, in pieces, with one flush."""
     piece = os.urandom(PIECE)
     path = pathlib.Path(directory) / "floor"
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPU rows of limits, passes and training: measured where the machine has a GPU, "not yet measured" until then.
+"""The GPU rows of limits, passes and training: measured if the machine has a GPU, "not yet measured" until then.
 
-What a card gave is kept in an answer as answer["gpu"], with a stamp of its own: a later run on a machine without one leaves it.
+The figures of a card are kept in an answer as answer["gpu"], with a separate stamp: a later run on a machine without a card keeps them.
 """
 import json
 import os
@@ -21,7 +21,7 @@ GOAL = 0.75  # of the card's copy bandwidth
 
 
 def here():
-    """Whether the driver lists a card."""
+    """True when the driver lists a card."""
     if shutil.which("nvidia-smi") is None:
         return False
     listed = subprocess.run(["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -29,14 +29,14 @@ def here():
 
 
 def programs(*targets):
-    """The folder of programs that use the card, with the plugin beside them: built here, or as they came (kit_run.py)."""
+    """The folder of the programs that use the card and of the plugin: built here, or from the kit (kit_run.py)."""
     if "ATOLL_GPU_KIT" in os.environ:
         return pathlib.Path(os.environ["ATOLL_GPU_KIT"]) / "bin"
     return machine.built("bench-training", *targets, "atoll_gpu")
 
 
 def card(rounds):
-    """What bench_gpu prints: its groups are the card's limits and the kernels."""
+    """Output of bench_gpu: its groups are the card's limits and the kernels."""
     program = programs("bench_gpu") / "bench_gpu"
     done = subprocess.run([program, str(rounds), str(ELEMENTS)], stdout=subprocess.PIPE, text=True)
     if done.returncode:
@@ -45,14 +45,14 @@ def card(rounds):
 
 
 def matrix_rate(answer):
-    """Floating-point operations a second of products in bf16, the median."""
+    """Floating-point operations a second of matrix products in bf16, the median."""
     limits = answer["groups"][0]
     product = next(s for s in limits["samples"] if s["name"].startswith("product"))
     return statistics.median(product["bytes"] / s for s in product["seconds"])
 
 
 def measured(rounds, measure=card):
-    """{"gpu": ...} for an answer; nothing where there is no card."""
+    """{"gpu": ...} for an answer; nothing without a card."""
     return {"gpu": machine.stamped(measure(rounds), rounds)} if here() else {}
 
 
@@ -85,8 +85,8 @@ def pass_lines(answer):
 
 
 class Busy:
-    """with Busy() as busy: ...; busy.share is the part of the time in which a kernel ran, as the driver tells it of the last tenths
-    of a second again and again. The first and the last second are left out; None where nothing is left."""
+    """with Busy() as busy: ...; busy.share is the share of time in which a kernel ran, from repeated queries of the
+    driver about the last tenths of a second. Excludes the first and the last second; None when nothing remains."""
 
     PAUSE_MS = 100
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The all-reduce of an island over loopback, beside one raw TCP connection in the same round."""
+"""The all-reduce of an island over loopback, compared with one raw TCP connection in the same round."""
 import statistics
 
 from benches import figures, machine

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the GPU rows in one archive, for a machine with a GPU and PyTorch that has nothing else of ours, as a rented container."""
+"""The programs of the GPU rows in one archive, for a machine with a GPU and PyTorch and nothing else of Atoll, such as
+a rented container."""
 import json
 import pathlib
 import re
@@ -15,15 +16,15 @@ TESTS = "gpu_device_test"
 PROGRAMS = ("bench_gpu", "bench_training")
 PLUGIN = "libatoll_gpu.so"
 MODULES = ("conditions", "figures", "gpu", "machine", "page", "training", "training_peer")
-# What is the machine's own, and what PyTorch brings.
+# Libraries of the operating system, and those that PyTorch brings.
 OF_THE_SYSTEM = r"ld-linux|linux-vdso|lib(c|m|dl|rt|pthread|util|anl|gcc_s|stdc\+\+|resolv)\.so"
 OF_PYTORCH = r"lib(torch|c10|cuda|cudart|cudnn|cublas|cufft|cufile|cupti|curand|cusolver|cusparse|nvrtc|nvJitLink|nvshmem|nccl|gomp|shm|caffe2)"
-PARTS = {"limits": "card", "passes": "card", "training": "training"}  # of a benchmark's kept figures, which of a card's answer is its "gpu"
+PARTS = {"limits": "card", "passes": "card", "training": "training"}  # benchmark -> key of its kept GPU figures in a card's answer
 LINES = {"limits": gpu.limit_lines, "passes": gpu.pass_lines, "training": training.gpu_lines}
 
 
 def libraries(program):
-    """Those of the system that the program needs, beside those that are everywhere and PyTorch's."""
+    """System libraries that the program needs, except those that are everywhere and PyTorch's."""
     told = subprocess.run(["ldd", program], check=True, stdout=subprocess.PIPE, text=True).stdout
     missing = re.findall(r"^\s*(\S+) => not found", told, re.MULTILINE)
     if missing := [name for name in missing if not re.match(OF_PYTORCH, name)]:
@@ -33,7 +34,7 @@ def libraries(program):
 
 
 def pack(archive):
-    """Builds the programs and writes them, with all they need beside PyTorch, into `archive`."""
+    """Builds the programs and writes them into `archive`, with everything they need except PyTorch."""
     release = gpu.programs(*PROGRAMS)
     programs = {**{name: release / name for name in (*PROGRAMS, PLUGIN)}, TESTS: machine.built("dev", TESTS) / TESTS}
     needed = {name: path for program in programs.values() for name, path in libraries(program).items()}
@@ -55,7 +56,7 @@ def pack(archive):
 
 
 def linked_with(program):
-    """{"torch": version, "cuda": that of its CUDA} of the LibTorch that the program is linked with."""
+    """{"torch": version, "cuda": CUDA version} of the LibTorch that the program is linked with."""
     told = subprocess.run(["ldd", program], check=True, stdout=subprocess.PIPE, text=True).stdout
     library = re.search(r"libtorch_cpu\.so => (/\S+)", told).group(1)
     version = (pathlib.Path(library).parent.parent / "version.py").read_text()
@@ -63,7 +64,7 @@ def linked_with(program):
 
 
 def newest_glibc(programs):
-    """The oldest version of the C library that has all that the programs ask of it."""
+    """The oldest version of the C library that has every symbol the programs need."""
     told = "".join(subprocess.run(["objdump", "-T", program], check=True, stdout=subprocess.PIPE, text=True).stdout for program in programs)
     return max(re.findall(r"\bGLIBC_(\d+\.\d+)", told), key=numbers)
 
@@ -73,7 +74,8 @@ def numbers(version):
 
 
 def take(answer):
-    """Keeps what kit/run wrote as the GPU's figures of the benchmarks; ends with a sentence, and keeps nothing, where it is none of it."""
+    """Stores the output of kit/run as the GPU's figures of the benchmarks; exits with an error message, storing
+    nothing, for any other content."""
     try:
         told = json.loads(pathlib.Path(answer).read_text())
     except (OSError, ValueError) as error:

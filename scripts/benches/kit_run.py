@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what scripts/bench --pack has packed, on a machine with a GPU: the tests that need one, then the benchmarks' GPU rows.
+"""Runs the archive of scripts/bench --pack on a machine with a GPU: the tests that need one, then the benchmarks' GPU rows.
 
     python3 kit/run FIGURES.json [--rounds N] [--only tests|card|124m|1b]...
 
-The Python that runs it is the one with PyTorch, whose libraries the programs use. FIGURES.json is written after each part, so that one
-that is stopped leaves what it had, and what it has already stays where --only asks for something else; `scripts/bench --take FIGURES.json`
-keeps it. Ends with status 77 where there is no GPU, with 1 where a test failed.
+Run it with the Python that has PyTorch, because the programs use PyTorch's libraries. FIGURES.json is written after each part, so
+that an interrupted run keeps its results. Parts not selected by --only keep their earlier results. `scripts/bench --take
+FIGURES.json` imports the file. Exit status 77 without a GPU, 1 when a test failed.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ TESTS_SECONDS = 600
 
 
 def check_machine():
-    """Ends with a sentence where the programs cannot run here."""
+    """Exits with an error message when the programs cannot run here."""
     kit = json.loads((HERE / "kit.json").read_text())
     try:
         import torch
@@ -41,7 +41,8 @@ def check_machine():
 
 
 def wrap(torch):
-    """bin/NAME runs programs/NAME with its libraries, PyTorch's own and those that it brings from NVIDIA: they stay out of Python's way."""
+    """bin/NAME runs programs/NAME with its libraries, PyTorch's and those from NVIDIA that PyTorch brings, without
+    affecting Python."""
     folders = [HERE / "lib", torch / "lib", *sorted((torch.parent / "nvidia").glob("*/lib"))]
     (HERE / "bin").mkdir(exist_ok=True)
     for program in (HERE / "programs").iterdir():
@@ -54,14 +55,15 @@ def wrap(torch):
 
 
 def opened():
-    """Ends with the reason where the programs do not see the card that the driver lists: tests would be skipped then, which is no pass."""
+    """Exits with the reason when the programs do not see the card that the driver lists: tests would be skipped, which
+    is not a pass."""
     done = subprocess.run([HERE / "bin/bench_gpu", "1", "4096"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(f"kit: nvidia-smi lists a GPU that the programs cannot use: {done.stderr.strip() or f'status {done.returncode}'}")
 
 
 def tests():
-    """What the tests say, and their status."""
+    """Output and exit status of the tests."""
     done = subprocess.run([HERE / "bin/gpu_device_test"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TESTS_SECONDS)
     print(done.stdout, flush=True)
     return {"status": done.returncode, "said": done.stdout.splitlines()[-40:]}
@@ -90,7 +92,7 @@ def main():
     wanted = asked.only or PARTS
     if "tests" in wanted:
         keep("tests", tests())
-    card = gpu.card(asked.rounds) if set(wanted) - {"tests"} else None  # for the models too: the rate of products that MFU is told by is that of the same run
+    card = gpu.card(asked.rounds) if set(wanted) - {"tests"} else None  # for the models too: MFU refers to the rate of products in the same run
     if "card" in wanted:
         keep("card", card)
     if models := [m for m in training.MODELS if m in wanted]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine can do: the yardsticks of the other benchmarks."""
+"""The machine's limits: the yardsticks of the other benchmarks."""
 import statistics
 
 from benches import figures, gpu, machine

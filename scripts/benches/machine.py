@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine that figures come from, how busy others kept it, and the programs that are measured on it."""
+"""The measured machine, its load by other processes, and the measured programs."""
 import ctypes
 import datetime
 import json
@@ -14,24 +14,24 @@ import time
 from benches import figures
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MEASURED = ("common", "coordinator", "worker", "cli", "tests/bench")  # what a figure may depend on
+MEASURED = ("common", "coordinator", "worker", "cli", "tests/bench")  # sources that a figure may depend on
 
 
 def run(command):
-    """Whether a command ended well, and what it printed."""
+    """Whether a command succeeded, and its output."""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode == 0, done.stdout
 
 
 def needed(command):
-    """Runs it; ends with its words where it fails."""
+    """Runs a command; exits with its output when it fails."""
     done, words = run(command)
     if not done:
         sys.exit(f"{words}\nbench: '{' '.join(command)}' failed")
 
 
 def built(preset, *targets):
-    """The folder of the programs, freshly built with a preset; ends with the compiler's words where that fails."""
+    """The folder of the programs, freshly built with a preset; exits with the compiler's output when that fails."""
     folder = ROOT / "build" / preset
     for command in (["cmake", "--preset", preset], ["ninja", "-C", str(folder), *targets]):
         needed(command)
@@ -39,13 +39,13 @@ def built(preset, *targets):
 
 
 def program(name, *words):
-    """What a program of tests/bench prints: {"machine": ..., "groups": [...]}."""
+    """Output of a program of tests/bench: {"machine": ..., "groups": [...]}."""
     path = built("bench", name) / name
     return json.loads(subprocess.run([str(path), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
 def described():
-    """The same facts that programs of tests/bench print of the machine."""
+    """The facts about the machine that programs of tests/bench print, too."""
     models = [line.split(": ", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
     cache = os.sysconf("SC_LEVEL3_CACHE_SIZE") if "SC_LEVEL3_CACHE_SIZE" in os.sysconf_names else 0
     flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "").split()
@@ -55,8 +55,9 @@ def described():
 
 
 class ForeignLoad:
-    """with ForeignLoad() as load: ...; load.cores is what processes that are not ours kept busy meanwhile. Ours are this one and
-    its children, which must have ended by then: processor time of a child counts when it has been waited for."""
+    """with ForeignLoad() as load: ...; load.cores is the number of cores that other processes kept busy meanwhile. This
+    process and its children do not count. Children must have ended by then: a child's processor time counts once it has
+    been waited for."""
 
     def __enter__(self):
         self.begin, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
@@ -68,14 +69,14 @@ class ForeignLoad:
 
 
 def adopt_orphans():
-    """From here on the children of a child that ended are this process's, not init's."""
+    """From here on, orphaned descendants become children of this process instead of init."""
     set_child_subreaper = 36  # <linux/prctl.h>
     if ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
         print(f"bench: warning: processes that others leave behind count as foreign load: {os.strerror(ctypes.get_errno())}", file=sys.stderr)
 
 
 def end_orphans():
-    """Ends every child that is left, and waits for it, so that its time counts as ours."""
+    """Ends every remaining child and waits for it, so that its time counts as ours."""
     me = pathlib.Path("/proc/self/task")
     while left := " ".join(task.joinpath("children").read_text() for task in me.iterdir()).split():
         for child in map(int, left):
@@ -87,7 +88,7 @@ def end_orphans():
 
 
 def busy_seconds():
-    """Of all processes: user, nice, system, irq, softirq, steal."""
+    """Over all processes: user, nice, system, irq, softirq, steal."""
     ticks = [int(word) for word in open("/proc/stat").readline().split()[1:9]]
     return sum(t for i, t in enumerate(ticks) if i not in (3, 4)) / os.sysconf("SC_CLK_TCK")
 
@@ -100,7 +101,7 @@ def own_seconds():
 def stamped(answer, rounds):
     def git(*words):
         return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
-    if kit := os.environ.get("ATOLL_GPU_KIT"):  # what was packed, not a checkout (kit_run.py)
+    if kit := os.environ.get("ATOLL_GPU_KIT"):  # the packed programs, not a checkout (kit_run.py)
         commit = json.loads((pathlib.Path(kit) / "kit.json").read_text())["commit"]
         return answer | {"rounds": rounds, "commit": commit, "date": datetime.date.today().isoformat()}
     changed = " and changes" if git("status", "--porcelain", *MEASURED) else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/results/benchmarks.md: of each benchmark its conditions and its table from docs/results/data/performance-NAME.json."""
+"""Writes docs/results/benchmarks.md: conditions and table of each benchmark from docs/results/data/performance-NAME.json."""
 import json
 
 from benches import conditions, machine
@@ -13,7 +13,7 @@ The tables of every benchmark, with its conditions. [performance.md](performance
 
 
 def keep(name, answer):
-    """A machine without a GPU leaves what one with a GPU has measured."""
+    """A machine without a GPU keeps the figures from one with a GPU."""
     path = DATA / f"performance-{name}.json"
     if "gpu" not in answer and path.exists():
         answer = answer | {part: value for part, value in json.loads(path.read_text()).items() if part == "gpu"}
@@ -21,7 +21,7 @@ def keep(name, answer):
 
 
 def replace(path, text):
-    """All of it or nothing."""
+    """Writes atomically."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.replace(path)
@@ -33,7 +33,7 @@ def section(name, bench, answer):
 
 
 def write(benches):
-    """Replaces the page by the kept figures."""
+    """Rewrites the page from the kept figures."""
     sections = [HEAD]
     for name, bench in benches.items():
         kept = DATA / f"performance-{name}.json"

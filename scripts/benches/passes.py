@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes over parameters, as a share of triad in the same round."""
+"""Passes over parameters, as a share of triad in the same round."""
 import statistics
 
 from benches import figures, gpu, machine
@@ -7,8 +7,8 @@ from benches import figures, gpu, machine
 WHAT = "encode, aggregate, apply and outer step by codec, and the inner step, as a share of triad in the same run"
 ROUNDS = 11
 GOALS = {"fp32": 0.6, "bf16": 0.6, "int8": 0.6, "mxfp4": 0.5, "e3m0": 0.5, "outer step": 0.6, "inner step": 0.6}
-JUDGED = ("encode", "aggregate", "outer step", "AdamW")  # passes with a goal, by the beginning of their names
-SCREENS = 32  # contributions to a round, whose screens are told beside its aggregate
+JUDGED = ("encode", "aggregate", "outer step", "AdamW")  # passes with a goal, by prefix of their names
+SCREENS = 32  # contributions to a round, for the figure that adds their screens to its aggregate
 
 
 def measure(rounds):
@@ -27,12 +27,12 @@ def rows(answer):
 
 
 def between_steps_line(answer):
-    """What a send and a merge cost the training thread."""
+    """Cost of a send and a merge on the training thread."""
     group = next(g for g in answer["groups"] if g["name"] == "snapshot")
     samples = {s["name"]: s for s in group["samples"]}
     told = []
     for name in ("snapshot", "merge", "merge, half kept"):
-        if name not in samples:  # a run of older programs
+        if name not in samples:  # results of older programs
             continue
         share = statistics.median(figures.shares(samples[name], samples["copy"], "seconds"))
         told.append(f"{name} {statistics.median(samples[name]['seconds']) * 1e3:.1f} ms ({share:.0%} of what a copy moves in the same run)")
@@ -40,7 +40,7 @@ def between_steps_line(answer):
 
 
 def with_screens_line(answer):
-    """What aggregate comes to where the screens of its contributions, which are taken while they arrive, count as a part of it."""
+    """Figure of aggregate if the screens of its contributions, which run while these arrive, are counted as part of it."""
     told = []
     for group in answer["groups"]:
         samples = {s["name"]: s for s in group["samples"]}
@@ -53,7 +53,7 @@ def with_screens_line(answer):
 
 
 def table(answer):
-    quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
+    quiet = figures.quiet(answer)  # goals are for the clock; with other load only processor time is meaningful
     lines = ["| codec | pass | threads | ms | GB/s | share of triad | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|"]
     judged = []
     for group, sample, by_clock, by_cpu, goal in rows(answer):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flower for scripts/benches/peer_round.py: a SuperLink, a SuperNode for every worker, FedAvg over its HTTP API on loopback, nothing trained.
+"""Flower for scripts/benches/peer_round.py: a SuperLink, a SuperNode per worker, FedAvg over its HTTP API on loopback, no training.
 
-A round is timed by the server's strategy, from the moment at which it makes the messages with the model to the averaged model.
+The server's strategy times a round, from making the messages with the model to the averaged model.
 """
 import ctypes
 import json
@@ -89,7 +89,7 @@ def wait_open(address, seconds):
 
 
 def measured(parameters, workers, rounds, seconds, used_seconds):
-    """The seconds of so many rounds, and the CPU seconds of all of them together."""
+    """Seconds of each round, and CPU seconds of all of them together."""
     with tempfile.TemporaryDirectory() as directory:
         place = pathlib.Path(directory)
         (place / "home").mkdir()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVFlare for scripts/benches/peer_round.py: its simulator with a process for every client, FedAvg of a NumPy array, nothing trained.
+"""NVFlare for scripts/benches/peer_round.py: its simulator with a process per client, FedAvg of a NumPy array, no training.
 
-A round is timed by the first client, from one model received to the next.
+The first client times a round, from one received model to the next.
 """
 import json
 import pathlib
@@ -28,7 +28,7 @@ while flare.is_running():
 
 
 def measured(parameters, workers, rounds, used_seconds):
-    """The seconds of so many rounds, and the CPU seconds of all of them together."""
+    """Seconds of each round, and CPU seconds of all of them together."""
     import numpy
     from nvflare.app_common.np.recipes.fedavg import NumpyFedAvgRecipe
     from nvflare.recipe import SimEnv

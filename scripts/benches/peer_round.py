@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One synchronisation of a peer system among processes of this machine; scripts/bench peers runs it in the peers' environment.
+"""One synchronization of a peer system among processes of this machine; scripts/bench peers runs it in the peers' environment.
 
     peer_round.py KIND PARAMETERS WORKERS ROUNDS
 
-prints {"seconds": [one a round], "cpu_seconds": [of all processes, one a round]}. Every process holds PARAMETERS values in fp32, which
-are averaged; the mean is checked. The first rounds are thrown away: connections and buffers are new in them.
+prints {"seconds": [one per round], "cpu_seconds": [of all processes, one per round]}. Every process holds PARAMETERS values in fp32,
+which are averaged; the mean is checked. The first rounds are discarded, because connections and buffers are new in them.
 """
 import datetime
 import json
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 SKIPPED = 2
-SECONDS = 300  # for one step of anything
+SECONDS = 300  # limit for one step of anything
 TIMEOUT = datetime.timedelta(seconds=SECONDS)
 
 
@@ -32,7 +32,7 @@ def check(tensor, workers, turn):
 
 
 class Turns:
-    """What the processes of one measurement share: when a round may begin, and what each of them used."""
+    """State shared by the processes of a measurement: the start of each round, and the processor time of each process."""
 
     def __init__(self, context, workers, rounds):
         self.workers, self.rounds = workers, SKIPPED + rounds
@@ -40,7 +40,7 @@ class Turns:
         self.took, self.used = context.Array("d", self.rounds), context.Array("d", self.rounds)
 
     def play(self, rank, tensor, average, prepare=lambda: None):
-        """`average()` averages `tensor` in place, or gives the mean; `prepare()` is what a round does before anybody is timed."""
+        """`average()` averages `tensor` in place, or returns the mean; `prepare()` is the untimed part of a round."""
         for turn in range(self.rounds):
             tensor.fill_(value_of(rank, turn))
             prepare()
@@ -59,7 +59,7 @@ class Turns:
 
 
 def used_seconds():
-    """Of this process and of its children that have ended or run yet, as /proc tells."""
+    """Processor time of this process and of its children, ended or running, from /proc."""
     total = sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
     todo = [os.getpid()]
     while todo:
@@ -162,14 +162,14 @@ def hivemind_member(rank, parameters, turns, peers):
     import torch
     from hivemind.averaging.control import AveragingStage
     torch.set_num_threads(1)
-    multiprocessing.set_start_method("fork", force=True)  # what it starts cannot be pickled
+    multiprocessing.set_start_method("fork", force=True)  # its arguments cannot be pickled
     dht = library.DHT(initial_peers=peers, start=True, host_maddrs=["/ip4/127.0.0.1/tcp/0"])
     tensor = torch.empty(parameters)
     averager = library.averaging.DecentralizedAverager([tensor], dht, prefix="bench", start=True, target_group_size=turns.workers,
                                                        min_group_size=turns.workers, min_matchmaking_time=3.0, request_timeout=2.0)
     pending = []
 
-    def prepare():  # finding each other takes seconds by design, and is not counted
+    def prepare():  # finding peers takes seconds by design, and is not counted
         with averager.get_tensors() as tensors:
             tensors[0].copy_(tensor)
         control = averager.step(wait=False, require_trigger=True, timeout=SECONDS)
@@ -184,14 +184,14 @@ def hivemind_member(rank, parameters, turns, peers):
         pending[0].allow_allreduce()
         pending.pop().result(SECONDS)
         with averager.get_tensors() as tensors:
-            return tensors[0]  # looked at before the next one begins
+            return tensors[0]  # read before the next round begins
     turns.play(rank, tensor, average, prepare)
     turns.gate.wait(SECONDS)
     averager.shutdown()
     dht.shutdown()
 
 
-# ---- the server-shaped
+# ---- server-based systems
 
 
 def flower(parameters, workers, rounds):
@@ -205,7 +205,7 @@ def nvflare(parameters, workers, rounds):
 
 
 def of_server(rounds, measured):
-    """Its processes are not ours, so their CPU seconds, start-up included, are spread over the rounds."""
+    """Its processes are not ours, so their CPU seconds, including start-up, are spread over the rounds."""
     seconds, cpu = measured
     return {"seconds": seconds[SKIPPED:], "cpu_seconds": [cpu / len(seconds)] * rounds}
 

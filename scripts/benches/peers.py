@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One synchronisation of other systems on this machine, beside a whole round of Atoll in the same run."""
+"""One synchronization of other systems on this machine, next to a whole round of Atoll in the same run."""
 import json
 import os
 import pathlib
@@ -12,20 +12,21 @@ from benches import figures, fleet, machine
 
 WHAT = "one synchronisation with Gloo, torchft, hivemind, Flower and NVFlare from PyPI, four processes, beside a whole round of ours"
 ROUNDS = 3
-COUNTED = 3  # synchronisations of one start of a peer
+COUNTED = 3  # synchronizations of one start of a peer
 PEERS = ("gloo", "torchft", "hivemind", "flower", "nvflare")
 TOLD = {"gloo": "Gloo all-reduce (torch.distributed)", "torchft": "torchft: quorum, all-reduce over Gloo, commit", "hivemind": "hivemind: butterfly averaging",
         "flower": "Flower: SuperLink, 4 SuperNodes, FedAvg", "nvflare": "NVFlare: simulator, 4 clients, FedAvg"}
 OURS = {"fp32": "Atoll, fp32, committed to disk", "mxfp4": "Atoll, mxfp4, committed to disk"}
-GOALS = {"flower": 10, "nvflare": 10, "hivemind": 10}  # its seconds over those of our fp32 round, at least
+GOALS = {"flower": 10, "nvflare": 10, "hivemind": 10}  # its seconds relative to Atoll's fp32 round, at least
 REQUIREMENTS = machine.ROOT / "scripts/requirements-peers.txt"
-SOURCES_ONLY = "prefetch-generator,varint,pyhocon,python-baseconv"  # there are no wheels of them
-SECONDS = 900  # of one start of a peer
+SOURCES_ONLY = "prefetch-generator,varint,pyhocon,python-baseconv"  # packages without wheels
+SECONDS = 900  # limit of one start of a peer
 
 
 def environment():
-    """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own. Where a package cannot be
-    had, what can is installed all the same: the peers that miss it stand in the table with their own last words, and the next run asks for it again."""
+    """The Python of the peers, installed if missing: pinned, checked by hash, in a separate folder. If a package cannot
+    be installed, the others are: the peers that miss it appear in the table with their last output, and the next run
+    tries again."""
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "atoll/peers-1"
     python, wanted = folder / "bin/python", REQUIREMENTS.read_text()
     tried, lacking = folder / ".tried", folder / ".lacking"
@@ -49,7 +50,7 @@ def environment():
 
 
 def had(pip, folder, package):
-    """Installs one package, or warns that it cannot be."""
+    """Installs one package, or warns that it cannot be installed."""
     done, words = machine.run(pip + [listed(folder, [package])])
     if not done:
         print(f"bench: warning: {package.split()[0]} could not be installed: {(words.strip().splitlines() or [''])[-1][:300]}", file=sys.stderr)
@@ -57,7 +58,7 @@ def had(pip, folder, package):
 
 
 def listed(folder, packages):
-    """A file of requirements."""
+    """A requirements file."""
     file = folder / "some.txt"
     file.write_text("\n".join(packages) + "\n")
     return str(file)
@@ -85,7 +86,7 @@ def group_of(python, model, rounds):
 
 
 def keep(samples, name, size, seconds, cpu):
-    """Of one start, the seconds of each synchronisation: their median is told, their mean is compared."""
+    """Seconds of each synchronization of one start: the page shows their median, and compares their mean."""
     sample = samples.setdefault(name, {"name": name, "bytes": size, "seconds": [], "means": [], "cpu_seconds": []})
     sample["seconds"].append(statistics.median(seconds))
     sample["means"].append(statistics.mean(seconds))
@@ -93,7 +94,7 @@ def keep(samples, name, size, seconds, cpu):
 
 
 def take_peer(python, kind, model, samples, failed):
-    """Bytes are those that a server would move, whatever the peer moves: GB/s are comparable that way."""
+    """Counts the bytes that a server would move, whatever the peer moves, so that GB/s are comparable."""
     command = [str(python), str(machine.ROOT / "scripts/benches/peer_round.py"), kind, str(fleet.parameters(model)), str(fleet.WORKERS), str(COUNTED)]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")} | {"OMP_NUM_THREADS": "1"}
     try:

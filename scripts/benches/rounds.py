@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole rounds of a real coordinator and four real workers on this machine, beside raw sockets and a raw file in the same run."""
+"""Whole rounds of a real coordinator and four real workers on this machine, compared with raw sockets and a raw file in
+the same run."""
 import os
 import statistics
 import subprocess
@@ -9,17 +10,17 @@ from benches import figures, fleet, floors, machine
 WHAT = "whole rounds, four workers: fp32 and mxfp4, plaintext and mTLS, state on disk and tmpfs, beside raw TCP, raw TLS and a raw file"
 ROUNDS = 3
 LINKS = {"1 Gbit/s for each worker": fleet.Link(cap="125MB/s"), "1 Gbit/s shared by all": fleet.Link(shared_bits=1e9)}
-GOALS = {False: 1.6, True: 1.3}  # by mutual TLS: fp32 seconds over the floor's
+GOALS = {False: 1.6, True: 1.3}  # by mutual TLS: fp32 seconds relative to the floor
 LINK_GOAL = 4                    # mxfp4 over fp32 on either link
-MEMORY_GOAL = 1.15               # the coordinator's most over its published bound
+MEMORY_GOAL = 1.15  # the coordinator's peak relative to its published bound
 MXFP4_BITS = 4.25                # of a parameter: 32 of them share a scale of 8 bits
 SMALL = "the bytes of mxfp4"
 COUNTED, COUNTED_ON_LINK = 5, 3  # rounds of one job
-FLOORS_EACH = 3                  # times that every raw floor is taken within a round; their median counts
+FLOORS_EACH = 3  # measurements of each raw floor within a round; their median counts
 
 
 def cases():
-    """(codec, state, mutual TLS, link) in the order in which they take turns."""
+    """(codec, state, mutual TLS, link) in the order of turns."""
     for state in ("disk", "tmpfs"):
         for mutual_tls in (False, True):
             for codec in ("fp32", "mxfp4"):
@@ -55,14 +56,14 @@ def sample_of(samples, name, size):
 
 
 def keep(sample, seconds, cpu, each):
-    """Of one round: what counts, and the seconds of every time that it was played."""
+    """Result of one round, and the seconds of each repetition."""
     sample["seconds"].append(seconds)
     sample["cpu_seconds"].append(cpu)
     sample.setdefault("each", []).append(each)
 
 
 def take_floors(model, samples):
-    """They take turns, as all else does."""
+    """The floors take turns like everything else."""
     size = 4 * fleet.parameters(model)
     encoded = round(size * MXFP4_BITS / 32)
     with fleet.Place("disk") as disk, fleet.Place("tmpfs") as memory:
@@ -74,7 +75,7 @@ def take_floors(model, samples):
         taken = {name: [] for name in kinds}
         for _ in range(FLOORS_EACH):
             for name, (_, take) in kinds.items():
-                os.sync()  # what others have left to be written is not part of it
+                os.sync()  # pending writes of others are not counted
                 taken[name].append(take())
     for name, (legs, _) in kinds.items():
         seconds, cpu = zip(*taken[name])
@@ -82,7 +83,7 @@ def take_floors(model, samples):
 
 
 def certificate(directory):
-    """Of the kind that the programs use: P-256."""
+    """A key of the kind that the programs use: P-256."""
     path = directory / "floor.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=floor",
                     "-keyout", str(path), "-out", str(path) + ".crt"], check=True, stderr=subprocess.DEVNULL)
@@ -101,17 +102,17 @@ def take_case(model, case, samples):
 
 
 def means(sample):
-    """Of each job: rounds that write a snapshot count as the others do."""
+    """Mean round of each job: rounds that write a snapshot count like the others."""
     return [statistics.mean(job) for job in sample["each"]]
 
 
 def ratios(sample, *floor):
-    """Of each job's mean round to the largest of the floors in its turn."""
+    """Ratio of each job's mean round to the largest of the floors in its turn."""
     return [s / max(times) for s, *times in zip(means(sample), *(f["seconds"] for f in floor))]
 
 
 def judged(samples, case):
-    """(median of the ratios within a turn, goal or None, against what) of a case that is compared with another, or None."""
+    """(median of the ratios within a turn, goal or None, compared with what) of a case that is compared with another, or None."""
     codec, state, mutual_tls, link = case
     own = samples[name_of(*case)]
     if link and codec == "mxfp4":
@@ -156,7 +157,7 @@ def remarks(answer, met):
 
 
 def memory_table(answer):
-    """The most of any row of a codec: all of its jobs have the same bound. Figures that were taken before the bound was told have none."""
+    """Maximum over the rows of a codec: all of its jobs have the same bound. Older figures without a bound have none."""
     lines = ["Most memory in use at once:", "", "| parameters | codec | coordinator, MB | published bound, MB | ratio | goal | | one worker, MB |", "|---|---|---|---|---|---|---|---|"]
     for group in answer["groups"]:
         for codec in ("fp32", "mxfp4"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many workers one coordinator carries: real control streams, and the core alone."""
+"""How many workers one coordinator supports: real control streams, and the core alone."""
 import json
 import pathlib
 import resource
@@ -15,11 +15,11 @@ ROUNDS = 5
 STREAMS = 1000
 SIMULATED = [(1000, 1), (10_000, 10), (10_000, 0)]  # workers and the jobs they share
 ROUND_SECONDS = 10
-DESCRIPTORS = 16_384  # of each process; two of a connection, three ports, and files
+DESCRIPTORS = 16_384  # of each process: two per connection, three ports, and files
 
 
 def measure(rounds):
-    scenes.harness()  # builds what it starts
+    scenes.harness()  # builds the programs it starts
     client = machine.built("bench", "bench_scale") / "bench_scale"
     raise_descriptors()
     with machine.ForeignLoad() as load:
@@ -29,7 +29,7 @@ def measure(rounds):
 
 
 def raise_descriptors():
-    """Of this process and its children."""
+    """Processor time of this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS:
         sys.exit(f"bench: a process may open {hard} descriptors here, {DESCRIPTORS} are needed; raise the hard limit (ulimit -Hn)")
@@ -41,13 +41,13 @@ def ran(client, *words):
 
 
 def streams(client, rounds):
-    """With a coordinator of its own, which has ended when this returns."""
+    """Runs with a coordinator of its own, which has ended when this returns."""
     with tempfile.TemporaryDirectory(prefix="atoll-bench-scale-") as directory:
         scene = scenes.harness().Scene(pathlib.Path(directory))
         try:
             manifest = scene.corpus()
             coordinator = scene.coordinator("--connections-per-address", "1024")
-            # Their round stays open, as nobody contributes.
+            # Their round stays open, because no worker contributes.
             scene.submit("job", manifest, steps=1_000_000, inner_steps=10_000, workers={"min": 1, "max": STREAMS, "planned": STREAMS})
             sample = ran(client, "streams", coordinator.ports["control"], coordinator.pid, STREAMS, rounds, ROUND_SECONDS)
             scenes.harness().equal(coordinator.terminate(), 0, "the coordinator's exit status")
@@ -60,7 +60,7 @@ def table(answer):
     lines = ["| what | workers | share of a core | middle of a heartbeat | 99 of 100 within | in the worst run | memory a worker | all joined after | joining, CPU ms a worker |", "|---|---|---|---|---|---|---|---|---|"]
     for sample in answer["groups"][0]["samples"]:
         simulated = "join_seconds" not in sample
-        # A round of the core alone is one heartbeat of every worker, however soon it is done.
+        # A round of the core alone is one heartbeat of every worker, whatever its duration.
         seconds = [sample["interval_seconds"]] * len(sample["seconds"]) if simulated else sample["seconds"]
         share = statistics.median(c / s for c, s in zip(sample["cpu_seconds"], seconds))
         unit, factor = ("µs", 1e3) if simulated else ("ms", 1)

@@ -20,7 +20,7 @@ SCRATCH = machine.ROOT / "build/bench-scenes"
 
 @functools.cache
 def harness():
-    """The module tests/integration/atoll_harness, over programs of the release, whoever has imported it before."""
+    """The module tests/integration/atoll_harness with the release programs, even if it was imported before."""
     atoll_harness.BIN = machine.built("release", "atoll", "atoll-coordinator", "atoll-worker")
     machine.built("bench", "bench_link")
     return atoll_harness
@@ -28,7 +28,7 @@ def harness():
 
 @contextlib.contextmanager
 def scene(name):
-    """A scene whose processes have ended and whose files are gone afterwards; where something fails, the logs are printed and kept."""
+    """A scene that ends its processes and deletes its files; on failure the logs are printed and kept."""
     directory = SCRATCH / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -43,7 +43,7 @@ def scene(name):
 
 
 def linked(scene, name, coordinator, bits_per_second, delay_seconds=0):
-    """What stands for the coordinator to a worker behind a link of its own (tests/bench/link_shaper.h)."""
+    """The coordinator's replacement for a worker with a link of its own (tests/bench/link_shaper.h)."""
     relay = scene.start(f"link-{name}", [machine.ROOT / "build/bench/bin/bench_link", "relay", bits_per_second, delay_seconds,
                                          coordinator.ports["control"], coordinator.ports["bulk"]])
     line = harness().wait_for(f"the ports of {relay.name}", lambda: relay.log().partition("\n")[0] if "\n" in relay.log() else None, 30, [relay])
@@ -52,11 +52,11 @@ def linked(scene, name, coordinator, bits_per_second, delay_seconds=0):
 
 
 def metrics(process):
-    """The numbers of its page without labels; 0 for what it has not counted yet."""
+    """Numbers from its page, without labels; 0 for metrics not counted yet."""
     return collections.defaultdict(float, {name: float(value) for name, value in re.findall(r"^(\w+) (\S+)$", process.page("/metrics"), re.M)})
 
 
 def cpu_seconds(process):
-    """Of a running process: user and system time of all its threads."""
+    """User and system time of all threads of a running process."""
     fields = open(f"/proc/{process.pid}/stat").read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long it takes until a process does its work: coordinator to its first answer, worker to its first step, a joiner of a large model."""
+"""Start-up times: coordinator to its first answer, worker to its first step, and a worker that joins a job with a large model."""
 import calendar
 import statistics
 import sys
@@ -11,12 +11,12 @@ WHAT = "start-up: coordinator to its first answer, worker to its first inner ste
 ROUNDS = 5
 
 LINK_BITS = 1e9
-LINK_GOAL = 0.8  # of the link, while fragments come down
+LINK_GOAL = 0.8  # of the link, while fragments are downloaded
 LOOK_SECONDS = 0.002
-ALONE_SECONDS = 2  # in which the steps of a worker are counted before another one joins
+ALONE_SECONDS = 2  # for counting the steps of a worker before another one joins
 TINY = {"layers": 2, "hidden_size": 64, "intermediate_size": 128, "heads": 4, "kv_heads": 4}
 LARGE = {"layers": 12, "hidden_size": 768, "intermediate_size": 2048, "heads": 12, "kv_heads": 12, "vocab_size": 20480}
-# The worker's own words for the ends of its phases, as its log has them; the first that is there.
+# Log lines that end the worker's phases; the first one found counts.
 PHASES = (("process", ("worker started",)), ("greeting", ("job assigned",)), ("memory", ("steps are synthetic", "corpus name=")), ("fragments", ("training what=",)))
 
 
@@ -26,7 +26,7 @@ def large_parameters():
 
 
 def logged_at(worker, words):
-    """Unix time of a worker's first line with one of these words."""
+    """Unix time of a worker's first line with one of these texts."""
     lines = worker.log().splitlines()
     line = next(line for word in words for line in lines if word in line)
     stamp = line.split()[0]
@@ -38,21 +38,21 @@ def steps(worker):
 
 
 def step_seconds(worker, meanwhile):
-    """From one step of the worker to the next while something is done, and what that gave."""
+    """Step times of the worker while an action runs, and the action's result."""
     began, before = time.monotonic(), steps(worker)
     given = meanwhile()
     return (time.monotonic() - began) / max(1, steps(worker) - before), given
 
 
 def join(first, start):
-    """first_step() of a worker that joins beside another one, and the steps of that one: before, and meanwhile."""
+    """first_step() of a worker that joins next to another one, and the step times of the other one: before, and meanwhile."""
     alone, _ = step_seconds(first, lambda: time.sleep(ALONE_SECONDS))
     meanwhile, taken = step_seconds(first, lambda: first_step(start))
     return taken | {"alone": alone, "meanwhile": meanwhile}
 
 
 def first_step(start):
-    """Seconds from the start of a worker to the end of its first step, and its processor time; seconds of each phase of it."""
+    """Seconds from the start of a worker to the end of its first step, and its processor time; seconds of each of its phases."""
     began, wall = time.monotonic(), time.time()
     worker = start()
     scenes.harness().wait_for(f"the first step of {worker.name}", lambda: worker.ports_file.exists() and steps(worker), 120, [worker])
@@ -65,7 +65,7 @@ def first_step(start):
 
 
 def started_coordinator(scene, name, state):
-    """One that has answered `atoll job list`; seconds to its ports, to that answer, and of one more such question."""
+    """A coordinator that has answered `atoll job list`; seconds to its ports, to that answer, and of one more request."""
     began = time.monotonic()
     coordinator = scene.coordinator("--data-root", scene.path("data"), name=name, state=state)
     ports = time.monotonic() - began
@@ -100,7 +100,8 @@ def small(rounds):
 
 
 def large(rounds):
-    """Joins of a job of 100 M parameters at which a worker trains, and a coordinator that finds that job in its state."""
+    """Joins of a job of 100 M parameters that one worker trains already, and a coordinator that recovers that job from
+    its state."""
     with scenes.scene("startup-large") as scene:
         corpus = scene.corpus(text_bytes=300_000)
         samples = {"coordinator, killed with a job of 100 M parameters": [], "join of 100 M parameters, loopback": [], "join of 100 M parameters, 1 Gbit/s": []}
@@ -130,7 +131,7 @@ def measure(rounds):
             with machine.ForeignLoad() as load:
                 samples = part(rounds)
             print(f"bench: {name}:", *(f"{n} {statistics.median(v['seconds'] for v in values[1:]):.2f} s;" for n, values in samples.items()), file=sys.stderr)
-            # The first round is thrown away: files come from a cold disk.
+            # The first round is discarded: files come from a cold disk.
             groups.append({"name": name, "threads": 1, "foreign_cores": load.cores,
                            "samples": [{"name": n, "bytes": size, **{key: [v[key] for v in values[1:]] for key in values[0]}} for n, values in samples.items()]})
     finally:
@@ -145,7 +146,7 @@ def phases_text(sample):
 
 
 def beside_text(sample):
-    """Empty for figures of before this was measured, too."""
+    """Also empty for older figures without this measurement."""
     return f"{statistics.median(sample['alone']):.3f}, {statistics.median(sample['meanwhile']):.3f}" if "alone" in sample else ""
 
 

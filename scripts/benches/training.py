@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training step beside PyTorch in Python: the same model, first parameters, batches, recipe, types and threads."""
+"""The training step compared with PyTorch: the same model, first parameters, batches, recipe, types and threads."""
 import json
 import os
 import pathlib
@@ -12,24 +12,24 @@ from benches import figures, gpu, machine
 
 WHAT = "tokens a second of the training step beside PyTorch eager and torch.compile"
 ROUNDS = 9
-STEPS = 4  # of one turn
+STEPS = 4  # in one turn
 WARM_UP = 3  # steps of every side before the first round: torch.compile compiles in the first
 GPU_WARM_UP = 5  # passes are recorded in the fourth
 GOAL = 1.1  # of torch.compile
 MODELS = ("124m", "1b")  # on a GPU, in bf16
-GPU_STEPS = 60  # of the turn in which the driver is asked how busy the card is
+GPU_STEPS = 60  # of the turn in which the driver reports how busy the card is
 COMPILED = "torch.compile"
 GPU_GOAL = 0.5  # of the rate of matrix products that the card reaches
 PEER = pathlib.Path(__file__).with_name("training_peer.py")
-# As the worker's own setting (worker/main.cc), for a peer.
+# The worker's own malloc setting (worker/main.cc), for a peer.
 TUNED = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647:glibc.malloc.top_pad=268435456"
 PEERS = {"PyTorch eager": ("eager", {}), "torch.compile": ("compile", {}),
          "torch.compile, malloc as ours": ("compile", {"GLIBC_TUNABLES": TUNED})}
 
 
 def python():
-    """ATOLL_BENCH_PYTHON, or the environment of the oracles, which holds PyTorch without CUDA's libraries; ends with a sentence where it
-    or a header is not there."""
+    """ATOLL_BENCH_PYTHON, or the environment of the oracles, which has PyTorch without CUDA's libraries; exits with an
+    error message when that or a header is missing."""
     if "ATOLL_BENCH_PYTHON" in os.environ:
         return os.environ["ATOLL_BENCH_PYTHON"]
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -44,7 +44,7 @@ def python():
 
 
 class Side:
-    """A process that takes steps when asked and sleeps otherwise."""
+    """A process that takes steps on request and sleeps otherwise."""
 
     def __init__(self, name, command, environment):
         self.name, self.losses, self.seconds, self.cpu_seconds = name, [], [], []
@@ -73,8 +73,8 @@ class Side:
 
 
 def sides(program, folder, precision, threads, peers=tuple(PEERS)):
-    """Atoll and then the peers, each a process that has loaded what it trains."""
-    # Kernels are compiled for a number of threads, of which the cache does not know.
+    """Starts Atoll and then the peers, each as a process that has loaded its training state."""
+    # Kernels are compiled for a number of threads, which is not part of the cache's key.
     environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1",
                    "TORCHINDUCTOR_CACHE_DIR": str(machine.ROOT / f"build/bench-training/inductor-{threads}")}
     yield Side("Atoll", [program, "train", precision, str(threads)], environment)
@@ -98,7 +98,7 @@ def group(program, folder, precision, threads, rounds, recipe):
         for side in running:
             side.close()
     ours = running[0]
-    # Work of one turn is told as "bytes", the word of all benchmarks: here it is tokens.
+    # The work of a turn is stored as "bytes", as in all benchmarks, but counts tokens here.
     tokens = STEPS * recipe["batch"] * recipe["length"]
     samples = [{"name": s.name, "bytes": tokens, "seconds": s.seconds, "cpu_seconds": s.cpu_seconds, "loss": s.losses[-1],
                 "apart": apart(ours.losses, s.losses)} for s in running]
@@ -107,7 +107,8 @@ def group(program, folder, precision, threads, rounds, recipe):
 
 
 def peers_on_gpu():
-    """Why the peers cannot run on the card; false where they can. The environment of the oracles has no CUDA: ATOLL_BENCH_PYTHON names one that has."""
+    """Why the peers cannot run on the card; false if they can. The environment of the oracles has no CUDA:
+    ATOLL_BENCH_PYTHON names one that has."""
     done = subprocess.run([python(), "-c", "import torch; assert torch.cuda.is_available(), 'its PyTorch sees no CUDA device'"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
     return done.returncode and (done.stderr.strip().splitlines() or ["it cannot be started"])[-1]
@@ -141,8 +142,8 @@ def gpu_sample(name, command, recipe, rounds):
 
 
 def gpu_group(program, model, rounds, so_far=lambda group: None):
-    """Sides one after the other, since their memory is not there twice. A peer that fails is left out with a warning; `so_far` is told
-    the group after each side."""
+    """Runs the sides one after another, because both do not fit into memory. A failing peer is skipped with a warning;
+    `so_far` receives the group after each side."""
     group, first = {"name": model, "samples": []}, None
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, "write", folder, "--model", model], check=True)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training step as a plain, good PyTorch program takes it, for scripts/bench training; runs by itself:
+"""The training step as a plain, good PyTorch program, for scripts/bench training; also runs alone:
 
     training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS [{cpu,cuda} [{repeated,shared}]]
 
-DIRECTORY is what bench_training write leaves: first parameters, batches and the recipe. Reads a count of steps a line from stdin,
-takes them, and answers a line of JSON: {"seconds", "cpu_seconds", "losses"}. The first line that it writes says {"ready": true}.
-Without a GPU where one is asked for it ends with a sentence. bf16 is autocast, as PyTorch's pages advise: fp32 parameters, matrix products and attention in bf16. Key heads that serve several
-query heads are repeated, or shared by enable_gqa; unless told, repeated for torch.compile and shared in eager: for each the faster way on a CPU.
+DIRECTORY is the output of "bench_training write": first parameters, batches and the recipe. Prints {"ready": true} first. Then reads
+a number of steps per line from stdin, takes them, and answers with a line of JSON: {"seconds", "cpu_seconds", "losses"}. Exits with
+an error message when a requested GPU is missing. bf16 is autocast, as PyTorch's documentation advises: fp32 parameters, matrix
+products and attention in bf16. Key heads that serve several query heads are repeated, or shared by enable_gqa. Default: repeated for
+torch.compile and shared in eager, which is the faster way on a CPU for each.
 """
 import json
 import pathlib

@@ -6,7 +6,7 @@ from benches import figures, machine
 
 WHAT = "fragments up and down over gRPC, beside raw TCP and raw TLS with as many connections"
 ROUNDS = 15
-GOALS = {"gRPC, plaintext": 0.7, "gRPC, mutual TLS": 0.9}  # each as a share of the sample before it
+GOALS = {"gRPC, plaintext": 0.7, "gRPC, mutual TLS": 0.9}  # each as a share of the previous sample
 
 
 def measure(rounds):
@@ -14,7 +14,7 @@ def measure(rounds):
 
 
 def table(answer):
-    quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
+    quiet = figures.quiet(answer)  # goals are for the clock; with other load only processor time is meaningful
     lines = ["| fragment | connections | what | GB/s | middle half | CPU s a GB | share | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|---|"]
     judged = []
     for group in answer["groups"]:
@@ -37,7 +37,7 @@ def table(answer):
 
 
 def allocation_table(answer):
-    """Figures that were taken before allocations were counted have none."""
+    """Empty for older figures without a count of allocations."""
     rows = [f"| {group['name']} | {group['threads']} | {sample['name']} | {sample['own_allocations']:.2f} | {sample['own_allocated_bytes']:.0f} | {sample['library_allocations']:.1f} |"
             for group in answer["groups"] for sample in group["samples"] if "own_allocations" in sample]
     if not rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute utilization of real workers on shaped links beside the planner's figure."""
+"""Compute utilization of real workers on shaped links, compared with the planner's figure."""
 import math
 import re
 import statistics
@@ -13,22 +13,23 @@ WHAT = "share of time that real workers compute on links of 10 to 1000 Mbit/s, b
 ROUNDS = 1
 
 LINKS = (10, 50, 200, 1000)  # Mbit/s in each direction of each worker
-AT_ONCE_UP_TO = 50           # on slower links all methods run at the same time: they leave the processor idle
+AT_ONCE_UP_TO = 50  # on links up to this, all methods run concurrently, because they leave the processor idle
 WORKERS = ("a", "b")
 STEP_SECONDS, INNER_STEPS = 0.1, 40
 WARMUP_PERIODS, LEAST_PERIODS, LEAST_SECONDS = 1.5, 2, 12
-GOAL, PLANNED_GOAL = 0.95, 0.99  # at least so much is measured wherever so much is planned
+GOAL, PLANNED_GOAL = 0.95, 0.99  # the goal applies where this much is planned
 SMALL = {"layers": 6, "hidden_size": 256, "intermediate_size": 704, "heads": 4, "kv_heads": 4, "vocab_size": 320}
 LARGE = {"layers": 14, "hidden_size": 768, "intermediate_size": 2048, "heads": 12, "kv_heads": 12, "vocab_size": 320}
-# Name, what `atoll plan` and the job are told.
+# Name, and arguments for `atoll plan` and the job.
 METHODS = (("classic", "diloco", 0, "bf16"), ("streaming", "streaming", 0, "bf16"), ("overlapped by 1 step", "streaming", 1, "bf16"),
            ("overlapped by 10 steps", "streaming", 10, "bf16"), ("overlapped by 10 steps, 4 bits", "streaming", 10, "mxfp4"))
-# Model, links and methods. What the training thread does between steps grows with the model: the large one shows it.
+# Model, links and methods. The training thread's work between steps grows with the model, as the
+# large one shows.
 RUNS = ((SMALL, LINKS, METHODS), (LARGE, LINKS[-1:], METHODS[:1] + METHODS[-1:]))
 
 
 def parameters(model):
-    """Of the whole model, and of embeddings and final norm, which are a fragment of their own."""
+    """Parameters of the whole model, and of embeddings and final norm, which form a fragment."""
     hidden, inner = model["hidden_size"], model["intermediate_size"]
     apart = model["vocab_size"] * hidden + hidden
     return apart + model["layers"] * (4 * hidden * hidden + 3 * hidden * inner + 2 * hidden), apart
@@ -39,7 +40,7 @@ def millions(model):
 
 
 def plan(scene, model, method, overlap, codec, megabits, round_seconds=0):
-    """What `atoll plan` says, of a coordinator whose rounds take so long from the last contribution to the update."""
+    """Result of `atoll plan` for a coordinator with this time from the last contribution of a round to its update."""
     whole, apart = parameters(model)
     return scene.atoll("-o", "json", "plan", "--params", whole, "--embedding-params", apart, "--layers", model["layers"], "--layers-per-fragment", 1,
                        "--workers", len(WORKERS), "--step-seconds", STEP_SECONDS, "--inner-steps", INNER_STEPS, "--method", method,
@@ -55,7 +56,7 @@ def submit(scene, corpus, model, method, overlap, codec):
 
 
 def round_seconds(coordinator):
-    """Of a round, the median from its closing to its commit, as the coordinator's log has them to the millisecond."""
+    """Median time of a round from its closing to its commit, from the coordinator's log, in milliseconds."""
     began, took = {}, []
     for stamp, what, number, fragment in re.findall(r'T(\S+)Z INFO round (?:closing|committed) .*text="(round|version) (\d+) of fragment (\d+)', coordinator.log()):
         at = sum(float(part) * unit for part, unit in zip(stamp.split(":"), (3600, 60, 1)))
@@ -67,7 +68,7 @@ def round_seconds(coordinator):
 
 
 class Reading:
-    """What a worker has counted."""
+    """Counters of a worker."""
 
     def __init__(self, worker):
         self.at = time.monotonic()
@@ -80,7 +81,7 @@ class Reading:
 
 
 def reading_after(worker, steps, seconds):
-    """Soon after the end of that step. Whole periods later the same moment of the schedule comes again."""
+    """Waits until shortly after the end of that step. Whole periods later the schedule is at the same point again."""
     def look():
         reading = Reading(worker)
         return reading if reading.steps >= steps else None
@@ -88,7 +89,7 @@ def reading_after(worker, steps, seconds):
 
 
 def window(worker, first, steps, limit_seconds):
-    """Shares of the time in which a worker takes so many steps after the first ones."""
+    """Shares of the time in which a worker takes this many steps after the first ones."""
     begin = reading_after(worker, first, limit_seconds)
     end = reading_after(worker, begin.steps + steps, limit_seconds)
     whole = sum(getattr(end, part) - getattr(begin, part) for part in ("computed", "waited", "worked"))
@@ -99,7 +100,7 @@ def window(worker, first, steps, limit_seconds):
 
 
 def run(model, name, method, overlap, codec, megabits):
-    """One job of two workers; what each of them did in some periods after the first."""
+    """One job of two workers; the activity of each in some periods after the first."""
     with scenes.scene(f"utilization-{model['layers']}-{megabits}-{METHODS.index((name, method, overlap, codec))}") as scene:
         corpus = scene.corpus(text_bytes=300_000)
         coordinator = scene.coordinator("--data-root", scene.path("data"))
@@ -119,7 +120,8 @@ def run(model, name, method, overlap, codec, megabits):
 
 
 def in_parallel(works):
-    """Their answers; the first failure is raised here. Each ends what it starts, since children die with their thread."""
+    """Runs functions in threads and returns their results; raises the first failure. Each must end its own processes,
+    because children die with their thread."""
     answers, failures = [None] * len(works), []
 
     def take(i):
@@ -157,7 +159,7 @@ def group(model, megabits, methods, rounds):
 
 
 def sample(name, runs):
-    """Of each run the worker that computed less."""
+    """For each run, the worker that computed less."""
     worst = [min(r["windows"], key=lambda w: w["measured"]) for r in runs]
     parts = {part: [w[part] for w in worst] for part in ("measured", "seconds", "by_the_wall", "computed", "waited", "worked")}
     told = {key: [r[key] for r in runs] for key in ("shown", "round_seconds", "with_rounds")}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paired comparison of arms. Arms of one seed start from the same weights and read the data in the same order, so a seed's
-luck is common to its arms: a two-way layout of arms and seeds, whose residual is the noise of a difference."""
+"""Paired comparison of arms. Arms of one seed start from the same weights and read the data in the same order, so a
+seed's luck is common to its arms: a two-way layout of arms and seeds, with the noise of a difference as residual."""
 import math
 import statistics
 
@@ -14,8 +14,9 @@ def student(degrees):
 
 
 class Gap:
-    """How far an arm lies above another, in percent: `each` by seed, their mean, its standard error and half a 95 % interval (None: one
-    seed) by the noise of all arms. `alone`: the same by the spread of these two arms' own differences, or None."""
+    """Gap of an arm to another in percent: `each` by seed, their mean, its standard error and half a 95 % interval
+    (None: one seed) by the noise of all arms. `alone`: the same by the spread of these two arms' own differences, or
+    None."""
 
     def __init__(self, each, error, half, alone=None):
         self.each, self.mean, self.error, self.half, self.seeds, self.alone = each, statistics.mean(each), error, half, len(each), alone
@@ -24,15 +25,15 @@ class Gap:
         return f"{self.mean:+.2f} %" + (f" ± {self.half:.2f}" if self.half is not None else "") + (" (one seed)" if self.seeds == 1 else "")
 
     def whole(self):
-        """With the interval of the two arms alone, and the seeds."""
+        """Text with the interval of the two arms alone, and the seeds."""
         return f"{self}" + (f"; alone ± {self.alone.half:.2f}" if self.alone else "") + (
             f" ({', '.join(f'{g:+.2f}' for g in self.each)})" if self.seeds > 1 else "")
 
 
 class Table:
-    """Final figures by (arm, seed). `values` are compared by their ratios, so their logarithms make the layout. Where they are of
-    one seed, `known` stands in: (variance of one run's logarithm, degrees of freedom), measured elsewhere; where `equal`, runs of the same
-    kind, also where it has more degrees of freedom."""
+    """Final figures by (arm, seed). `values` are compared by their ratios, so the layout uses their logarithms. For
+    values of one seed, `known` replaces the estimate: (variance of one run's logarithm, degrees of freedom), measured
+    elsewhere; with `equal`, from runs of the same kind, also when it has more degrees of freedom."""
 
     def __init__(self, values, known=(None, 0), equal=False):
         self.values, self.known, self.equal = values, known, equal
@@ -44,8 +45,8 @@ class Table:
         return sorted(s for s in {s for _, s in self.values} if all((a, s) in self.values for a in arms))
 
     def residual(self):
-        """(variance of one run's logarithm beside arm and seed, degrees of freedom): over the seeds that have every arm, or over the arms
-        that have every seed, whichever is more."""
+        """(variance of one run's logarithm without arm and seed, degrees of freedom): over the seeds that have every
+        arm, or over the arms that have every seed, whichever gives more."""
         every = sorted({s for _, s in self.values})
         layouts = [(self.arms, self.whole), ([a for a in self.arms if all((a, s) in self.values for s in every)], every)]
         arms, seeds = max(layouts, key=lambda layout: (len(layout[0]) - 1) * (len(layout[1]) - 1) if layout[0] and layout[1] else -1)
@@ -76,9 +77,9 @@ class Table:
 
 
 def verdict(check, gap, tokens=math.inf):
-    """The words of the reports, for a check of study.yaml, the measured gap of its arm, and the tokens a parameter that it saw. Where the
-    noise of all arms and the spread of the two alone say different things, both are told: two or three differences tell little of their
-    own spread, and the arms of a study need not be equally noisy."""
+    """Text of the reports for a check of study.yaml, the measured gap of its arm, and the tokens per parameter that the
+    arm saw. When the noise of all arms and the spread of the two alone disagree, both are stated: two or three
+    differences determine their own spread poorly, and the arms of a study need not be equally noisy."""
     if gap is None:
         return "not run"
     if gap.half is None:
@@ -104,7 +105,7 @@ def words_of(check, gap, tokens):
 
 
 def bounded(check, gap):
-    """A bound of the literature is read as: within the bound, or within two standard errors where these resolve the bound."""
+    """Reads a bound of the literature as: within the bound, or within two standard errors where these resolve the bound."""
     two_sided = "within_percent" in check
     bound = check["within_percent"] if two_sided else check["at_most_percent"]
     away = abs(gap.mean) if two_sided else gap.mean

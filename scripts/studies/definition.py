@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study is: reads deploy/examples/studies and makes one complete job file of each arm and seed. Runs nothing."""
+"""Defines a study: reads deploy/examples/studies and makes one complete job file for each arm and seed. Runs nothing."""
 import copy
 import hashlib
 import json
@@ -13,7 +13,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STUDIES = ROOT / "deploy/examples/studies"
 RESULTS = ROOT / "docs/results"
-FOLDER = pathlib.Path(os.environ.get("ATOLL_STUDY_FOLDER", ROOT / "build/study"))  # of everything that is made on the way
+FOLDER = pathlib.Path(os.environ.get("ATOLL_STUDY_FOLDER", ROOT / "build/study"))  # for all intermediate files
 KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes", "separate_corpora", "workers", "seeds", "set", "arms",
         "checks", "report", "noise", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
 CHECK_KEYS = {"arm", "of", "relation", "at_most_percent", "within_percent", "goal_percent", "goal_tokens", "gap_shrinks", "times_fewer_bytes", "faster",
@@ -22,11 +22,11 @@ ARM_KEYS = {"name", "seeds", "workers", "set", "times", "pin", "overlaps", "corp
 REPORTS = ("loss", "bytes", "noise")
 EVALUATION_SHARE = 0.1  # of a run's time
 CORES = 2               # of the machine on which the rates of sizes.yaml are measured
-SECONDS_A_RUN = 10      # its programs start, its model is exported and scored
+SECONDS_A_RUN = 10  # programs start, the model is exported and scored
 
 
 class Loader(yaml.SafeLoader):
-    """YAML 1.2's numbers: 4e-3 is one, which PyYAML takes for text."""
+    """Numbers of YAML 1.2, where 4e-3 is a number; PyYAML takes it for text."""
 
 
 Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)$"), list("-+0123456789."))
@@ -63,7 +63,7 @@ def get_path(tree, path):
 
 
 class Pretraining:
-    """The common start of all arms and seeds, where a study has one: one worker, plain AdamW, a constant rate after warm-up."""
+    """The common start of all arms and seeds, if a study has one: one worker, plain AdamW, a constant rate after warm-up."""
     arm, seed, workers, pin, overlaps, corpus_weights = "pretraining", 1000, 1, None, None, None
 
     def __init__(self, study):
@@ -91,7 +91,7 @@ class Pretraining:
 
     @property
     def folder(self):
-        """Where its parameters lie once it was played."""
+        """Folder of its parameters after it was played."""
         return FOLDER / "pretrained" / self.key
 
 
@@ -111,7 +111,7 @@ def job_file(spec, manifests, weights=None):
 
 
 class Planned:
-    """One run that a study asks for: a complete job specification, how many workers it takes, and its key."""
+    """A run of a study: a complete job specification, its number of workers, and its key."""
 
     def __init__(self, study, arm, seed):
         self.arm, self.seed, self.workers = arm["name"], seed, arm.get("workers", study.workers)
@@ -127,7 +127,7 @@ class Planned:
             set_path(spec, path, value)
         self.spec, self.pin, self.overlaps, self.start = spec, arm.get("pin"), arm.get("overlaps"), None if arm.get("start") == "scratch" else study.pretraining
         self.corpus_weights = arm.get("corpus_weights")
-        # Equal settings make equal keys whatever the study, so that studies share their common arms.
+        # Equal settings give equal keys in all studies, so that studies share common arms.
         own = ([self.pin] if self.pin else []) + [{name: value} for name, value in
                                                   (("overlaps", self.overlaps), ("corpus_weights", self.corpus_weights)) if value]
         self.key = key_of([spec, self.workers, study.corpora, study.corpus_bytes, study.separate_corpora] + own +
@@ -145,7 +145,7 @@ class Planned:
 
 class Study:
     def __init__(self, name, size=None):
-        """`size`: of sizes.yaml; None: the one that the study names, or small."""
+        """`size`: from sizes.yaml; None: the size named by the study, or small."""
         file = STUDIES / name / "study.yaml"
         if not file.is_file():
             fail(f"there is no study '{name}'; scripts/study --list names them")
@@ -196,7 +196,7 @@ class Study:
         return self.name if self.size == "small" else f"{self.name}-{self.size}"
 
     def planned(self, seeds=None, arms=None):
-        """All arms of a seed before the next seed, so that an interrupted study still compares."""
+        """All arms of a seed before the next seed, so that an interrupted study can still be compared."""
         chosen = self.seeds[:seeds] if seeds and seeds <= len(self.seeds) else list(self.seeds)
         while seeds and len(chosen) < seeds:
             chosen.append(max(chosen) + 1)
@@ -210,7 +210,7 @@ class Study:
                 if (not arms or arm["name"] in arms) and seed in arm.get("seeds", seeds)]
 
     def hours(self, planned):
-        """On two idle cores. A shared machine takes longer."""
-        # A worker takes one core, so that one alone leaves the other idle.
+        """Time on two idle cores. A shared machine takes longer."""
+        # A worker takes one core, so a single worker leaves the other one idle.
         training = sum(p.tokens() / min(1, p.workers / CORES) for p in planned) / self.rate * (1 + EVALUATION_SHARE)
         return (training + SECONDS_A_RUN * len(planned)) / 3600

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runs of a study say to each of its checks: words, measured figure, verdict."""
+"""Judges each check of a study by its runs: text, measured figure, verdict."""
 import statistics
 
 from studies import compare
@@ -26,20 +26,20 @@ def judge_bytes(results, check):
 
 
 def rate(run):
-    """Tokens a second from the first merge to the last, or None for a run of before this was kept."""
+    """Tokens a second from the first merge to the last, or None for older runs."""
     paced = run.get("paced")
     return paced["tokens"] / paced["seconds"] if paced and paced["seconds"] else None
 
 
 def one_sided(wanted, values):
-    """`values`, one a seed, by seeds alone: only all on one side of 0 count. `wanted`: the sign that was expected."""
+    """Judges `values`, one per seed, by seeds alone: only all on one side of 0 count. `wanted`: the expected sign."""
     if all(v * wanted > 0 for v in values):
         return "holds"
     return "does not hold" if all(v * wanted < 0 for v in values) else "not resolved at this size"
 
 
 def judge_rates(results, check):
-    """Processor time of a shared machine is in these figures."""
+    """Figures that include processor time of a shared machine."""
     arm, of = check["arm"], check["of"]
     words = f"{arm}: more tokens a second than {of}, in each seed"
     pairs = [(rate(results.runs[arm, s]), rate(results.runs[of, s])) for s in results.table.seeds_of(arm, of)]
@@ -50,8 +50,9 @@ def judge_rates(results, check):
 
 
 def gap_in(results, arm, of, seed, begin, end):
-    """Mean gap in percent over the evaluations between these shares of the steps, of one seed; None without any. Before the other's first
-    evaluation in training nothing is compared: from step 0 its loss falls far from any straight line."""
+    """Mean gap in percent over the evaluations between these shares of the steps, for one seed; None without any.
+    Nothing is compared before the other's first evaluation in training: from step 0 its loss falls far from any
+    straight line."""
     curve, other = results.runs[arm, seed]["curve"], [point for point in results.runs[of, seed]["curve"] if point[0] > 0]
     last = curve[-1][0]
     gaps = [100 * (loss / between(other, step) - 1) for step, loss in curve if max(begin * last, other[0][0] - 1) < step <= min(end * last, other[-1][0])]
@@ -59,7 +60,7 @@ def gap_in(results, arm, of, seed, begin, end):
 
 
 def between(points, x):
-    """The value at x of a curve of points, by straight lines."""
+    """The value at x of a curve of points, by linear interpolation."""
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if x0 <= x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
@@ -67,7 +68,7 @@ def between(points, x):
 
 
 def judge_shrinking(results, check):
-    """The quarters are told before the first run: what the second holds on average, and what the last does."""
+    """The quarters were fixed before the first run: the mean of the second one, and the last one."""
     arm, of = check["arm"], check["of"]
     words = f"{arm}: its gap to {of} shrinks with tokens seen, from the second quarter to the last, in each seed"
     gaps = [[gap_in(results, arm, of, s, *share) for share in ((0.25, 0.5), (0.75, 1))] for s in results.table.seeds_of(arm, of)]
@@ -78,7 +79,7 @@ def judge_shrinking(results, check):
 
 
 def judge_early(results, check):
-    """Early is the first half of the steps, told before the first run."""
+    """Early means the first half of the steps, fixed before the first run."""
     arm, of = check["arm"], check["of"]
     words = f"{arm}: below {of} in the first half of the steps, in each seed"
     gaps = [gap_in(results, arm, of, s, 0, 0.5) for s in results.table.seeds_of(arm, of)]
@@ -88,7 +89,8 @@ def judge_early(results, check):
 
 
 def judge_peak(results, check):
-    """Streaming DiLoCo, section 3: what is sent at once falls to p / L, p layers a fragment of L; the embeddings are one of their own."""
+    """Streaming DiLoCo, section 3: the peak falls to p / L, with p layers per fragment out of L; the embeddings are a
+    fragment of their own."""
     arm, of = check["arm"], check["of"]
     spec = next((results.planned[key].spec for key in results.runs if key[0] == arm), None)
     largest = [max((r.get("largest_update") or 0 for r in results.of(a)), default=0) for a in (arm, of)]

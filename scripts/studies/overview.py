@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/results/README.md: one line for each study that has results, and the other pages of the folder."""
+"""Writes docs/results/README.md: one line for each study with results, and the other pages of the folder."""
 from studies import definition, judging, records, report
 
 OTHERS = {"compute-utilization": "the planner's utilization against the paper's table", "long": "the long tests",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm along the way, and the gap at the end; of the study bytes, what
-passed the sockets beside the formula.
+"""Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm during training and at the end; for the study bytes
+also the bytes through the sockets next to the formula.
 
-    PYTHON scripts/studies/plot.py NAME SIZE    PYTHON: the one that scripts/setup --plots makes
+    PYTHON scripts/studies/plot.py NAME SIZE    PYTHON: the one installed by scripts/setup --plots
 """
 import pathlib
 import statistics
@@ -18,12 +18,13 @@ from studies import definition, judging, records, report  # noqa: E402
 
 
 def curve(results, arm):
-    """(tokens, mean loss over seeds, losses of each seed) along the way, of the points that all its seeds have."""
+    """(tokens, mean loss over seeds, losses of each seed) along the way, for the points that all its seeds have."""
     runs = results.of(arm)
     shared = set.intersection(*({step for step, _ in r["curve"]} for r in runs))
     planned = results.planned[arm, runs[0]["seed"]]
     a_step = planned.tokens() / planned.spec["stop"]["inner_steps"]
-    # Runs of before this was kept have seen what was planned, but where a pool or a pace has its own schedule.
+    # Older runs without this field have seen the planned tokens, except where a pool or a pace has
+    # its own schedule.
     seen = {step: tokens for (step, _), tokens in zip(runs[0]["curve"], runs[0].get("seen", []))}
     rows = [{step: loss for step, loss in r["curve"]} for r in runs]
     points = [(seen.get(step, step * a_step), statistics.mean(row[step] for row in rows)) for step in sorted(shared)]
@@ -44,7 +45,7 @@ def gap_points(results, arm, base):
 
 
 def draw_gap_curves(axes, results, colours):
-    """Against the first arm at the same number of tokens: only near its own points, since between them its curve is not known."""
+    """Gap to the first arm at the same number of tokens: only near its own points, because its curve is unknown in between."""
     base = curve(results, results.arms[0])
     for arm in results.arms[1:]:
         points = gap_points(results, arm, base)
@@ -78,7 +79,7 @@ def draw_runs(axes, results, colours):
 
 
 def draw_bytes(axes, results, colours):
-    """What passed the sockets over what the formula says, up and down, from 0 to a little above 1."""
+    """Bytes through the sockets relative to the formula, up and down, from 0 to a little above 1."""
     for place, (arm, ratios) in enumerate(report.byte_ratios(results).items()):
         for offset, direction in ((-0.18, "up"), (0.18, "down")):
             axes.barh(place + offset, 100 * (ratios[direction] - 1), height=0.32, color=colours[arm], alpha=1 if direction == "up" else 0.55)
@@ -97,7 +98,7 @@ def main():
     drawn = {"bytes": [draw_bytes], "noise": [draw_curves, draw_runs], "loss": [draw_curves, draw_gap_curves, draw_gaps]}[study.report]
     base = curve(results, results.arms[0])
     if study.report == "loss" and not any(len(gap_points(results, arm, base)) > 1 for arm in results.arms[1:]):
-        drawn.remove(draw_gap_curves)  # no arm was looked at near the first one's tokens
+        drawn.remove(draw_gap_curves)  # no arm was evaluated near the first one's tokens
     figure, panels = plt.subplots(1, len(drawn), figsize=(5 * len(drawn) + (3 if len(drawn) == 1 else 0), 4.2), layout="constrained", squeeze=False)
     for draw, axes in zip(drawn, panels[0]):
         draw(axes, results, colours)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The finished runs of the studies: docs/results/data/LABEL.json, one run a line. Reports are made of these alone."""
+"""The finished runs of the studies: docs/results/data/LABEL.json, one run per line. Reports use only these."""
 import json
 import os
 import threading
@@ -13,11 +13,11 @@ class Records:
         self.label, self.runs = study.label, read(self.file)
 
     def find(self, planned, start=None):
-        """A run of these settings; of this start, where one is given and the run has one."""
+        """A run with these settings; with this start, if one is given and the run has one."""
         return fitting(self.runs, planned, start)
 
     def find_anywhere(self, planned, start=None):
-        """The same of this or any other study; studies have arms in common."""
+        """Same, in this or any other study; studies have arms in common."""
         found = self.find(planned, start)
         for file in [] if found else sorted(self.file.parent.glob("*.json")):
             other = fitting(read(file), planned, start)
@@ -26,7 +26,7 @@ class Records:
         return found
 
     def adopt(self, planned, start=None):
-        """The run, which this study has now, its own or taken over from another one; or None."""
+        """The run, which now belongs to this study, its own or copied from another one; or None."""
         found = self.find_anywhere(planned, start)
         if found and (found["arm"] != planned.arm or not self.find(planned, start)):
             self.add(found | {"arm": planned.arm})
@@ -47,11 +47,11 @@ def fitting(runs, planned, start):
 
 
 def starts_of(runs):
-    """The parameters that runs began from, by the beginning of their SHA-256. The same pretraining gives others on another processor, and runs
-    of two starts are not compared."""
+    """The initial parameters of runs, by a prefix of their SHA-256. The same pretraining gives different ones on
+    another processor, and runs of different starts are not compared."""
     return sorted({r["start"] for r in runs if r.get("start")})
 
 
 def read(file):
-    """No runs where the file is missing, or is not a study's: other results keep their data in the same folder."""
+    """No runs if the file is missing or not a study's: other results keep their data in the same folder."""
     return json.loads(file.read_text()).get("runs", []) if file.is_file() else []

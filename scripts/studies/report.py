@@ -7,7 +7,7 @@ from studies import compare, definition, judging, records
 
 
 def codec_bytes(codec, elements):
-    """docs/formats/codecs.md, written a second time on purpose: a formula is no check of itself."""
+    """docs/formats/codecs.md, implemented a second time on purpose: a formula cannot check itself."""
     if codec in ("fp32", "fp16", "bf16"):
         return {"fp32": 4, "fp16": 2, "bf16": 2}[codec] * elements
     if codec == "int8":
@@ -17,7 +17,7 @@ def codec_bytes(codec, elements):
 
 
 class Results:
-    """The runs of a study that fit its present settings, by (arm, seed)."""
+    """The runs of a study that match its present settings, by (arm, seed)."""
 
     def __init__(self, study, runs):
         seeds = sorted({r["seed"] for r in runs} | set(study.seeds))
@@ -36,7 +36,7 @@ class Results:
         return [r for (a, _), r in sorted(self.runs.items()) if a == arm]
 
     def times_fewer(self, arm):
-        """How many times fewer payload bytes than fp32 gradients every step, from and to every worker: (up, down), or None."""
+        """Reduction of payload bytes relative to fp32 gradients every step, from and to every worker: (up, down), or None."""
         run, planned = self.of(arm)[0], self.planned[next(k for k in self.runs if k[0] == arm)]
         every_step = planned.spec["stop"]["inner_steps"] * planned.workers * 4 * run["parameters"]
         if planned.workers == 1 or not run["payload"]["up"]:
@@ -45,8 +45,8 @@ class Results:
 
 
 def noise_of(study):
-    """(variance, degrees of freedom) of one run: what is left in the study that this one names, which has runs of the same kind, or by the
-    study noise of the same size, for studies with the same kind of start."""
+    """(variance, degrees of freedom) of one run: the residual in the study named by this one, which has runs of the
+    same kind, or in the study noise of the same size, for studies with the same kind of start."""
     if study.noise:
         other = definition.Study(study.noise, study.size)
         return Results(other, records.Records(other).runs).table.residual()
@@ -71,7 +71,7 @@ def check_lines(results):
 
 
 def afterwards(check):
-    """A check that was not in study.yaml before its first run."""
+    """True for a check that was not in study.yaml before its first run."""
     return " (asked afterwards)" if check.get("afterwards") else ""
 
 
@@ -101,7 +101,7 @@ def loss_lines(results):
 
 
 def domain_lines(results):
-    """Where a study keeps its corpora apart: the loss on each, and its difference to the first arm's in the same seeds."""
+    """For a study with separate corpora: the loss on each, and its difference to the first arm's in the same seeds."""
     base, found = results.arms[0], {key: r["domains"] for key, r in results.runs.items() if "domains" in r}
     names = list(next(iter(found.values()))) if found else []
     lines = ["", "| held-out loss by domain | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)] if names else []
@@ -117,7 +117,7 @@ def domain_lines(results):
 
 
 def accuracy(tasks):
-    """The mean over task files, which is told where there are several."""
+    """The mean over task files, shown when there are several."""
     return tasks["mean"] if "mean" in tasks else next(iter(tasks.values()))
 
 
@@ -167,7 +167,8 @@ def noise_lines(results):
 
 
 def byte_ratios(results):
-    """By arm: counted bytes over the formula's. "contributions" and "updates" of payload, "up" and "down" of all of TCP; and the figures."""
+    """By arm: counted bytes relative to the formula. "contributions" and "updates" count payload, "up" and "down" all
+    of TCP; and the figures."""
     ratios = {}
     for (arm, _), r in results.runs.items():
         planned = results.planned[arm, r["seed"]]
@@ -211,7 +212,7 @@ def head(study, results):
 
 
 def origins(results):
-    """Which programs and which machine; where there are several, of which arms."""
+    """Programs and machine of the runs; if there are several, with their arms."""
     arms = {}
     for (arm, _), r in results.runs.items():
         named = arms.setdefault((r["commit"], r["machine"]), [])
@@ -239,7 +240,7 @@ def size_line(results):
 
 
 def check(study, runs):
-    """Refuses what can be no report."""
+    """Refuses runs that cannot make a report."""
     results = Results(study, runs)
     command = f"scripts/study {study.name}" + ("" if study.size == "small" else f" --size {study.size}")
     if not results.runs:

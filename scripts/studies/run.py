@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays runs with the real programs: a coordinator and its workers in a folder of their own, on loopback."""
+"""Plays runs with the real programs: a coordinator and its workers in a separate folder, on loopback."""
 import asyncio
 import collections
 import hashlib
@@ -18,16 +18,16 @@ from studies.definition import FOLDER, ROOT, fail
 
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", ROOT / "build/release/bin"))
 DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA", ROOT.parent / "shared/data"))
-HOURS_AT_MOST = 12  # of one run
-PLAYING = set()  # the programs that run now, for end_all
+HOURS_AT_MOST = 12  # limit of one run
+PLAYING = set()  # running programs, for end_all
 
 
 class Failed(Exception):
-    """A run did not end as it should; its folder is left for reading."""
+    """A run failed; its folder is kept for inspection."""
 
 
 def end_all():
-    """Ends every program that was started here, for the end of this one."""
+    """Ends every program started here, before this one ends."""
     for process in list(PLAYING):
         process.kill()
     for process in list(PLAYING):
@@ -35,7 +35,8 @@ def end_all():
 
 
 class Proxy:
-    """A port before a port of the coordinator that counts what passes, in both directions: TCP payload, all framing in it."""
+    """A port in front of a port of the coordinator that counts the bytes in both directions: TCP payload, including all
+    framing."""
 
     def __init__(self, target):
         self.target, self.up, self.down, self.port = target, 0, 0, 0
@@ -109,7 +110,8 @@ class Run:
         return done.stdout
 
     def play(self, corpora, start=None, tasks=False, keep=None):
-        """Plays it to the end. `start`: Hugging Face directory of version 0. `keep`: where the outer parameters at the end go."""
+        """Plays the run to its end. `start`: Hugging Face directory of version 0. `keep`: destination of the final
+        outer parameters."""
         ports_file = self.folder / "ports.json"
         coordinator = self.start("coordinator", BIN / "atoll-coordinator", "--insecure", "--state-dir", self.folder / "state", "--control-port", 0,
                                  "--bulk-port", 0, "--admin-port", 0, "--ports-file", ports_file, "--threads", 1)
@@ -157,7 +159,7 @@ class Run:
         events = [json.loads(line) for line in (self.folder / "state/events/study.jsonl").read_text().splitlines()]
         merges = [(e["time_ns"], e["fields"]) for e in events if e["kind"] == "round committed"]
         contributors = [len(fields["contributions"].split()) for _, fields in merges]
-        # Of one fragment: each round of the others merges the same steps once more.
+        # For one fragment only: rounds of the others merge the same steps again.
         rounds = [(time_ns, int(f["clock_step"]), int(f["tokens"])) for time_ns, f in merges if f["fragment"] == "0"]
         seen = [sum(tokens for _, at, tokens in rounds if at <= step) for step, _ in curve]
         paced = {"seconds": round((rounds[-1][0] - rounds[0][0]) / 1e9, 3), "tokens": sum(t for _, _, t in rounds[1:])} if len(rounds) > 1 else None
@@ -174,7 +176,7 @@ class Run:
         return dict(task_line(line) for line in look("eval", "--checkpoint", checkpoint, "--task", files))
 
     def loss_on(self, checkpoint, corpus):
-        """Held-out loss on one corpus of several, over as many tokens as an evaluation of the run reads of all of them."""
+        """Held-out loss on one of several corpora, over as many tokens as an evaluation of the run reads from all of them."""
         spec = self.planned.spec
         line, = look("eval-loss", "--checkpoint", checkpoint, "--manifest", corpus, "--sequence-length", spec["data"]["sequence_length"],
                      "--max-tokens", spec["evaluation"]["max_tokens"])
@@ -182,7 +184,7 @@ class Run:
 
 
 def look(what, *options):
-    """What atoll-worker says of a checkpoint: its JSON lines."""
+    """Output of atoll-worker for a checkpoint: its JSON lines."""
     done = subprocess.run([str(BIN / "atoll-worker"), what, *map(str, options), "--threads", "1"], capture_output=True, text=True, timeout=3600)
     if done.returncode != 0:
         raise Failed(f"atoll-worker {what} ended with {done.returncode}: {done.stderr.strip()}")
