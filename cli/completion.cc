@@ -33,7 +33,7 @@ bool Has(const std::vector<std::string>& words, const std::string& word) {
 }
 
 // Returns the values of an option or argument from "SHELL:{bash,zsh,fish}" or "table|json"; empty
-// when any value is allowed. Capitalized words, as in "bytes|FILE", are placeholders.
+// when any value is allowed. Capitalised words, as in "bytes|FILE", are placeholders.
 std::vector<std::string> ValuesOf(const CLI::Option& option) {
   std::string text = option.get_type_name();
   const size_t open = text.find('{'), close = text.find('}');

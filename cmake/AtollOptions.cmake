@@ -62,7 +62,7 @@ elseif(NOT ATOLL_SANITIZE STREQUAL "")
   message(FATAL_ERROR "ATOLL_SANITIZE is '${ATOLL_SANITIZE}'; it must be empty, address or thread")
 endif()
 
-# Test code is not optimized where that costs more time than it saves.
+# Test code is not optimised where that costs more time than it saves.
 set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O1>)
 if(NOT ATOLL_SANITIZE STREQUAL "")
   set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O0>)

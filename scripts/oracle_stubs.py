@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-# Libraries with plain (unversioned) symbols, recognized by prefix.
+# Libraries with plain (unversioned) symbols, recognised by prefix.
 PLAIN = {
     "nccl": "libnccl.so.2",
     "pnccl": "libnccl.so.2",

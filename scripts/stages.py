@@ -80,7 +80,7 @@ def build(preset):
 
 
 def without_address_randomisation():
-    """The thread sanitizer cannot start if the kernel randomizes more address bits than it expects."""
+    """The thread sanitizer cannot start if the kernel randomises more address bits than it expects."""
     probe = subprocess.run(["setarch", "-R", "true"], capture_output=True)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 

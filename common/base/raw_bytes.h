@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uninitialized bytes for a caller that overwrites all of them. Allocation touches no page, so that
+// Uninitialised bytes for a caller that overwrites all of them. Allocation touches no page, so that
 // the writing threads touch them first.
 #ifndef ATOLL_COMMON_BASE_RAW_BYTES_H_
 #define ATOLL_COMMON_BASE_RAW_BYTES_H_
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// std::allocator that leaves elements without an initial value uninitialized.
+// std::allocator that leaves elements without an initial value uninitialised.
 template <typename T>
 struct UnclearedAllocator : std::allocator<T> {
   template <typename U>

@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// First letters of every join token. Used to recognize a token given in place of a file name, which
+// First letters of every join token. Used to recognise a token given in place of a file name, which
 // is then not printed.
 inline constexpr char kJoinTokenPrefix[] = "atoll1-";
 inline constexpr char kTokenInPlaceOfItsFile[] =

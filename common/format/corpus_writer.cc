@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<CorpusWriter>> CorpusWriter::Create(Files& files,
 
 CorpusWriter::~CorpusWriter() {
   for (SplitState& split : splits_) split.shard.reset();
-  // Best effort: readers recognize a corpus by its manifest.
+  // Best effort: readers recognise a corpus by its manifest.
   for (const std::string& name : unpublished_) files_.Remove(JoinPath(directory_, name + kNew)).IgnoreError();
 }
 

@@ -12,7 +12,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kChunkElements = size_t{1} << 18;  // elements per conversion: 1 MiB of floats
-constexpr uint64_t kHeadBytes = 64;                 // used to recognize files of another kind
+constexpr uint64_t kHeadBytes = 64;                 // used to recognise files of another kind
 
 uint64_t LittleEndian64(std::span<const std::byte> raw) {
   uint64_t value = 0;

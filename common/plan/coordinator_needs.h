@@ -26,7 +26,7 @@ constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 // MiB for each upload, uploads break; with 4 MiB they run at full rate.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
 // Memory bound of the guard in front of each of these ports (common/guard/guard.h), and of the
-// enrollment port's guard.
+// enrolment port's guard.
 constexpr uint64_t kGuardBytes = uint64_t{64} << 20;
 constexpr uint64_t kEnrollGuardBytes = uint64_t{24} << 20;
 

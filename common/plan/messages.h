@@ -91,7 +91,7 @@ struct Hello {
 };
 
 struct MetricSample {
-  std::string name;  // from the metric catalog, "train_loss"
+  std::string name;  // from the metric catalogue, "train_loss"
   double value = 0;  // forwarded, never read by a core
 };
 

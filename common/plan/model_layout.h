@@ -30,7 +30,7 @@ struct TensorInfo {
   bool decay = true;    // weight decay applies (false for norms)
 };
 
-// A contiguous range of the arena: the unit of synchronization.
+// A contiguous range of the arena: the unit of synchronisation.
 struct FragmentInfo {
   uint64_t offset = 0;            // first element in the arena
   uint64_t elements = 0;          // any number above 0

@@ -99,7 +99,7 @@ struct LeaseClosed {
 
 struct CommittedContribution {
   ContributionHeader header;
-  double weight = 0;       // normalized; exact bits
+  double weight = 0;       // normalised; exact bits
   double clip_factor = 1;  // scale of the norm screen; not included in the weights
   double norm = 0;         // L2 norm as decoded, before the clip; 0 in rounds written without it
 };

@@ -83,7 +83,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
     v1::DownloadRequest proto;
-    grpc::ByteBuffer copy = message;  // deserializing empties the buffer
+    grpc::ByteBuffer copy = message;  // deserialising empties the buffer
     if (!grpc::SerializationTraits<v1::DownloadRequest>::Deserialize(&copy, &proto).ok()) {
       return absl::InvalidArgumentError("a download request is not a valid message");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client side of enrollment (docs/formats/enrolment.md): turns a join token, or the certificate to
+// Client side of enrolment (docs/formats/enrolment.md): turns a join token, or the certificate to
 // renew, into an identity. Keys are generated here and never leave the machine. Blocks; each call
 // ends within about 20 s.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
@@ -14,14 +14,14 @@
 
 namespace atl {
 
-// Enrollment is one HTTPS request: a POST of an EnrollRequest. The answer is an EnrollResponse, or
+// Enrolment is one HTTPS request: a POST of an EnrollRequest. The answer is an EnrollResponse, or
 // an EnrollFailure with a status other than 200.
 inline constexpr char kEnrollTarget[] = "/v1/enroll";
 inline constexpr char kProtobuf[] = "application/x-protobuf";
 
 // Writes the identity to `path`. The new key is stored in PATH.enrolling before the coordinator is
 // asked, until the identity is written. If the answer is lost, the next call sends the same key and
-// gets an answer again, although the token is used up. `address` is the enrollment port. `role`:
+// gets an answer again, although the token is used up. `address` is the enrolment port. `role`:
 // refused unless the token is for this role; nullopt: the token's role. Errors: those of
 // FetchAuthority, and the coordinator's: Unauthenticated with the reason. The token is not sent
 // when `path` cannot be written. `passphrase` protects the key in both files, unless empty.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The enrollment port: answers POST /v1/enroll with an EnrollResponse or an EnrollFailure.
+// The enrolment port: answers POST /v1/enroll with an EnrollResponse or an EnrollFailure.
 #ifndef ATOLL_COMMON_RPC_ENROLL_SERVER_H_
 #define ATOLL_COMMON_RPC_ENROLL_SERVER_H_
 

@@ -37,7 +37,7 @@ class Strand {
   }
 
   // Makes all writes of this thread to the owner visible to every job. For an owner that is
-  // initialized outside of the strand: call last, before others can post.
+  // initialised outside of the strand: call last, before others can post.
   void Open() ATOLL_EXCLUDES(mutex_) { MutexLock lock(mutex_); }
 
  private:

@@ -32,7 +32,7 @@ inline constexpr unsigned kReloadSeconds = 1;
 // servers. Errors: those of ReadIdentityFile and CheckTimes.
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
                                          guard::CallLimits limits = {});
-// Shows its own certificate and requests none from callers. Only for enrollment.
+// Shows its own certificate and requests none from callers. Only for enrolment.
 absl::StatusOr<std::shared_ptr<guard::TlsServer>> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
 
 // Shows the identity and accepts only a coordinator of the same authority. A file protected by

@@ -15,7 +15,7 @@ constexpr char kPrefix[] = "atoll_";
 
 using enum MetricType;
 
-// A row of the catalog. `labels` are separated by spaces.
+// A row of the catalogue. `labels` are separated by spaces.
 struct Row {
   Metric metric;
   const char* name;

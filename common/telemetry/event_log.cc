@@ -135,7 +135,7 @@ class FileEventLog final : public EventLog {
         if (!std::exchange(cut, false)) Tell(line, visit, skipped);
         line.clear();
       }
-      // Keeps only as much of an overlong line as is needed to recognize it.
+      // Keeps only as much of an overlong line as is needed to recognise it.
       line.append(piece, from,
                   std::min<size_t>(piece.size() - from, kLineBytes + 1 - std::min<size_t>(line.size(), kLineBytes)));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of the catalog's metrics, and their exposition for Prometheus. One object per process,
+// Values of the catalogue's metrics, and their exposition for Prometheus. One object per process,
 // passed to its users. Thread-safe. A wrong number of labels is a broken invariant and stops the
 // process.
 #ifndef ATOLL_COMMON_TELEMETRY_METRICS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Byte-pair encoding by counting (Sennrich et al. 2016, "Neural Machine Translation of Rare Words
-// with Subword Units"): repeatedly merges the most frequent pair of neighbors into a new piece.
+// with Subword Units"): repeatedly merges the most frequent pair of neighbours into a new piece.
 // Inside this room only.
 #ifndef ATOLL_COMMON_TEXT_BPE_TRAINER_H_
 #define ATOLL_COMMON_TEXT_BPE_TRAINER_H_
@@ -42,7 +42,7 @@ class BpeTrainer {
   uint64_t operations() const { return operations_; }
 
  private:
-  // Occurrences of two neighboring symbols.
+  // Occurrences of two neighbouring symbols.
   struct Occurrences {
     uint64_t count = 0;   // weighted by the counts of the words
     uint64_t queued = 0;  // count of its only valid candidate in the queue; between merges never below `count`

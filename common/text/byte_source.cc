@@ -222,7 +222,7 @@ class SniffedSource final : public ByteSource {
  private:
   static constexpr size_t kHeadBytes = 64;
 
-  // Command for a compression that is only recognized; nullptr for anything else.
+  // Command for a compression that is only recognised; nullptr for anything else.
   static const char* Unpacker(std::string_view head) {
     if (head.starts_with(std::string_view("\xfd"
                                           "7zXZ\0",

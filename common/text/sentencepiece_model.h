@@ -53,12 +53,12 @@ struct SentencePieceModel {
   std::vector<uint32_t> byte_ids;  // 256 with byte fallback, otherwise empty
 };
 
-// InvalidArgument: not a SentencePiece model, a word or char model, one that normalizes text (only
+// InvalidArgument: not a SentencePiece model, a word or char model, one that normalises text (only
 // identity is supported), or an inconsistent one (duplicate or empty pieces, no unknown piece, byte
 // fallback without 256 bytes).
 absl::StatusOr<SentencePieceModel> ParseSentencePieceModel(const std::string& bytes);
 
-// Returns the file of a BPE model with byte fallback, identity normalization and no dummy prefix,
+// Returns the file of a BPE model with byte fallback, identity normalisation and no dummy prefix,
 // with these pieces.
 std::string SerializeBpeModel(const std::vector<Piece>& pieces);
 

@@ -19,8 +19,8 @@ constexpr size_t kSpaceSymbolBytes = 3;
 constexpr float kUnknownPenalty = 10.0f;        // the library's kUnkPenalty
 constexpr size_t kTextBytes = size_t{1} << 30;  // limit of one Encode call: positions are int32
 
-// A stretch of the normalized text in a doubly linked list; empty after a merge into its left
-// neighbor.
+// A stretch of the normalised text in a doubly linked list; empty after a merge into its left
+// neighbour.
 struct Symbol {
   int previous = -1, next = -1;
   size_t begin = 0, size = 0;
@@ -208,7 +208,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     Emit(text, begin, size, after_unknown, ids);
   }
 
-  // Repeatedly joins the two neighbors with the highest-scoring piece.
+  // Repeatedly joins the two neighbours with the highest-scoring piece.
   void EncodeBpe(const std::string& text, std::vector<uint32_t>& ids) const {
     std::vector<Symbol> symbols = Split(text);
     std::priority_queue<Merge> queue;

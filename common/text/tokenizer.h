@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers: text <-> ids. Text is used unchanged: no Unicode normalization, no trimming. Only
+// Tokenizers: text <-> ids. Text is used unchanged: no Unicode normalisation, no trimming. Only
 // sentencepiece_tokenizer.cc knows SentencePiece.
 #ifndef ATOLL_COMMON_TEXT_TOKENIZER_H_
 #define ATOLL_COMMON_TEXT_TOKENIZER_H_
@@ -65,7 +65,7 @@ struct SentencePieceTraining {
   std::function<void(uint64_t made, uint64_t wanted)> progress;
 };
 
-// Trains a BPE model with byte fallback, identity normalization, no dummy prefix, single-threaded:
+// Trains a BPE model with byte fallback, identity normalisation, no dummy prefix, single-threaded:
 // the same text gives the same model on one machine and library version. Ids: 0 <unk>, 1 <s>, 2
 // </s>, 3..258 bytes. InvalidArgument when the text is empty or too small for the vocabulary (the
 // message states the largest possible size).

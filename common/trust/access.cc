@@ -47,7 +47,7 @@ std::vector<AccessRule> MakeTable() {
       // them.
       {"/atoll.v1.TransferService/Upload", bulk},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
-      // Health checks are for every role. Enrollment is not listed: it has a listener of its own,
+      // Health checks are for every role. Enrolment is not listed: it has a listener of its own,
       // which asks for a token instead of a certificate.
       {"/grpc.health.v1.Health/Check", any},
       {"/grpc.health.v1.Health/Watch", any},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The certificate authority of one coordinator: creates itself, signs requests and recognizes its
+// The certificate authority of one coordinator: creates itself, signs requests and recognises its
 // own certificates. Its key never leaves its directory. A rotation creates a new key under the same
 // name (RFC 4210, section 4.4). From then on the new key signs, and the previous authority stays
 // trusted until it is retired. Clients that trust only the previous authority verify the new one

@@ -194,7 +194,7 @@ std::optional<std::string> ReadAll(SSL* session) {
   return std::nullopt;
 }
 
-// Returns the value of a header, whose name is in lower case; empty when it is missing.
+// Returns the value of a header; empty when it is missing. `name` is in lower case.
 std::string HeaderOf(const std::string& head, const std::string& name) {
   const size_t at = head.find(absl::StrCat("\r\n", name, ":"));
   if (at == std::string::npos) return "";

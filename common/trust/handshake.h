@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLS to a coordinator with plain OpenSSL: fetches the authority that a join token pins, sends a
-// request to the enrollment port, and explains failed handshakes, which gRPC's channels report only
+// request to the enrolment port, and explains failed handshakes, which gRPC's channels report only
 // as UNAVAILABLE. Blocks the calling thread, at most kHandshakeLimit_s for each step. The program
 // must ignore SIGPIPE, because the peer may close the connection during a write.
 #ifndef ATOLL_COMMON_TRUST_HANDSHAKE_H_

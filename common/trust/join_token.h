@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Join tokens, with which an operator lets a machine enroll. The printed form contains the
+// Join tokens, with which an operator lets a machine enrol. The printed form contains the
 // authority's hash, an id and a secret; the coordinator stores only a hash of the secret. Format:
 // docs/formats/join-token.md. Plain values.
 #ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
@@ -37,8 +37,8 @@ struct TokenRecord {
   std::string id;
   Secret<32> secret_hash;  // of id and secret
   Role role = Role::kWorker;
-  std::string name;   // the only name that may enroll; empty: any
-  uint32_t uses = 1;  // number of enrollments allowed
+  std::string name;   // the only name that may enrol; empty: any
+  uint32_t uses = 1;  // number of enrolments allowed
   uint32_t used = 0;
   int64_t create_s = 0, end_s = 0;  // wall clock
   bool revoked = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Revoked certificates: those obtained with a revoked join token, and those issued to a name before
 // its revocation. Only decides; coordinator/service stores the list in the ledger and asks at every
-// call, renewal and enrollment. Not thread-safe.
+// call, renewal and enrolment. Not thread-safe.
 #ifndef ATOLL_COMMON_TRUST_REVOCATIONS_H_
 #define ATOLL_COMMON_TRUST_REVOCATIONS_H_
 

@@ -134,7 +134,7 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
   return sums.Total();
 }
 
-// Without prefetching: the processor recognizes the access pattern and prefetches while a piece is
+// Without prefetching: the processor recognises the access pattern and prefetches while a piece is
 // processed.
 BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
                                 std::span<const float> residual, ThenPiece then) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels over fp32 spans for aggregation and synchronization. For each element, an elementwise
+// Kernels over fp32 spans for aggregation and synchronisation. For each element, an elementwise
 // kernel performs exactly the documented operations, each rounded to fp32 separately: no FMA, no
 // flush to zero, no libm. The scalar reference (namespace vecmath::scalar) and the SIMD forms
 // selected at run time thus give the same bits on every CPU.

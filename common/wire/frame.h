@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // atoll.v1.Frame without protobuf on the hot path. The encoder produces only the few bytes before a
 // payload, so that the payload itself is sent without a copy. The decoder reads a message in pieces
-// and returns views into them. The bytes equal a protobuf serialization of the message
+// and returns views into them. The bytes equal a protobuf serialisation of the message
 // (docs/formats/frames.md). Pure, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_FRAME_H_
 #define ATOLL_COMMON_WIRE_FRAME_H_

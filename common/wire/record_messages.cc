@@ -29,7 +29,7 @@ absl::Status Parse(const std::string& bytes, const char* what, Proto& out) {
   return absl::DataLossError(absl::StrCat("a stored ", what, " is damaged: it is not a valid message"));
 }
 
-// Deterministic serialization: equal records give equal bytes (including maps).
+// Deterministic serialisation: equal records give equal bytes (including maps).
 std::string Serialize(const google::protobuf::MessageLite& proto) {
   std::string out;
   {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One synchronization of a peer system among processes of this machine; scripts/bench peers runs it in the peers' environment.
+"""One synchronisation of a peer system among processes of this machine; scripts/bench peers runs it in the peers' environment.
 
     peer_round.py KIND PARAMETERS WORKERS ROUNDS
 

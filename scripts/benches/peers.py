@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One synchronization of other systems on this machine, next to a whole round of Atoll in the same run."""
+"""One synchronisation of other systems on this machine, next to a whole round of Atoll in the same run."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ from benches import figures, fleet, machine
 
 WHAT = "one synchronisation with Gloo, torchft, hivemind, Flower and NVFlare from PyPI, four processes, beside a whole round of ours"
 ROUNDS = 3
-COUNTED = 3  # synchronizations of one start of a peer
+COUNTED = 3  # synchronisations of one start of a peer
 PEERS = ("gloo", "torchft", "hivemind", "flower", "nvflare")
 TOLD = {"gloo": "Gloo all-reduce (torch.distributed)", "torchft": "torchft: quorum, all-reduce over Gloo, commit", "hivemind": "hivemind: butterfly averaging",
         "flower": "Flower: SuperLink, 4 SuperNodes, FedAvg", "nvflare": "NVFlare: simulator, 4 clients, FedAvg"}
@@ -86,7 +86,7 @@ def group_of(python, model, rounds):
 
 
 def keep(samples, name, size, seconds, cpu):
-    """Seconds of each synchronization of one start: the page shows their median, and compares their mean."""
+    """Seconds of each synchronisation of one start: the page shows their median, and compares their mean."""
     sample = samples.setdefault(name, {"name": name, "bytes": size, "seconds": [], "means": [], "cpu_seconds": []})
     sample["seconds"].append(statistics.median(seconds))
     sample["means"].append(statistics.mean(seconds))
