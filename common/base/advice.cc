@@ -48,7 +48,9 @@ std::string WithAdvice(absl::string_view sentence) {
 }
 
 std::string ShellWord(absl::string_view word) {
-  const auto is_safe = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains("_@%+=:,./-", c); };
+  const auto is_safe = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_@%+=:,./-", c);
+  };
   if (!word.empty() && absl::c_all_of(word, is_safe)) return std::string(word);
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }

@@ -31,13 +31,13 @@ Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
   if (stage_ == Stage::kHandshake) return Handshake(now);
   if (!closing_) return MoveBytes(now, scratch);
   if (!FlushOut()) return Next::kEnd;
-  if (!out_.empty()) return Next::kWait;
+  if (has_output()) return Next::kWait;
   socket().SayGoodbye();
   return Next::kEnd;
 }
 
 Wait Connection::outer() const {
-  const bool writes = stage_ == Stage::kOpen ? !out_.empty() : wants_write_;
+  const bool writes = stage_ == Stage::kOpen ? has_output() : wants_write_;
   const bool reads = stage_ != Stage::kOpen || (reads_ && !closing_);
   return {.socket = socket_.get(), .events = (reads ? uint32_t{EPOLLIN} : 0U) | (writes ? uint32_t{EPOLLOUT} : 0U)};
 }
@@ -88,6 +88,7 @@ Connection::Next Connection::Handshake(Instant now) {
 }
 
 bool Connection::FlushOut() {
+  if (out_.empty()) return secure_->Flush().end == Moved::End::kOpen;
   size_t written = 0;
   while (written < out_.size()) {
     const Moved moved =

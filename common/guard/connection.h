@@ -73,9 +73,10 @@ class Connection {
   // Called after the handshake.
   virtual void Opened(Instant now) = 0;
   virtual Next MoveBytes(Instant now, std::span<uint8_t> scratch) = 0;
-  // Writes `out_` as far as the socket accepts it. False: the connection is lost.
+  bool has_output() const { return !out_.empty() || secure_->waiting_bytes() > 0; }
+  // Writes the output as far as the socket accepts it. False: the connection is lost.
   bool FlushOut();
-  // Stops reading, writes `out_` within kGoodbyeTime, then ends the connection.
+  // Stops reading, writes the output within kGoodbyeTime, then ends the connection.
   void Close(Ending how, Instant now);
 
   std::string out_;  // for the peer
@@ -86,6 +87,7 @@ class Connection {
   Peer peer_;
 
   SecureSocket& socket() { return *secure_; }
+  const SecureSocket& socket() const { return *secure_; }
 
  private:
   enum class Stage { kProxyHeader, kHandshake, kOpen };

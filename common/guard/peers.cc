@@ -30,6 +30,11 @@ std::optional<Peer> Peers::Find(const std::string& name) const {
   return found->second;
 }
 
+size_t Peers::open() const {
+  const MutexLock lock(mutex_);
+  return peers_.size() - ended_.size();
+}
+
 Peers& ThePeers() {
   static Peers& peers = *std::make_unique<Peers>().release();  // outlives every thread
   return peers;

@@ -36,6 +36,8 @@ class Peers {
   void End(const std::string& name) ATOLL_EXCLUDES(mutex_);
   // nullopt for a name that was never added or was dropped.
   std::optional<Peer> Find(const std::string& name) const ATOLL_EXCLUDES(mutex_);
+  // Peers whose connection has not ended.
+  size_t open() const ATOLL_EXCLUDES(mutex_);
 
  private:
   mutable Mutex mutex_;

@@ -25,7 +25,9 @@ namespace {
 
 constexpr int kTurns = 4;  // chunks in each direction before other connections get their turn
 constexpr size_t kInjectedBytes = 16 << 10;
-constexpr int kInnerBufferBytes = 256 << 10;
+// Buffer of an inner socket, each way. A large one lets a single connection keep guard and gRPC busy at
+// the same time; many connections do that with small ones, and share the room.
+constexpr size_t kInnerRoomBytes = 8 << 20, kMostInnerBytes = 1 << 20, kLeastInnerBytes = 256 << 10;
 constexpr size_t kMostSpans = 16;
 
 // Returns a name that no other socket of this machine has.
@@ -45,10 +47,6 @@ bool BindAbstract(int socket, const std::string& name) {
   return ::bind(socket, reinterpret_cast<const sockaddr*>(&address), length) == 0;
 }
 
-std::span<const uint8_t> BytesOf(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 Relay::Relay(Accepted accepted, const RelayParts& parts, Instant now)
@@ -65,7 +63,7 @@ Relay::~Relay() {
 Wait Relay::inner() const {
   if (!inner_.open()) return {};
   return {.socket = inner_.get(),
-          .events = (out_.empty() ? uint32_t{EPOLLIN} : 0U) | (in_.empty() ? 0U : uint32_t{EPOLLOUT})};
+          .events = (has_output() ? 0U : uint32_t{EPOLLIN}) | (in_.empty() ? 0U : uint32_t{EPOLLOUT})};
 }
 
 void Relay::Opened(Instant) {
@@ -81,7 +79,7 @@ CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
 }
 
 void Relay::CountHeld() {
-  const size_t held = in_.size() + out_.size() + prelude_.size() + injected_.size();
+  const size_t held = in_.size() + out_.size() + socket().waiting_bytes() + prelude_.size() + injected_.size();
   *parts_.held += held - counted_;
   counted_ = held;
 }
@@ -127,9 +125,9 @@ void Relay::Send(std::span<const uint8_t> bytes) {
 }
 
 bool Relay::MoveOut(std::span<uint8_t> scratch) {
-  const size_t before = out_.size();
-  if (!out_.empty() && !FlushOut()) lost_ = true;
-  if (lost_ || !out_.empty()) return out_.size() < before;
+  const size_t before = out_.size() + socket().waiting_bytes();
+  if (has_output() && !FlushOut()) lost_ = true;
+  if (lost_ || has_output()) return out_.size() + socket().waiting_bytes() < before;
   if (!injected_.empty() && tracker_.at_boundary()) {
     Send(BytesOf(std::exchange(injected_, {})));
     return true;
@@ -243,8 +241,9 @@ bool Relay::OpenInner() {
   Descriptor ours(pair[0]), theirs(pair[1]);
   std::string name = NewInnerName();
   if (!BindAbstract(ours.get(), name)) return false;
-  for (const int socket : pair)
-    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kInnerBufferBytes, sizeof(kInnerBufferBytes));
+  const auto buffer =
+      static_cast<int>(std::clamp(kInnerRoomBytes / (ThePeers().open() + 1), kLeastInnerBytes, kMostInnerBytes));
+  for (const int socket : pair) ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof(buffer));
   ThePeers().Add(name, peer());
   name_ = std::move(name);
   inner_ = std::move(ours);

@@ -23,9 +23,9 @@
 
 namespace atl::guard {
 
-// A chunk with the overhead of TLS fits into the largest packet that Linux passes to a device, 64
-// KiB. A larger chunk would need a second, small packet.
-inline constexpr size_t kChunkBytes = 60 << 10, kSmallChunkBytes = 4 << 10;
+// A chunk with the overhead of TLS fits into two of the largest packets that Linux passes to a device,
+// 64 KiB. A larger chunk would need a third, small packet.
+inline constexpr size_t kChunkBytes = 124 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
 
 struct RelayParts {

@@ -22,7 +22,6 @@ namespace {
 
 constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 16 << 10;
-constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 
 // gRPC clients offer "h2". A client that offers nothing (the probes of common/trust/handshake.h) is
 // accepted, too.
@@ -36,19 +35,26 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// Like OpenSSL's socket BIO, except for the write: without SIGPIPE, and with MSG_MORE when more
-// records follow.
+// Records of one SecureSocket::Write.
+thread_local std::string gathered;
+
+// Like OpenSSL's socket BIO, except for the write: without SIGPIPE, and into `gathered` during a
+// SecureSocket::Write.
 int WriteToSocket(BIO* bio, const char* bytes, int count) {
-  const auto* const more = static_cast<const bool*>(BIO_get_app_data(bio));
+  const auto* const gathers = static_cast<const bool*>(BIO_get_app_data(bio));
   BIO_clear_retry_flags(bio);
-  const ssize_t sent = ::send(static_cast<int>(BIO_get_fd(bio, nullptr)), bytes, static_cast<size_t>(count),
-                              MSG_NOSIGNAL | (*more ? MSG_MORE : 0));
+  if (*gathers) {
+    gathered.append(bytes, static_cast<size_t>(count));
+    return count;
+  }
+  const ssize_t sent =
+      ::send(static_cast<int>(BIO_get_fd(bio, nullptr)), bytes, static_cast<size_t>(count), MSG_NOSIGNAL);
   if (sent < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
   return static_cast<int>(sent);
 }
 
-// Null when memory is exhausted. `more` outlives the BIO.
-BIO* NewSocketBio(int socket, bool* more) {
+// Null when memory is exhausted. `gathers` outlives the BIO.
+BIO* NewSocketBio(int socket, bool* gathers) {
   static BIO_METHOD* const method = [] {
     const BIO_METHOD* const sockets = BIO_s_socket();
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "guard");
@@ -63,7 +69,7 @@ BIO* NewSocketBio(int socket, bool* more) {
   BIO* const bio = BIO_new(method);
   if (bio == nullptr) return nullptr;
   BIO_set_fd(bio, socket, BIO_NOCLOSE);
-  BIO_set_app_data(bio, more);
+  BIO_set_app_data(bio, gathers);
   return bio;
 }
 
@@ -145,7 +151,7 @@ std::shared_ptr<SSL_CTX> TlsServer::Current(Instant now) {
 SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) : socket_(socket) {
   if (!context) return;
   ssl_ = SSL_new(context.get());
-  BIO* const bio = NewSocketBio(socket, &more_follows_);
+  BIO* const bio = NewSocketBio(socket, &gathers_);
   ATOLL_CHECK(ssl_ != nullptr && bio != nullptr, "there is memory for a TLS connection");
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_accept_state(ssl_);
@@ -187,22 +193,43 @@ Moved SecureSocket::Read(std::span<uint8_t> into) {
 
 Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {};
-  if (ssl_ != nullptr) {
-    ERR_clear_error();
-    more_follows_ = bytes.size() > kRecordBytes;
-    size_t written = 0;
-    const int code = SSL_write_ex(ssl_, bytes.data(), bytes.size(), &written);
-    more_follows_ = false;
-    return code == 1 ? Moved{.bytes = written} : Result(code);
+  if (ssl_ == nullptr) return Send(bytes);
+  const Moved flushed = Flush();
+  if (flushed.end != Moved::End::kOpen || !waiting_.empty()) return flushed;
+  ERR_clear_error();
+  gathered.clear();
+  gathers_ = true;
+  size_t taken = 0;
+  int code = 1;
+  while (code == 1 && taken < bytes.size()) {
+    size_t written = 0;  // a record at most
+    code = SSL_write_ex(ssl_, bytes.data() + taken, bytes.size() - taken, &written);
+    taken += written;
   }
-  const ssize_t written = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (written > 0) return {.bytes = static_cast<size_t>(written)};
+  gathers_ = false;
+  if (code != 1) return Result(code);
+  Moved moved = Send(BytesOf(gathered));
+  waiting_.assign(gathered, moved.bytes);
+  moved.bytes = taken;
+  return moved;
+}
+
+Moved SecureSocket::Flush() {
+  if (waiting_.empty()) return {};
+  const Moved moved = Send(BytesOf(waiting_));
+  waiting_.erase(0, moved.bytes);
+  return moved;
+}
+
+Moved SecureSocket::Send(std::span<const uint8_t> records) {
+  const ssize_t sent = ::send(socket_, records.data(), records.size(), MSG_NOSIGNAL);
+  if (sent > 0) return {.bytes = static_cast<size_t>(sent)};
   const bool later = errno == EAGAIN || errno == EINTR;
   return {.end = later ? Moved::End::kOpen : Moved::End::kFailed, .wants_write = later};
 }
 
 void SecureSocket::SayGoodbye() {
-  if (ssl_ == nullptr) return;
+  if (ssl_ == nullptr || !waiting_.empty()) return;
   ERR_clear_error();
   (void)SSL_shutdown(ssl_);
   ERR_clear_error();

@@ -58,6 +58,10 @@ struct Moved {
   bool wants_write = false;  // nothing moved, because the socket is full
 };
 
+inline std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 // Encrypted or plain bytes of one connection over a non-blocking socket. Borrows the socket.
 class SecureSocket {
  public:
@@ -69,10 +73,13 @@ class SecureSocket {
   // One step of the handshake. kClosed: it is complete.
   Moved Handshake();
   Moved Read(std::span<uint8_t> into);
-  // Takes at most one TLS record. If `bytes` is longer, the kernel holds the record for the next
-  // call, which must follow at once: a packet and a wakeup of the peer for each record cost more
-  // than its encryption.
+  // Takes all bytes or none. Their TLS records go to the socket in one call: a packet and a wakeup of
+  // the peer for each record cost more than its encryption. What the socket does not accept waits
+  // here; until Flush has sent it, Write takes nothing.
   Moved Write(std::span<const uint8_t> bytes);
+  // Sends the waiting records as far as the socket accepts them.
+  Moved Flush();
+  size_t waiting_bytes() const { return waiting_.size(); }
   // Sends TLS close_notify as far as the socket accepts it.
   void SayGoodbye();
   // The peer's verified certificate; nullopt when there is none or it contains no identity.
@@ -80,9 +87,11 @@ class SecureSocket {
 
  private:
   Moved Result(int code) const;
+  Moved Send(std::span<const uint8_t> records);
   const int socket_;
   ssl_st* ssl_ = nullptr;
-  bool more_follows_ = false;  // more data follows
+  bool gathers_ = false;  // records are collected for one call of the socket
+  std::string waiting_;   // records that the socket has not accepted
 };
 
 }  // namespace atl::guard

@@ -107,19 +107,25 @@ TEST_F(TlsServerTest, EveryByteArrivesAtAPeerThatReadsSlowly) {
   Pair pair = Open();
   std::vector<uint8_t> sent(8 << 20), received;
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<uint8_t>(i * 2654435761U >> 24);
-  size_t at = 0;
+  size_t at = 0, most = 0;
   int refusals = 0;
   while (at < sent.size()) {
     const Moved moved = pair.server->Write(std::span(sent).subspan(at, std::min<size_t>(60 << 10, sent.size() - at)));
     ASSERT_EQ(moved.end, Moved::End::kOpen);
     at += moved.bytes;
+    most = std::max(most, pair.server->waiting_bytes());
     if (moved.bytes > 0) continue;
     EXPECT_TRUE(moved.wants_write);
     ++refusals;
     Receive(pair, received);
   }
   EXPECT_GT(refusals, 0) << "the socket took everything at once";
-  while (received.size() < sent.size()) Receive(pair, received);
+  EXPECT_GT(most, 0u) << "no record waited";
+  while (received.size() < sent.size()) {
+    Receive(pair, received);
+    ASSERT_EQ(pair.server->Flush().end, Moved::End::kOpen);
+  }
+  EXPECT_EQ(pair.server->waiting_bytes(), 0u);
   EXPECT_TRUE(received == sent);
 }
 
