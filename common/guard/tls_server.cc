@@ -22,6 +22,7 @@ namespace {
 
 constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 16 << 10;
+constexpr size_t kRecordOverhead = 64;  // more than header, nonce and tag take
 
 // gRPC clients offer "h2". A client that offers nothing (the probes of common/trust/handshake.h) is
 // accepted, too.
@@ -35,16 +36,12 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// Records of one SecureSocket::Write.
-thread_local std::string gathered;
-
-// Like OpenSSL's socket BIO, except for the write: without SIGPIPE, and into `gathered` during a
-// SecureSocket::Write.
-int WriteToSocket(BIO* bio, const char* bytes, int count) {
-  const auto* const gathers = static_cast<const bool*>(BIO_get_app_data(bio));
+// Where a connection's records go: to `waiting` while it gathers them, else to the socket.
+int WriteRecord(BIO* bio, const char* bytes, int count) {
+  auto* const records = static_cast<Records*>(BIO_get_app_data(bio));
   BIO_clear_retry_flags(bio);
-  if (*gathers) {
-    gathered.append(bytes, static_cast<size_t>(count));
+  if (records->gathers) {
+    records->waiting.append(bytes, static_cast<size_t>(count));
     return count;
   }
   const ssize_t sent =
@@ -53,12 +50,12 @@ int WriteToSocket(BIO* bio, const char* bytes, int count) {
   return static_cast<int>(sent);
 }
 
-// Null when memory is exhausted. `gathers` outlives the BIO.
-BIO* NewSocketBio(int socket, bool* gathers) {
+// OpenSSL's socket BIO with WriteRecord. Null when memory is exhausted. `records` outlives it.
+BIO* NewSocketBio(int socket, Records* records) {
   static BIO_METHOD* const method = [] {
     const BIO_METHOD* const sockets = BIO_s_socket();
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "guard");
-    ATOLL_CHECK(made != nullptr && BIO_meth_set_write(made, WriteToSocket) == 1 &&
+    ATOLL_CHECK(made != nullptr && BIO_meth_set_write(made, WriteRecord) == 1 &&
                     BIO_meth_set_read(made, BIO_meth_get_read(sockets)) == 1 &&
                     BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(sockets)) == 1 &&
                     BIO_meth_set_create(made, BIO_meth_get_create(sockets)) == 1 &&
@@ -69,7 +66,7 @@ BIO* NewSocketBio(int socket, bool* gathers) {
   BIO* const bio = BIO_new(method);
   if (bio == nullptr) return nullptr;
   BIO_set_fd(bio, socket, BIO_NOCLOSE);
-  BIO_set_app_data(bio, gathers);
+  BIO_set_app_data(bio, records);
   return bio;
 }
 
@@ -151,7 +148,7 @@ std::shared_ptr<SSL_CTX> TlsServer::Current(Instant now) {
 SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) : socket_(socket) {
   if (!context) return;
   ssl_ = SSL_new(context.get());
-  BIO* const bio = NewSocketBio(socket, &gathers_);
+  BIO* const bio = NewSocketBio(socket, &records_);
   ATOLL_CHECK(ssl_ != nullptr && bio != nullptr, "there is memory for a TLS connection");
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_accept_state(ssl_);
@@ -194,11 +191,11 @@ Moved SecureSocket::Read(std::span<uint8_t> into) {
 Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {};
   if (ssl_ == nullptr) return Send(bytes);
-  const Moved flushed = Flush();
-  if (flushed.end != Moved::End::kOpen || !waiting_.empty()) return flushed;
+  const Moved before = Flush();
+  if (before.end != Moved::End::kOpen || waiting_bytes() > 0) return before;
   ERR_clear_error();
-  gathered.clear();
-  gathers_ = true;
+  records_.waiting.reserve(bytes.size() + (bytes.size() / SSL3_RT_MAX_PLAIN_LENGTH + 1) * kRecordOverhead);
+  records_.gathers = true;
   size_t taken = 0;
   int code = 1;
   while (code == 1 && taken < bytes.size()) {
@@ -206,18 +203,19 @@ Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
     code = SSL_write_ex(ssl_, bytes.data() + taken, bytes.size() - taken, &written);
     taken += written;
   }
-  gathers_ = false;
+  records_.gathers = false;
   if (code != 1) return Result(code);
-  Moved moved = Send(BytesOf(gathered));
-  waiting_.assign(gathered, moved.bytes);
+  Moved moved = Flush();
   moved.bytes = taken;
   return moved;
 }
 
 Moved SecureSocket::Flush() {
-  if (waiting_.empty()) return {};
-  const Moved moved = Send(BytesOf(waiting_));
-  waiting_.erase(0, moved.bytes);
+  std::string& waiting = records_.waiting;
+  if (waiting.empty()) return {};
+  const Moved moved = Send(BytesOf(waiting));
+  waiting.erase(0, moved.bytes);
+  if (waiting.empty()) waiting.shrink_to_fit();
   return moved;
 }
 
@@ -229,7 +227,7 @@ Moved SecureSocket::Send(std::span<const uint8_t> records) {
 }
 
 void SecureSocket::SayGoodbye() {
-  if (ssl_ == nullptr || !waiting_.empty()) return;
+  if (ssl_ == nullptr || waiting_bytes() > 0) return;
   ERR_clear_error();
   (void)SSL_shutdown(ssl_);
   ERR_clear_error();

@@ -62,6 +62,12 @@ inline std::span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
+// TLS records on the way to the socket.
+struct Records {
+  bool gathers = false;  // for one call of the socket
+  std::string waiting;   // not accepted by the socket yet
+};
+
 // Encrypted or plain bytes of one connection over a non-blocking socket. Borrows the socket.
 class SecureSocket {
  public:
@@ -79,7 +85,7 @@ class SecureSocket {
   Moved Write(std::span<const uint8_t> bytes);
   // Sends the waiting records as far as the socket accepts them.
   Moved Flush();
-  size_t waiting_bytes() const { return waiting_.size(); }
+  size_t waiting_bytes() const { return records_.waiting.size(); }
   // Sends TLS close_notify as far as the socket accepts it.
   void SayGoodbye();
   // The peer's verified certificate; nullopt when there is none or it contains no identity.
@@ -90,8 +96,7 @@ class SecureSocket {
   Moved Send(std::span<const uint8_t> records);
   const int socket_;
   ssl_st* ssl_ = nullptr;
-  bool gathers_ = false;  // records are collected for one call of the socket
-  std::string waiting_;   // records that the socket has not accepted
+  Records records_;
 };
 
 }  // namespace atl::guard
