@@ -96,8 +96,7 @@ void Machine::AdmitWorkers(Run& run) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && member.stage == Stage::kTraining;
     fast += there && member.link_too_slow.empty() ? 1 : 0;
   }
-  const uint32_t quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
-  const bool suffice = fast >= std::max({1u, LeastWorkers(run), quorum});
+  const bool suffice = fast >= run.LeastExpected();
   for (auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost) continue;
     const bool excluded = suffice && !member.link_too_slow.empty();
@@ -110,18 +109,6 @@ void Machine::AdmitWorkers(Run& run) {
     SendTo(member, LinkJudged{run.id(), !excluded, why});
     Note(run.id(), excluded ? "worker not admitted" : "worker admitted", why, {{"worker", id.value}});
   }
-}
-
-std::string Machine::LinkLine(const Run& run) const {
-  constexpr size_t kShown = 2;
-  std::string line;
-  size_t slow = 0;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost || member.link_too_slow.empty() || ++slow > kShown) continue;
-    absl::StrAppend(&line, line.empty() ? "" : "; ",
-                    member.not_waited_for ? "not waited for: " : "the run is slow: ", member.link_too_slow);
-  }
-  return slow <= kShown ? line : absl::StrCat(line, "; and ", slow - kShown, " more slow links");
 }
 
 }  // namespace atl

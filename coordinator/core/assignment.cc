@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/sync_schedule.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/pace.h"
 #include "coordinator/core/queue.h"
@@ -22,11 +23,6 @@ void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, st
   }
 }
 
-std::string WhyMoved(const Run& from, const Run& to) {
-  if (to.record.spec.priority > from.record.spec.priority) return "a job of higher priority needs this worker";
-  return absl::StrCat("job ", to.id().value, " can go on with this worker, and this job lacks others");
-}
-
 }  // namespace
 
 void Machine::Advance() {
@@ -38,7 +34,7 @@ void Machine::Advance() {
 }
 
 void Machine::AdvanceRun(Run& run) {
-  if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= LeastWorkers(run)) {
+  if (run.record.state == JobState::kWaitingForWorkers && fleet_.TrainersOf(run.id()).size() >= run.LeastWorkers()) {
     if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
     SetState(run, JobState::kRunning, "");
     // No worker could contribute while the job waited: its rounds begin now.
@@ -57,36 +53,20 @@ void Machine::AdvanceRun(Run& run) {
   if (!HasEnded(run.record.state)) AdvanceRounds(run);
 }
 
-std::vector<WorkerId> Machine::Workers(const Run& run) const {
-  std::vector<WorkerId> workers;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.Trains(run.id()) && !member.lost && !member.draining) workers.push_back(id);
-  }
-  return workers;
-}
-
-uint32_t Machine::Training(const Run& run) const {
-  uint32_t count = 0;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
-    count += member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining ? 1 : 0;
-  }
-  return count;
-}
-
 uint32_t Machine::Needed(const Run& run) const {
-  if (run.record.state != JobState::kClosing) return LeastWorkers(run);
+  if (run.record.state != JobState::kClosing) return run.LeastWorkers();
   if (run.ending == Ending::kCheckpoint) return 0;
   const bool waiting =
       std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted.empty(); });
-  return waiting ? LeastWorkers(run) : 1;
+  return waiting ? run.LeastWorkers() : 1;
 }
 
 void Machine::AssignWorkers() {
   std::vector<QueuedJob> jobs;
   for (const auto& [id, run] : runs_) {
     if (!run.Open() || !run.loaded) continue;
-    QueuedJob job{id,          run.record.spec.priority, run.record.sequence, Needed(run), MostWorkers(run), false,
-                  Workers(run)};
+    QueuedJob job{id,    run.record.spec.priority, run.record.sequence, Needed(run), run.MostWorkers(),
+                  false, fleet_.TrainersOf(id)};
     job.started = run.record.state != JobState::kWaitingForWorkers;
     const auto have = static_cast<uint32_t>(job.workers.size());
     // An ending job takes new workers only up to its minimum.

@@ -9,9 +9,9 @@
 #include "common/base/check.h"
 #include "common/base/upper_median.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
-#include "coordinator/core/round_note.h"
 #include "coordinator/core/used_up.h"
 
 namespace atl {
@@ -37,8 +37,8 @@ Duration Machine::GraceOf(const Run& run) const {
 
 RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   RoundRule rule;
-  rule.minimum = LeastWorkers(run);
-  rule.quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
+  rule.minimum = run.LeastWorkers();
+  rule.quorum = std::min(run.spec->sync.quorum, run.MostWorkers());
   rule.flushing = run.Flushing(fragment);
   const Round& round = run.rounds[fragment.value];
   for (const WorkerId& id : run.used_up) {
@@ -84,7 +84,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : round.expected).insert(id);
     round.past_finished = round.past_finished || (trains && run.used_up.contains(id));
   }
-  if (round.expected.size() < LeastExpected(run)) round.expected.merge(passed_over);  // the others do not suffice
+  if (round.expected.size() < run.LeastExpected()) round.expected.merge(passed_over);  // the others do not suffice
   round.deadline = now_ + DeadlineOf(run);
 }
 
@@ -158,11 +158,11 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   const std::string name = absl::StrCat("round ", round.version.value, " of fragment ", fragment.value);
   const bool as_it_should = WaitsAsItShould(run, round);
   if (!as_it_should || !round.wait_told) {
-    const std::string late =
-        absl::StrCat(name, ": ", ReasonOf(round, RuleOf(run, fragment), now_),
-                     verdict.nobody ? WhoMayCome(run, fragment) : "", "; next report in ", SecondsOf(extension));
+    const std::string late = absl::StrCat(name, ": ", ReasonOf(round, RuleOf(run, fragment), now_),
+                                          verdict.nobody ? WhoMayCome(run, fleet_, fragment, now_) : "",
+                                          "; next report in ", SecondsOf(extension));
     Note(run.id(), as_it_should ? "round waits" : "round overdue",
-         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, fragment)) : late,
+         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, fleet_, fragment, now_)) : late,
          {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
   }
   round.wait_told = round.wait_told || as_it_should;
@@ -287,7 +287,7 @@ void Machine::On(const RoundAggregated& e) {
     if (round.past_finished) ++tails[c.header.worker];
     run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
   }
-  const bool enough = ArrivedOf(round) >= LeastWorkers(*run);
+  const bool enough = ArrivedOf(round) >= run->LeastWorkers();
   run->spreads.push_back(SpreadOf(round));
   if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
   round.version = e.reached.version;

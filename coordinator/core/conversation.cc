@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/saturating.h"
 #include "common/plan/limits.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -28,15 +29,6 @@ bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& 
     deviating += member.stage == Stage::kTraining && deviants.contains(id) ? 1 : 0;
   }
   return deviating >= 2 && 2 * deviating > there;
-}
-
-// It is unknown since when the bits differ: only an earlier checkpoint can be trusted.
-std::string DoubtOf(const JobId& job, const FragmentVersion& at) {
-  return absl::StrCat(
-      "most of its workers come to other bits for fragment ", at.fragment.value, " version ", at.version.value,
-      " than the coordinator has published, so that the memory of its machine may be faulty: look at it, "
-      "and go back to a checkpoint of before that with 'atoll job rollback ",
-      job.value, " --to CHECKPOINT'");
 }
 
 }  // namespace
@@ -184,7 +176,7 @@ void Machine::Hear(Member& member, const Applied& message) {
        absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
                     " version ", at.version.value, "; it fetches the whole fragment"),
        {{"worker", id.value}});
-  if (IsMajority(fleet_, message.job, deviants)) On(TaskFailed{run->id(), DoubtOf(run->id(), at)});
+  if (IsMajority(fleet_, message.job, deviants)) On(TaskFailed{run->id(), DeviationLine(run->id(), at)});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
-#include "coordinator/core/starved.h"
 #include "coordinator/core/used_up.h"
 
 namespace atl {

@@ -50,6 +50,22 @@ Member* Fleet::OnConnection(ConnectionId connection) {
 std::vector<Named<Member>> Fleet::Of(const JobId& job) { return Listed<Member>(by_job_, job); }
 std::vector<Named<const Member>> Fleet::Of(const JobId& job) const { return Listed<const Member>(by_job_, job); }
 
+std::vector<WorkerId> Fleet::TrainersOf(const JobId& job) const {
+  std::vector<WorkerId> trainers;
+  for (const auto& [id, member] : Of(job)) {
+    if (member.Trains(job) && !member.lost && !member.draining) trainers.push_back(id);
+  }
+  return trainers;
+}
+
+uint32_t Fleet::TrainingCount(const JobId& job) const {
+  uint32_t count = 0;
+  for (const auto& [id, member] : Of(job)) {
+    count += member.Trains(job) && !member.lost && member.stage == Stage::kTraining ? 1 : 0;
+  }
+  return count;
+}
+
 Member& Fleet::Add(WorkerRecord record) {
   Member& member = members_[record.worker];
   const JobId job = std::exchange(record.job, {});

@@ -88,6 +88,10 @@ class Fleet {
   void Disconnect(Member& member);
   // Sets the job in the record, which is written at the end of the step; an empty name: no job.
   void Assign(Member& member, const JobId& job);
+  // Alive and assigned to train the job, by name.
+  std::vector<WorkerId> TrainersOf(const JobId& job) const;
+  // Those that train it now.
+  uint32_t TrainingCount(const JobId& job) const;
   // Members that are not lost; excludes those only known from before the coordinator's start.
   size_t Alive() const;
   std::map<WorkerId, Member>& members() { return members_; }

@@ -7,7 +7,7 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/evaluations.h"
-#include "coordinator/core/round_note.h"
+#include "coordinator/core/explain.h"
 
 namespace atl {
 namespace {

@@ -91,7 +91,7 @@ class Machine {
   void Hear(Member& member, const Leaving& message);
   void Hear(Member& member, const JobFailure& message);
   void Hear(Member& member, const LogLines& message);
-  void Hear(Member& member, const SyncDropped& message);  // experiments.cc
+  void Hear(Member& member, const SyncDropped& message);  // uploads.cc
   bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases(Run& run);
   void JudgeFailures(Run& run, const std::string& reason);
@@ -118,8 +118,7 @@ class Machine {
   // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
-  uint32_t LeastExpected(const Run& run) const;  // workers that every round needs; starved.cc, like the next one
-  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the committed round
+  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the committed round; starved.cc
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
@@ -129,19 +128,11 @@ class Machine {
   // ---- admission.cc
   void JudgeLinkOf(const Run& run, Member& member);
   void AdmitWorkers(Run& run);
-  std::string LinkLine(const Run& run) const;
 
   // ---- screening.cc (and the verdicts of the aggregate)
   void HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& found, const RoundRecord& record);
   void Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused);
   void Quarantine(Member& member, const std::string& why);
-
-  // ---- experiments.cc
-  uint32_t PoolOf(const Run& run) const;        // allowed to take part, by the committed versions of fragment 0
-  uint32_t LeastWorkers(const Run& run) const;  // workers.min and workers.max, cut to the pool
-  uint32_t MostWorkers(const Run& run) const;
-  std::string WhyTooMany(const Run& run) const;
-  std::string WhyIdle(const Member& member) const;
 
   // ---- pinning.cc
   std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);  // for its next lease; none: no corpus
@@ -176,7 +167,6 @@ class Machine {
   void WaitForRoom(Run& run, const std::string& what, const std::string& reason);
   void RetryOnceDue(Run& run);
   void RetryCheckpoints(Run& run);
-  std::string RoomLine(const Run& run) const;
 
   // ---- stopping.cc
   static constexpr char kStopped[] = "stopped: ";   // prefix of the reason of a job that no person has paused
@@ -207,8 +197,6 @@ class Machine {
   void Assign(Member& member, Run& run);
   uint64_t SendAssignment(Member& member, const Run& run);  // returns the clock that it sends
   uint32_t Needed(const Run& run) const;
-  std::vector<WorkerId> Workers(const Run& run) const;  // alive and assigned to train, by name
-  uint32_t Training(const Run& run) const;
 
   // ---- helpers
   bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: only its job needs work
@@ -225,12 +213,7 @@ class Machine {
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
   uint64_t Touches() const;  // total changes of worker records and pools, reported or not
   Effects TakeEffects();
-  std::string WaitingLine(const Run& run, Instant now) const;
-  std::string WaitingForRound(const Run& run, Instant now) const;
-  std::string WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const;
-  std::string WhoMayCome(const Run& run, FragmentIndex fragment) const;  // unexpected ones that may contribute
   bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: the missing workers evaluate or fetch
-  std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;
   BootNumber boot_;
@@ -239,7 +222,6 @@ class Machine {
   Fleet fleet_;
   std::map<JobId, Run> runs_;
   bool disk_low_ = false;
-  static constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
   Instant now_{};
   Instant members_wake_{};  // at most MembersWake(); calm heartbeats do not update it
   int64_t wall_nanos_ = 0;

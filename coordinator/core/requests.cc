@@ -7,6 +7,7 @@
 #include "common/plan/learning_rate.h"
 #include "common/plan/limits.h"
 #include "common/plan/shards.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -108,7 +109,7 @@ absl::Status Machine::Cancel(Run& run, bool drain) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", run.id().value, " has ended: ", NameOf(run.record.state)));
   }
-  if (!drain || run.record.state != JobState::kRunning || Training(run) == 0) {
+  if (!drain || run.record.state != JobState::kRunning || fleet_.TrainingCount(run.id()) == 0) {
     if (drain && run.record.state == JobState::kClosing) {
       run.record.draining = true;
       run.touched = true;

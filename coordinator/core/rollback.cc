@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/ledger_fold.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {

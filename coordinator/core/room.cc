@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -47,11 +48,6 @@ void Machine::WaitForRoom(Run& run, const std::string& what, const std::string& 
   run.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
   run.retry_at = now_ + kRoomRetry;
   if (first) Note(run.id(), "disk full", absl::StrCat(run.no_room, "; free space, it goes on by itself"));
-}
-
-std::string Machine::RoomLine(const Run& run) const {
-  const bool trying = run.retry_at == kNever || run.retry_at <= now_;
-  return absl::StrCat(run.no_room, trying ? "" : absl::StrCat("; next try in ", SecondsOf(run.retry_at - now_)));
 }
 
 void Machine::RetryOnceDue(Run& run) {

@@ -54,6 +54,8 @@ VersionVector Run::Versions() const {
   return versions;
 }
 
+uint32_t Run::PoolNow() const { return PoolSize(*spec, StepOf(rounds[0].version)); }
+
 uint64_t Run::StepOf(Version version) const {
   if (version.value == 0) return 0;
   const SyncSchedule schedule(spec->sync.inner_steps, spec->sync.overlap_steps, record.fragments);
@@ -268,10 +270,6 @@ Task LoadTaskOf(const Run& run) {
     if (checkpoint.complete && checkpoint.versions == heads) load = RestoreCheckpoint{run.id(), step, run.record.epoch};
   }
   return load;
-}
-
-std::string NoSuchJobLine(const JobId& job) {
-  return absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are");
 }
 
 const char* NameOf(JobState state) {

@@ -127,6 +127,11 @@ struct Run {
   const JobId& id() const { return record.job; }
   VersionVector Versions() const;
   uint32_t inner_steps() const { return spec->sync.inner_steps; }
+  // Workers that may take part, by the committed versions of fragment 0; workers.min and workers.max, cut to those.
+  uint32_t PoolNow() const;
+  uint32_t LeastWorkers() const { return std::min(spec->workers.min, PoolNow()); }
+  uint32_t MostWorkers() const { return std::min(spec->workers.max, PoolNow()); }
+  uint32_t LeastExpected() const { return std::max({1u, LeastWorkers(), std::min(spec->sync.quorum, MostWorkers())}); }
   // Trains or may soon: workers can be assigned.
   bool Open() const {
     return record.state == JobState::kWaitingForWorkers || record.state == JobState::kRunning ||
@@ -209,7 +214,6 @@ const char* NameOf(JobState state);
 WriteCheckpoint WriteTaskOf(const CheckpointRecord& record);
 // The task that loads the run's parameters in their present state.
 Task LoadTaskOf(const Run& run);
-std::string NoSuchJobLine(const JobId& job);
 // A job that still has to make its parameters from that checkpoint of `job`; null: none.
 const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint);
 // The job with the finished checkpoint from which a job of that spec starts; null: none is named,

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles workers that miss rounds, and fragments that lack a quorum because of them while others go on.
-#include "coordinator/core/starved.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
-uint32_t Machine::LeastExpected(const Run& run) const {
-  return std::max({1u, LeastWorkers(run), std::min(run.spec->sync.quorum, MostWorkers(run))});
-}
 
 void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
   const Round& round = run.rounds[fragment.value];
@@ -41,7 +37,7 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
     Round& lacking = run.rounds[p];
     for (const WorkerId& id : lacking.closing ? std::vector<WorkerId>{} : MissingOf(lacking)) {
       const bool sends = run.IsUploading(id, other);
-      if (sends || !round.accepted.contains(id) || lacking.expected.size() <= LeastExpected(run)) continue;
+      if (sends || !round.accepted.contains(id) || lacking.expected.size() <= run.LeastExpected()) continue;
       while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
       lacking.expected.erase(id);
       Note(run.id(), "worker passed over",
@@ -52,32 +48,6 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough) {
     if (run.IsStarved(other, before)) continue;
     Note(run.id(), "fragment starved", StarvedLine(run, fleet_), {{"fragment", absl::StrCat(p)}});
   }
-}
-
-std::string StarvedLine(const Run& run, const Fleet& fleet) {
-  constexpr size_t kShown = 3;
-  std::string fragments;
-  std::vector<WorkerId> missing;
-  size_t starved = 0;
-  const uint64_t front = FrontOf(run.Versions());
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    if (!run.IsStarved(FragmentIndex{p}, front)) continue;
-    if (starved++ < kShown)
-      absl::StrAppend(&fragments, fragments.empty() ? "fragment " : ", fragment ", p, " is at version ",
-                      run.rounds[p].version.value);
-    for (const auto& [id, member] : fleet.Of(run.id())) {
-      if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
-      const auto mine = run.committed[p].find(id);
-      const uint64_t reached = mine == run.committed[p].end() ? 0 : mine->second.target.version.value + 1;
-      const bool waits = run.rounds[p].accepted.contains(id);
-      const bool took_part = waits || (reached == run.rounds[p].version.value && reached > 0);
-      if (!took_part && std::find(missing.begin(), missing.end(), id) == missing.end()) missing.push_back(id);
-    }
-  }
-  if (starved == 0) return "";
-  if (starved > kShown) absl::StrAppend(&fragments, " and ", starved - kShown, " more");
-  return absl::StrCat(fragments, " while others have reached ", front, ": starved of contributions",
-                      missing.empty() ? "" : absl::StrCat(", to which ", ListOf(missing), " sent none"));
 }
 
 }  // namespace atl

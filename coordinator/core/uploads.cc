@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Incoming contributions: decides offers and acceptances.
+// Incoming contributions: decides offers and acceptances. Syncs that an experiment drops on purpose.
 #include <algorithm>
 #include <set>
 
@@ -7,6 +7,7 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/experiment.h"
 #include "common/plan/limits.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 
@@ -219,6 +220,19 @@ void Machine::On(const UploadBroken& e) {
     const auto it = run.uploads.find(e.upload);
     if (it != run.uploads.end() && !it->second.flushing) run.uploads.erase(it);
   }
+}
+
+void Machine::Hear(Member& member, const SyncDropped& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id() || run->record.state != JobState::kRunning) return;
+  const WorkerId& id = member.record.worker;
+  if (message.target.fragment.value >= run->rounds.size() || !member.Trains(run->id())) return;
+  Round& round = run->rounds[message.target.fragment.value];
+  // Only the job's own draw excuses a worker.
+  const bool open = !round.closing && round.version == message.target.version && !round.accepted.contains(id);
+  if (!open || !DropsSync(*run->spec, id, message.target)) return;
+  member.step = std::max(member.step, message.send_step);
+  round.dropped.try_emplace(id, Drop{message.send_step, now_});
 }
 
 void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {

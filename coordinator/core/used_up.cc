@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-
 namespace atl {
 namespace {
 
@@ -54,28 +52,6 @@ bool HeldInVain(const Run& run, Duration limit, Instant now) {
   const Duration most = run.uploads.empty() ? limit : limit * 2;
   return std::all_of(run.rounds.begin(), run.rounds.end(),
                      [&](const Round& round) { return !round.closing && round.opened + most <= now; });
-}
-
-std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now) {
-  constexpr size_t kShown = 3;
-  const std::set<WorkerId> holders = run.pool.Holders(run.AcceptedCursors());
-  std::string line;
-  size_t shown = 0;
-  for (const WorkerId& id : holders) {
-    if (shown++ == kShown) break;
-    absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value, " holds ", run.pool.Outstanding(id));
-    const Member* member = fleet.Find(id);
-    if (member == nullptr) continue;
-    const std::string silence = SilenceOf(*member, heartbeat_interval, now);
-    const std::string& waits_for = member->heartbeat.waiting_for;
-    if (!silence.empty()) {
-      absl::StrAppend(&line, " (", silence, ")");
-    } else if (!waits_for.empty()) {
-      absl::StrAppend(&line, " (waits for ", waits_for, ")");
-    }
-  }
-  if (holders.size() > kShown) absl::StrAppend(&line, " and ", holders.size() - kShown, " more hold some");
-  return line;
 }
 
 }  // namespace atl

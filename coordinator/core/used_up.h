@@ -25,10 +25,6 @@ bool DataIsTrained(const Run& run, const Fleet& fleet);
 // left to train, and no round was made within `limit`, or twice that with an upload in progress.
 bool HeldInVain(const Run& run, Duration limit, Instant now);
 
-// "; b holds 100 (waits for block 7)": the workers with samples that are in no contribution, and
-// their uncommitted samples. Empty: none.
-std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now);
-
 }  // namespace atl
 
 #endif  // ATOLL_COORDINATOR_CORE_USED_UP_H_

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/plan/limits.h"
-#include "coordinator/core/run.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/engine/hold.h"
 #include "coordinator/engine/observer.h"
 

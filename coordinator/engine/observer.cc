@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/format/eval_task.h"
-#include "coordinator/core/round_note.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/event_lines.h"
 

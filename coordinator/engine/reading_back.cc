@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/round_note.h"
+#include "coordinator/core/explain.h"
 #include "coordinator/core/run.h"
 #include "coordinator/engine/event_lines.h"
 #include "coordinator/engine/observer.h"

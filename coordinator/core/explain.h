@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sentences that the core makes for people: why a job waits, why a worker is idle, what a round has merged. Pure
+// functions of read-only views. They decide nothing: what was decided, such as the verdict on a round, is in the view.
+#ifndef ATOLL_COORDINATOR_CORE_EXPLAIN_H_
+#define ATOLL_COORDINATOR_CORE_EXPLAIN_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "coordinator/core/core.h"
+#include "coordinator/core/fleet.h"
+#include "coordinator/core/run.h"
+
+namespace atl {
+
+inline constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
+
+// What was decided about the round of one fragment.
+struct RoundStanding {
+  FragmentIndex fragment;
+  RoundRule rule;
+  RoundVerdict verdict;
+};
+
+// One job, and what was decided about it.
+struct JobStanding {
+  const Run& run;
+  const Fleet& fleet;
+  const CoreOptions& options;
+  BootNumber boot;
+  bool disk_low = false;
+  uint32_t needed = 0;                 // workers that it cannot go on without
+  Duration deadline{};                 // of a round that opens now
+  Instant now{};                       // of the reader
+  Instant decided{};                   // of the core's newest step, which the verdict is of
+  std::optional<RoundStanding> round;  // that the job waits for
+};
+
+// The fragment whose round the job waits for; none: it runs freely.
+std::optional<FragmentIndex> AwaitedFragment(const JobStanding& job);
+// Why the job waits or is slow, with the name of the worker. Empty: it runs freely.
+std::string WaitingLine(const JobStanding& job);
+
+// "; c is fetching the job for 3 s, d takes part from its next send step": workers that are not expected in the
+// fragment's round and may contribute to it.
+std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragment, Instant now);
+// "fragment 1 is at version 2 while others have reached 26: starved of contributions, to which a sent none". Empty: no
+// fragment is starved.
+std::string StarvedLine(const Run& run, const Fleet& fleet);
+// "; b holds 100 (waits for block 7)": workers with samples that are in no committed contribution. Empty: there is
+// none.
+std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now);
+
+std::string WhyIdle(const std::map<JobId, Run>& runs, const Fleet& fleet, const Member& member);  // empty: not known
+// The worker's strikes in its job (null: it has none), or the reason of its quarantine. Empty: it has neither.
+std::string HeldAgainst(const Member& member, const Run* run);
+// Why a worker is taken off a job that has more of them than it may have, or than another job.
+std::string WhyTooMany(const Run& run);
+std::string WhyMoved(const Run& from, const Run& to);
+// Why a job stops when the replicas of most of its workers deviate from `at`.
+std::string DeviationLine(const JobId& job, const FragmentVersion& at);
+std::string NoSuchJobLine(const JobId& job);
+
+// Lines of the event log that are made at the commit, and again from the ledger after a crash between the two.
+constexpr char kRoundCommitted[] = "round committed";  // JobNote::kind
+JobNote RoundCommittedNote(const RoundRecord& record);
+JobNote StateNote(const JobId& job, JobState state, const std::string& reason);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_EXPLAIN_H_
