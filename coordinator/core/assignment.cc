@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/sync_schedule.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/pace.h"
 #include "coordinator/core/queue.h"
@@ -39,7 +38,7 @@ void Machine::AdvanceRun(Run& run) {
     SetState(run, JobState::kRunning, "");
     // No worker could contribute while the job waited: its rounds begin now.
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
+      if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
     }
   }
   AdvanceFetches(run);
@@ -57,7 +56,7 @@ uint32_t Machine::Needed(const Run& run) const {
   if (run.record.state != JobState::kClosing) return run.LeastWorkers();
   if (run.ending == Ending::kCheckpoint) return 0;
   const bool waiting =
-      std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted.empty(); });
+      std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted().empty(); });
   return waiting ? run.LeastWorkers() : 1;
 }
 
@@ -137,18 +136,18 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
   bool waits = false;  // a round waits for a joiner: the clock is stopped
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const size_t most = ArrivedOf(round) + MissingOf(round).size();
-    const bool needs_joiner = !round.closing && most < QuorumOf(round, RuleOf(run, FragmentIndex{p}));
+    const size_t most = round.Arrived() + round.Missing().size();
+    const bool needs_joiner = !round.closing() && most < round.Quorum(RuleOf(run, FragmentIndex{p}));
     waits = waits || needs_joiner;
-    for (const auto& [worker, arrival] : round.accepted) {
+    for (const auto& [worker, arrival] : round.accepted()) {
       newest = std::max(newest, arrival.header.send_step);
       if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
     }
     uint64_t committed = 0;
-    for (const auto& [worker, header] : run.committed[p]) committed = std::max(committed, header.send_step);
+    for (const auto& [worker, header] : round.committed()) committed = std::max(committed, header.send_step);
     newest = std::max(newest, committed);
     committed = std::min(committed, run.ClockStep(UINT64_MAX));
-    const bool known = committed > 0 || round.version.value == 0;  // false just after a rollback
+    const bool known = committed > 0 || round.version().value == 0;  // false just after a rollback
     if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
   }
   if (waits) {

@@ -9,7 +9,6 @@
 #include "common/base/check.h"
 #include "common/base/upper_median.h"
 #include "coordinator/core/evaluations.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/used_up.h"
@@ -39,53 +38,44 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   RoundRule rule;
   rule.minimum = run.LeastWorkers();
   rule.quorum = std::min(run.spec->sync.quorum, run.MostWorkers());
-  rule.flushing = run.Flushing(fragment);
   const Round& round = run.rounds[fragment.value];
   for (const WorkerId& id : run.used_up) {
-    rule.finished += !round.accepted.contains(id) && !round.dropped.contains(id) ? 1 : 0;
+    rule.finished += round.HasArrived(id) ? 0 : 1;
   }
   if (run.record.state == JobState::kClosing) {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
       const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
       const bool done = member.finished || run.HasClosed(fragment, id, member.step);
-      rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
+      rule.finished += counts && done && !round.accepted().contains(id) ? 1 : 0;
     }
   }
-  if (round.held_over && run.record.state == JobState::kRunning) {
+  if (round.held_over() && run.record.state == JobState::kRunning) {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
       const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
                          !run.used_up.contains(id);
       const bool evaluates = run.evaluation && run.evaluation->holder == id;  // for the time of the evaluation
-      const bool known =
-          evaluates || round.expected.contains(id) || round.accepted.contains(id) || round.dropped.contains(id);
+      const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
       rule.on_their_way += comes && !known ? 1 : 0;
     }
   }
   // Computed only with a quorum, because it visits all members.
-  if (ArrivedOf(round) >= QuorumOf(round, rule)) rule.grace = GraceOf(run);
+  if (round.Arrived() >= round.Quorum(rule)) rule.grace = GraceOf(run);
   return rule;
 }
 
 void Machine::OpenRound(Run& run, FragmentIndex fragment) {
-  Round& round = run.rounds[fragment.value];
-  round.opened = now_;
-  round.closing = false;
-  round.wait_told = false;
-  round.held_over = round.held_over && !round.accepted.empty();
-  round.past_finished = false;
-  round.expected.clear();
-  round.dropped.clear();
-  std::set<WorkerId> passed_over;
+  std::set<WorkerId> expected, passed_over;
+  bool past_finished = false;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: no round waits for the worker that does it.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
     const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
-    if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : round.expected).insert(id);
-    round.past_finished = round.past_finished || (trains && run.used_up.contains(id));
+    if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : expected).insert(id);
+    past_finished = past_finished || (trains && run.used_up.contains(id));
   }
-  if (round.expected.size() < run.LeastExpected()) round.expected.merge(passed_over);  // the others do not suffice
-  round.deadline = now_ + DeadlineOf(run);
+  if (expected.size() < run.LeastExpected()) expected.merge(passed_over);  // the others do not suffice
+  run.rounds[fragment.value].Open(std::move(expected), past_finished, now_, now_ + DeadlineOf(run));
 }
 
 Duration Machine::DeadlineOf(const Run& run) const {
@@ -128,9 +118,9 @@ void Machine::AdvanceRounds(Run& run) {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
     const RoundRule rule = RuleOf(run, fragment);
-    const RoundVerdict verdict = DecideRound(run.rounds[p], rule, now_);
-    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, now_));
-    if (verdict.overdue) ReportOverdue(run, fragment, verdict);
+    const RoundVerdict verdict = run.rounds[p].Decide(rule, now_);
+    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, verdict, now_));
+    if (verdict.overdue) ReportOverdue(run, {fragment, rule, verdict});
   }
 }
 
@@ -138,34 +128,31 @@ void Machine::CloseWhatHasItsQuorum(Run& run) {
   if (!run.loaded || !run.Gathers() || run.SavesAfterMerge()) return;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const RoundRule rule = RuleOf(run, FragmentIndex{p});
-    const bool enough = !round.accepted.empty() && ArrivedOf(round) >= QuorumOf(round, rule);
-    if (enough && !round.closing && rule.flushing == 0)
+    const bool enough = !round.accepted().empty() && round.Arrived() >= round.Quorum(RuleOf(run, FragmentIndex{p}));
+    if (enough && !round.closing() && round.Flushing() == 0)
       IssueClose(run, FragmentIndex{p}, "the job is paused, and it has its quorum");
   }
 }
 
-void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict) {
+void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
+  const auto& [fragment, rule, verdict] = standing;
   Round& round = run.rounds[fragment.value];
   const Duration extension = DeadlineOf(run);
   // When the round opened, the pace of a new worker was unknown; once it is known, the deadline follows it.
-  if (round.opened + extension > now_) {
-    round.deadline = round.opened + extension;
-    return;
-  }
-  round.deadline = now_ + extension;
+  if (round.opened() + extension > now_) return round.Extend(round.opened() + extension);
+  round.Extend(now_ + extension);
   if (disk_low_) return;  // no worker can contribute, so none is at fault
-  const std::string name = absl::StrCat("round ", round.version.value, " of fragment ", fragment.value);
+  const std::string name = absl::StrCat("round ", round.version().value, " of fragment ", fragment.value);
   const bool as_it_should = WaitsAsItShould(run, round);
-  if (!as_it_should || !round.wait_told) {
-    const std::string late = absl::StrCat(name, ": ", ReasonOf(round, RuleOf(run, fragment), now_),
+  if (!as_it_should || !round.wait_reported()) {
+    const std::string late = absl::StrCat(name, ": ", ReasonOf(round, rule, verdict, now_),
                                           verdict.nobody ? WhoMayCome(run, fleet_, fragment, now_) : "",
                                           "; next report in ", SecondsOf(extension));
     Note(run.id(), as_it_should ? "round waits" : "round overdue",
          as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, fleet_, fragment, now_)) : late,
-         {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+         {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
   }
-  round.wait_told = round.wait_told || as_it_should;
+  if (as_it_should) round.ReportWait();
   const uint64_t stop = run.spec->stop.inner_steps;
   if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run) >= stop) {
     // A worker at the stop step sends nothing until the end begins, so this round would wait forever.
@@ -180,10 +167,8 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     return;
   }
   if (run.record.state != JobState::kClosing) return;
-  for (const WorkerId& id : MissingOf(round)) {
-    const bool sending = round.opened + extension * kDeadlinesOfUploads > now_ &&
-                         std::any_of(run.uploads.begin(), run.uploads.end(),
-                                     [&](const auto& entry) { return entry.second.header.worker == id; });
+  for (const WorkerId& id : round.Missing()) {
+    const bool sending = round.opened() + extension * kDeadlinesOfUploads > now_ && run.IsUploading(id);
     const bool evaluates = run.evaluation && run.evaluation->holder == id;  // the evaluation has its own deadline
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not forever.
@@ -198,12 +183,12 @@ bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
   bool any = false;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
-    if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
+    if (!there || round.HasArrived(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
     const bool busy = evaluates || member.stage == Stage::kFetching;  // both have their own deadlines
     if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
       any = true;
-    } else if (busy || round.expected.contains(id)) {
+    } else if (busy || round.expected().contains(id)) {
       return false;
     }
   }
@@ -212,44 +197,38 @@ bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
 
 void Machine::AllowAfresh(Run& run, const WorkerId& only_for) {
   for (Round& round : run.rounds) {
-    std::vector<WorkerId> others = MissingOf(round);
+    std::vector<WorkerId> others = round.Missing();
     std::erase(others, only_for);
-    const bool arrived = round.accepted.contains(only_for) || round.dropped.contains(only_for);
-    if (round.closing || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
-    round.opened = now_;
-    round.deadline = now_ + DeadlineOf(run);
+    const bool arrived = round.HasArrived(only_for);
+    if (round.closing() || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
+    round.Begin(now_, now_ + DeadlineOf(run));
   }
 }
 
 void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& why) {
   Round& round = run.rounds[fragment.value];
-  round.closing = true;
   CloseRound task;
   task.job = run.id();
   task.epoch = run.record.epoch;
-  task.target = {fragment, round.version};
+  task.target = {fragment, round.version()};
   task.spec_revision = run.record.spec_revision;
   uint64_t newest = NewestStep(run);
-  for (const auto& [worker, arrival] : round.accepted) {
+  for (const auto& [worker, arrival] : round.accepted()) {
     task.contributions.push_back(arrival.header);
     newest = std::max(newest, arrival.header.send_step);  // heartbeats are older
   }
-  for (const auto& [worker, drop] : round.dropped) newest = std::max(newest, drop.send_step);
+  for (const auto& [worker, drop] : round.dropped()) newest = std::max(newest, drop.send_step);
   task.clock_step = run.ClockStep(newest);
-  if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version.value + 1}));
-  task.past_finished = round.past_finished;
-  for (auto it = run.uploads.begin(); it != run.uploads.end();) {
-    const bool late = it->second.header.target.fragment == fragment;
-    if (late) {
-      Verdict(it->first, UploadDecision::kRefused,
-              LateError(absl::StrCat("version ", round.version.value + 1, " is being made")));
-    }
-    it = late ? run.uploads.erase(it) : std::next(it);
+  if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version().value + 1}));
+  task.past_finished = round.past_finished();
+  for (const UploadId id : round.Close()) {
+    Verdict(id, UploadDecision::kRefused,
+            LateError(absl::StrCat("version ", round.version().value + 1, " is being made")));
   }
   out_.tasks.push_back(std::move(task));
   Note(run.id(), "round closing",
-       absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, " closes: ", why),
-       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+       absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, " closes: ", why),
+       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
 }
 
 void Machine::On(const RoundAggregated& e) {
@@ -257,26 +236,24 @@ void Machine::On(const RoundAggregated& e) {
   if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
   if (e.reached.fragment.value >= run->rounds.size()) return;
   Round& round = run->rounds[e.reached.fragment.value];
-  if (!round.closing) return;
-  ATOLL_CHECK(e.reached.version.value == round.version.value + 1, "I6: versions grow by exactly one");
+  if (!round.closing()) return;
+  ATOLL_CHECK(e.reached.version.value == round.version().value + 1, "I6: versions grow by exactly one");
   RoundRecord record = e.record;
-  ATOLL_CHECK(record.contributions.size() == round.accepted.size() && ArrivedOf(round) > 0,
+  ATOLL_CHECK(record.contributions.size() == round.accepted().size() && round.Arrived() > 0,
               "I8: a round commits exactly what was accepted");
   record.job = run->id();
   record.epoch = e.epoch;
   record.reached = e.reached;
   record.boot = boot_;
   record.tokens = 0;
-  for (const auto& [worker, drop] : round.dropped) record.dropped.push_back(worker);
+  for (const auto& [worker, drop] : round.dropped()) record.dropped.push_back(worker);
   if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run->StepOf(e.reached.version));
   record.clock_step = std::max(record.clock_step, run->clock_floor);
   const bool first = e.reached.fragment.value == 0;
   if (first) run->participants.clear();
-  std::map<WorkerId, uint32_t>& tails = run->tails[e.reached.fragment.value];
-  if (!round.past_finished) tails.clear();
   for (CommittedContribution& c : record.contributions) {
-    const auto it = round.accepted.find(c.header.worker);
-    ATOLL_CHECK(it != round.accepted.end() && it->second.header.digest == c.header.digest,
+    const auto it = round.accepted().find(c.header.worker);
+    ATOLL_CHECK(it != round.accepted().end() && it->second.header.digest == c.header.digest,
                 "I1: only accepted contributions are committed");
     c.header = it->second.header;
     record.tokens += c.header.tokens;
@@ -284,18 +261,14 @@ void Machine::On(const RoundAggregated& e) {
     for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
     run->claims.Commit(c.header, run->pool.record().consumed - consumed);
     if (first) run->participants.insert(c.header.worker);
-    if (round.past_finished) ++tails[c.header.worker];
-    run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
   }
-  const bool enough = ArrivedOf(round) >= run->LeastWorkers();
-  run->spreads.push_back(SpreadOf(round));
+  const bool enough = round.Arrived() >= run->LeastWorkers();
+  run->spreads.push_back(round.Spread());
   if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
-  round.version = e.reached.version;
-  round.hash = record.hash;
-  run->ForgetOlder(e.reached.fragment, [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; });
-  NoteWhoTookPart(*run, e.reached.fragment, enough);
-  round.accepted.clear();
-  round.screened.clear();
+  NoteWhoTookPart(*run, e.reached.fragment);
+  round.Commit(e.reached.version, record.hash);
+  round.ForgetOlder([this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; });
+  NoteStarved(*run, e.reached.fragment, enough);
   run->clock_floor = record.clock_step;
   ++run->rounds_committed;
   if (e.reached.fragment.value == 0) run->tokens_committed += record.tokens;
@@ -327,7 +300,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   if (fragment.value != 0) return;
   CheckStop(run);
   if (run.record.state == JobState::kClosing) return;  // the end has its own evaluation and checkpoint
-  const Version version = run.rounds[0].version;
+  const Version version = run.rounds[0].version();
   const uint32_t save = run.spec->checkpoint.every_rounds;
   if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);
   if (save != 0 && version.value % save == 0) run.checkpoint_due = true;
@@ -338,6 +311,50 @@ void Machine::SettleRevoked(Run& run) {
   for (const auto& [worker, member] : fleet_.members()) {
     if (member.record.job == run.id()) continue;
     for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
+  }
+}
+
+void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment) {
+  const Round& round = run.rounds[fragment.value];
+  for (const auto& [id, arrival] : round.accepted()) run.misses.TookPart(fragment, id);
+  for (const auto& [id, drop] : round.dropped()) run.misses.TookPart(fragment, id);
+  for (const WorkerId& id : round.Missing()) {
+    const bool was = run.PassesOver(fragment, id);
+    const uint32_t missed = run.misses.Missed(fragment, id);
+    if (was || !run.PassesOver(fragment, id)) continue;
+    Note(run.id(), "worker passed over",
+         absl::StrCat("worker ", id.value, " has missed ", missed, " rounds of fragment ", fragment.value,
+                      " running: none waits for it until it contributes again, unless the others do not suffice"),
+         {{"worker", id.value}, {"fragment", absl::StrCat(fragment.value)}});
+  }
+}
+
+void Machine::NoteStarved(Run& run, FragmentIndex fragment, bool enough) {
+  VersionVector versions = run.Versions();
+  const uint64_t front = FrontOf(versions);
+  --versions[fragment.value].value;
+  const uint64_t before = FrontOf(versions);
+  // A starved fragment stays starved until one of its rounds has had as many workers as the job needs.
+  if (enough || !run.IsStarved(fragment, before)) run.progress.Committed(fragment, front);
+  for (uint32_t p = 0; p < versions.size(); ++p) {
+    const FragmentIndex other{p};
+    if (!run.IsStarved(other, front)) continue;
+    // A member that contributes to one fragment only would leave the rounds of the others without a
+    // majority forever.
+    Round& lacking = run.rounds[p];
+    for (const WorkerId& id : lacking.closing() ? std::vector<WorkerId>{} : lacking.Missing()) {
+      if (lacking.IsUploading(id) || !run.rounds[fragment.value].IsMerged(id) ||
+          lacking.expected().size() <= run.LeastExpected())
+        continue;
+      while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
+      lacking.StopExpecting(id);
+      Note(run.id(), "worker passed over",
+           absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
+                        ", which is starved: none of its rounds waits for it until it contributes again"),
+           {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
+    }
+    if (run.IsStarved(other, before)) continue;
+    Note(run.id(), "fragment starved", StarvedLine(run, fleet_), {{"fragment", absl::StrCat(p)}});
   }
 }
 

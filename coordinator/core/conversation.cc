@@ -2,11 +2,12 @@
 // Handles the workers' messages on the control stream.
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/saturating.h"
 #include "common/plan/limits.h"
-#include "coordinator/core/explain.h"
+#include "common/plan/shards.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -133,7 +134,7 @@ void Machine::Hear(Member& member, const Ready& message) {
   // Newer versions were published while the worker was away, or it took an older snapshot for the
   // newest version: contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
-    if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version)
+    if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version())
       SendTo(member, run->NewestUpdate(at.fragment));
   }
   member.stage = Stage::kTraining;
@@ -149,12 +150,7 @@ void Machine::Hear(Member& member, const Ready& message) {
   }
   if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
   AllowAfresh(*run, id);
-  for (Round& round : run->rounds) {
-    // A joiner is expected from the next opening on; from now on if no other worker is expected, or
-    // at the very start.
-    const bool start = round.accepted.empty() && (round.version.value == 0 || round.expected.empty());
-    if (!round.closing && start) round.expected.insert(id);
-  }
+  for (Round& round : run->rounds) round.ExpectJoiner(id);
   Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
        {{"worker", id.value}});
 }
@@ -164,8 +160,8 @@ void Machine::Hear(Member& member, const Applied& message) {
   const WorkerId& id = member.record.worker;
   Run* const run = RunOf(member);
   const FragmentVersion& at = message.applied;
-  const bool published =
-      run != nullptr && at.fragment.value < run->rounds.size() && at.version <= run->rounds[at.fragment.value].version;
+  const bool published = run != nullptr && at.fragment.value < run->rounds.size() &&
+                         at.version <= run->rounds[at.fragment.value].version();
   std::set<WorkerId> deviants;
   if (published && member.Trains(message.job) && member.stage == Stage::kTraining)
     deviants = run->replicas.Hear(at, id, message.hash_matches);
@@ -287,5 +283,45 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
 }
 
 void Machine::Hear(Member&, const LogLines&) {}  // the engine forwards them to the requester
+
+// data.assignment: shards: each worker's leases are in its corpus.
+std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worker) {
+  if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
+  std::set<WorkerId> present;
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
+    if (member.Trains(run.id()) && !member.lost) present.insert(id);
+  }
+  const std::optional<uint32_t> before = run.shards.Of(worker);
+  const std::optional<uint32_t> corpus = run.shards.Take(worker, present);
+  if (!corpus) return std::nullopt;
+  if (before != corpus) {
+    const std::string& name = run.spec->data.corpora[*corpus].name;
+    Note(run.id(), "corpus pinned", absl::StrCat("worker ", worker.value, " reads corpus ", name),
+         {{"worker", worker.value}, {"corpus", name}});
+  }
+  return ShardRange(*corpus);
+}
+
+void Machine::RecoverShards(Run& run) {
+  if (!run.spec->data.pin_shards) return;
+  std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest entry counts
+  const auto look = [&](const ContributionHeader& header) {
+    const auto corpus = ShardOf(header.cursors);
+    if (corpus && fleet_.Find(header.worker) != nullptr) {
+      seen.emplace_back(header.target.version.value, header.worker, *corpus);
+    }
+  };
+  for (const Round& round : run.rounds) {
+    for (const auto& [worker, header] : round.committed()) look(header);
+    for (const auto& [worker, arrival] : round.accepted()) look(arrival.header);
+  }
+  std::sort(seen.begin(), seen.end());
+  for (const auto& [version, worker, corpus] : seen) run.shards.Saw(worker, corpus);
+  for (const auto& [worker, member] : fleet_.members()) {
+    for (const LeaseId id : run.pool.HeldBy(worker)) {
+      run.shards.Saw(worker, static_cast<uint32_t>(run.pool.Find(id)->range.begin / kShardPositions));
+    }
+  }
+}
 
 }  // namespace atl

@@ -106,8 +106,7 @@ class Core {
   void CheckInvariants() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<class Machine> machine_;
 };
 
 }  // namespace atl

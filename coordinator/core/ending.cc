@@ -2,12 +2,12 @@
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/used_up.h"
@@ -23,7 +23,7 @@ void Machine::CheckStop(Run& run) {
   if (run.record.state != JobState::kRunning || !run.loaded) return;
   const StopSpec& stop = run.spec->stop;
   if (stop.inner_steps > 0 &&
-      (run.StepOf(run.rounds[0].version) >= stop.inner_steps || NobodyGoesOn(run, stop.inner_steps))) {
+      (run.StepOf(run.rounds[0].version()) >= stop.inner_steps || NobodyGoesOn(run, stop.inner_steps))) {
     BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
     return;
   }
@@ -48,14 +48,12 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
   if (member.heartbeat.activity != WorkerActivity::kWaiting) return false;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const auto mine = round.accepted.find(member.record.worker);
-    const auto drop = round.dropped.find(member.record.worker);
-    if (round.closing || (mine == round.accepted.end() && drop == round.dropped.end())) continue;
-    const uint64_t sent = mine != round.accepted.end() ? mine->second.header.send_step : drop->second.send_step;
+    const auto mine = round.accepted().find(member.record.worker);
+    const auto drop = round.dropped().find(member.record.worker);
+    if (round.closing() || (mine == round.accepted().end() && drop == round.dropped().end())) continue;
+    const uint64_t sent = mine != round.accepted().end() ? mine->second.header.send_step : drop->second.send_step;
     if (member.step < sent + run.spec->sync.overlap_steps) continue;
-    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
-                                     [&](const auto& u) { return u.second.header.target.fragment.value == p; });
-    if (!sending && ArrivedOf(round) < QuorumOf(round, RuleOf(run, FragmentIndex{p}))) return true;
+    if (round.uploads().empty() && round.Arrived() < round.Quorum(RuleOf(run, FragmentIndex{p}))) return true;
   }
   return false;
 }
@@ -72,21 +70,21 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
     };
     stop_step = std::max(ClockOf(run), std::min(StepOfHalf(run), farthest));
     for (const Round& round : run.rounds) {
-      for (const auto& [worker, arrival] : round.accepted) pass(arrival.header);
+      for (const auto& [worker, arrival] : round.accepted()) pass(arrival.header);
+      for (const auto& [id, upload] : round.uploads()) pass(upload.header);
     }
-    for (const auto& [id, upload] : run.uploads) pass(upload.header);
     ++stop_step;
     if (run.spec->stop.inner_steps > 0) stop_step = std::min(stop_step, run.spec->stop.inner_steps);
   }
   run.record.stop_step = stop_step;
   run.ending = Ending::kRounds;
   run.used_up.clear();
-  for (auto& tails : run.tails) tails.clear();
+  for (Round& round : run.rounds) round.ClearTails();
   SetState(run, JobState::kClosing, why);
   for (auto& [id, member] : fleet_.Of(run.id())) member.finished = member.left_out = false;
   SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
+    if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
   }
 }
 
@@ -94,22 +92,23 @@ bool Machine::ClosingRoundsDone(Run& run) {
   bool done = true;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     Round& round = run.rounds[p];
-    if (!round.closing) {
-      round.expected.clear();
+    if (!round.closing()) {
+      std::set<WorkerId> expected;
+      bool past_finished = false;
       for (const auto& [id, member] : fleet_.Of(run.id())) {
         const bool there = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
         if (!there) continue;
         const bool closed = member.finished || run.HasClosed(FragmentIndex{p}, id, member.step);
-        if (!closed) round.expected.insert(id);
-        round.past_finished = round.past_finished || (closed && !round.accepted.contains(id));
+        if (!closed) expected.insert(id);
+        past_finished = past_finished || (closed && !round.accepted().contains(id));
       }
+      round.ExpectOnly(std::move(expected), past_finished);
     }
-    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& u) {
+    const bool sending = std::any_of(round.uploads().begin(), round.uploads().end(), [&](const auto& u) {
       const Member* sender = fleet_.Find(u.second.header.worker);
-      const bool waited_for = u.second.flushing || sender == nullptr || !sender->left_out;
-      return u.second.header.target.fragment.value == p && waited_for;
+      return u.second.flushing || sender == nullptr || !sender->left_out;
     });
-    done = done && !round.closing && round.accepted.empty() && round.expected.empty() && !sending;
+    done = done && !round.closing() && round.accepted().empty() && round.expected().empty() && !sending;
   }
   return done;
 }
@@ -164,19 +163,10 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   run.no_room.clear();
   run.evaluation.reset();
   for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, absl::StrCat("the job is ", NameOf(state)));
-  for (auto& [id, upload] : run.uploads) {
-    Verdict(id, UploadDecision::kRefused,
-            absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " has ended: ", NameOf(state))));
-  }
-  run.uploads.clear();
-  for (Round& round : run.rounds) {
-    round.accepted.clear();
-    round.expected.clear();
-    round.dropped.clear();
-    round.closing = false;
-  }
-  for (auto& newest : run.committed) newest.clear();  // fates of contributions are no longer reported
-  run.log_damage.clear();                             // its rounds are no longer merged
+  RefuseUploads(
+      run, [](Round& round) { return round.End(); },
+      absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " has ended: ", NameOf(state))));
+  run.log_damage.clear();  // its rounds are no longer merged
   SettleRevoked(run);
   if (run.rollback_request) {
     Answer(*run.rollback_request, absl::AbortedError(absl::StrCat("the job has ended meanwhile: ", reason)), run.id());

@@ -102,7 +102,7 @@ void Machine::StartEvaluation(Run& run) {
 
 void Machine::AdvanceEvaluation(Run& run) {
   if (!run.loaded || !run.Open()) return;
-  const bool untouched = run.rounds_committed == 0 && run.evaluations.empty() && run.rounds[0].accepted.empty();
+  const bool untouched = run.rounds_committed == 0 && run.evaluations.empty() && run.rounds[0].accepted().empty();
   if (run.record.state == JobState::kRunning && untouched && run.not_evaluated.empty()) StartEvaluation(run);
   if (!run.evaluation) return;
   if (!run.evaluation->holder.value.empty()) {
@@ -192,7 +192,7 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
   SendEvaluation(member, run);
   if (run.record.state == JobState::kClosing || member.record.evaluate_only) return;
   for (Round& round : run.rounds) {
-    if (!round.closing && !round.accepted.contains(pending.holder)) round.expected.erase(pending.holder);
+    if (!round.closing() && !round.accepted().contains(pending.holder)) round.StopExpecting(pending.holder);
   }
 }
 

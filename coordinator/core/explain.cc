@@ -17,6 +17,20 @@ std::string Joined(std::vector<std::string> clauses) {
   return absl::StrJoin(clauses, "; ");
 }
 
+std::vector<WorkerId> DroppedOf(const Round& round) {
+  std::vector<WorkerId> dropped;
+  dropped.reserve(round.dropped().size());
+  for (const auto& [worker, drop] : round.dropped()) dropped.push_back(worker);
+  return dropped;
+}
+
+std::string AllThere(const Round& round) {
+  const std::string dropped = ListOf(DroppedOf(round));
+  if (round.accepted().empty()) return absl::StrCat("every expected sync is dropped: ", dropped);
+  return absl::StrCat("all ", round.accepted().size(), " expected contributions are there",
+                      round.dropped().empty() ? "" : absl::StrCat("; dropped: ", dropped));
+}
+
 // "; 2 are idle; 1 at work for other; start 2 more workers", the last if `lacking` exceeds the idle ones.
 std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   uint32_t idle = 0, busy = 0;
@@ -108,7 +122,7 @@ std::string RoundLine(const JobStanding& job, const RoundStanding& standing) {
   const auto& [fragment, rule, verdict] = standing;
   const Round& round = job.run.rounds[fragment.value];
   std::string who;
-  for (const WorkerId& id : MissingOf(round)) {
+  for (const WorkerId& id : round.Missing()) {
     const Member& member = *job.fleet.Find(id);
     const std::string silence = SilenceOf(member, job.options.heartbeat_interval, job.now);
     const bool waits = silence.empty() && !member.heartbeat.waiting_for.empty();
@@ -116,10 +130,10 @@ std::string RoundLine(const JobStanding& job, const RoundStanding& standing) {
                     silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
   }
   if (!who.empty()) who += ")";
-  return absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ",
-                      ReasonOf(round, rule, job.decided),
+  return absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, ": ",
+                      ReasonOf(round, rule, verdict, job.decided),
                       verdict.nobody ? WhoMayCome(job.run, job.fleet, fragment, job.decided) : who,
-                      verdict.wake != round.deadline || verdict.wake <= job.decided
+                      verdict.wake != round.deadline() || verdict.wake <= job.decided
                           ? ""
                           : absl::StrCat("; next report in ", SecondsOf(verdict.wake - job.decided)));
 }
@@ -147,16 +161,42 @@ std::string LeasedLine(const JobStanding& job) {
 
 }  // namespace
 
+std::string ReasonOf(const Round& round, const RoundRule& rule, const RoundVerdict& verdict, Instant now) {
+  if (verdict.stage == RoundStage::kMerging) return "is being merged";
+  if (verdict.stage == RoundStage::kComplete) return AllThere(round);
+  if (verdict.stage == RoundStage::kFlushing) {
+    return round.Flushing() == 1
+               ? "waits for a contribution that is being written"
+               : absl::StrCat("waits for ", round.Flushing(), " contributions that are being written");
+  }
+  const uint32_t have = round.Arrived();
+  const uint32_t quorum = round.Quorum(rule);
+  const std::vector<WorkerId> missing = round.Missing();
+  if (verdict.stage == RoundStage::kShort) {
+    return absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
+                        missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
+  }
+  const std::string others = missing.empty()
+                                 ? absl::StrCat(rule.on_their_way, rule.on_their_way == 1 ? " that has" : " that have",
+                                                " been given the job again")
+                                 : ListOf(missing);
+  if (verdict.stage == RoundStage::kLate) {
+    return absl::StrCat("quorum ", have, " of ", quorum, " and the grace window has passed; without ", others);
+  }
+  return absl::StrCat("quorum ", have, " of ", quorum, " reached; waits ", SecondsOf(verdict.wake - now), " for ",
+                      others);
+}
+
 std::optional<FragmentIndex> AwaitedFragment(const JobStanding& job) {
   const std::vector<Round>& rounds = job.run.rounds;
   for (uint32_t p = 0; p < rounds.size(); ++p) {
-    if (!rounds[p].closing && ArrivedOf(rounds[p]) > 0) return FragmentIndex{p};
+    if (!rounds[p].closing() && rounds[p].Arrived() > 0) return FragmentIndex{p};
   }
   // A round without contributions is normal, unless no worker trains, the job ends, or it is overdue.
   const bool closing = job.run.record.state == JobState::kClosing;
   for (uint32_t p = 0; p < rounds.size(); ++p) {
-    if (rounds[p].closing || (rounds[p].expected.empty() && closing)) continue;
-    const bool late = rounds[p].opened + job.deadline <= job.decided;
+    if (rounds[p].closing() || (rounds[p].expected().empty() && closing)) continue;
+    const bool late = rounds[p].opened() + job.deadline <= job.decided;
     if (late || closing || job.fleet.TrainingCount(job.run.id()) == 0) return FragmentIndex{p};
   }
   return std::nullopt;
@@ -194,12 +234,12 @@ std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragmen
   std::string line;
   for (const auto& [id, member] : fleet.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
-    if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
+    if (!there || round.HasArrived(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
     const uint32_t missed = run.misses.Running(fragment, id);
     const bool passed_over = run.PassesOver(fragment, id);
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
-                    run.IsUploading(id, fragment)      ? " is sending its contribution"
+                    round.IsUploading(id)              ? " is sending its contribution"
                     : evaluates                        ? " makes an evaluation first"
                     : passed_over                      ? absl::StrCat(" has missed ", missed, " rounds running")
                     : member.stage == Stage::kTraining ? " takes part from its next send step"
@@ -221,13 +261,10 @@ std::string StarvedLine(const Run& run, const Fleet& fleet) {
     if (!run.IsStarved(FragmentIndex{p}, front)) continue;
     if (starved++ < kShown)
       absl::StrAppend(&fragments, fragments.empty() ? "fragment " : ", fragment ", p, " is at version ",
-                      run.rounds[p].version.value);
+                      run.rounds[p].version().value);
     for (const auto& [id, member] : fleet.Of(run.id())) {
       if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
-      const auto mine = run.committed[p].find(id);
-      const uint64_t reached = mine == run.committed[p].end() ? 0 : mine->second.target.version.value + 1;
-      const bool waits = run.rounds[p].accepted.contains(id);
-      const bool took_part = waits || (reached == run.rounds[p].version.value && reached > 0);
+      const bool took_part = run.rounds[p].accepted().contains(id) || run.rounds[p].IsMerged(id);
       if (!took_part && std::find(missing.begin(), missing.end(), id) == missing.end()) missing.push_back(id);
     }
   }

@@ -37,6 +37,8 @@ struct JobStanding {
   std::optional<RoundStanding> round;  // that the job waits for
 };
 
+// One clause: why the round closes, or what it waits for.
+std::string ReasonOf(const Round& round, const RoundRule& rule, const RoundVerdict& verdict, Instant now);
 // The fragment whose round the job waits for; none: it runs freely.
 std::optional<FragmentIndex> AwaitedFragment(const JobStanding& job);
 // Why the job waits or is slow, with the name of the worker. Empty: it runs freely.

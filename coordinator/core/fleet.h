@@ -6,7 +6,7 @@
 //   connected -> silent for membership_timeout -> lost -> absent for one period -> fenced (leases go back)
 //       ^------------- reconnects, same incarnation ----'          `-- reconnects: new incarnation
 //
-// After a long absence it is forgotten (forgetting.cc).
+// After a long absence it is forgotten.
 #ifndef ATOLL_COORDINATOR_CORE_FLEET_H_
 #define ATOLL_COORDINATOR_CORE_FLEET_H_
 

@@ -7,7 +7,6 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/evaluations.h"
-#include "coordinator/core/explain.h"
 
 namespace atl {
 namespace {
@@ -25,7 +24,7 @@ Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
   for (WorkerRecord& worker : recovered.workers) Recover(std::move(worker), now);
   const auto known = [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; };
   for (auto& [id, run] : runs_) {
-    for (uint32_t p = 0; p < run.rounds.size(); ++p) run.ForgetOlder(FragmentIndex{p}, known);
+    for (Round& round : run.rounds) round.ForgetOlder(known);
     RecoverShards(run);
     for (uint32_t p = 0; p < run.rounds.size() && !HasEnded(run.record.state); ++p) OpenRound(run, FragmentIndex{p});
   }
@@ -35,30 +34,24 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   Run run(std::move(job.job), std::move(job.pool));
   ATOLL_CHECK(job.heads.size() == run.rounds.size(), "a job has one head for each fragment");
   for (size_t p = 0; p < job.heads.size(); ++p) {
-    run.rounds[p].version = job.heads[p].version;
-    run.rounds[p].hash = job.heads[p].hash;
+    run.rounds[p] = Round(job.heads[p].version, job.heads[p].hash);
   }
   for (ContributionHeader& header : job.accepted) {
     Round& round = run.rounds.at(header.target.fragment.value);
-    if (round.version != header.target.version || HasEnded(run.record.state)) continue;
-    const WorkerId worker = header.worker;
-    round.accepted.insert_or_assign(worker, Arrival{std::move(header), now});
+    if (round.version() != header.target.version || HasEnded(run.record.state)) continue;
+    round.RestoreAccepted(std::move(header), now);
   }
   for (const ScreenedRecord& refused : job.screened) {
     Round& round = run.rounds.at(refused.target.fragment.value);
-    const auto it = round.accepted.find(refused.worker);
-    if (refused.epoch != run.record.epoch || refused.target.version != round.version) continue;
-    round.screened[refused.worker] = refused.digest;
-    if (it != round.accepted.end() && it->second.header.digest == refused.digest) round.accepted.erase(it);
+    if (refused.epoch != run.record.epoch || refused.target.version != round.version()) continue;
+    round.RestoreRefused(refused.worker, refused.digest);
   }
   for (ContributionHeader& header : job.committed) {
-    const WorkerId worker = header.worker;
-    if (header.target.fragment.value == 0 && header.target.version.value + 1 == run.rounds[0].version.value) {
-      run.participants.insert(worker);
+    if (header.target.fragment.value == 0 && header.target.version.value + 1 == run.rounds[0].version().value) {
+      run.participants.insert(header.worker);
     }
-    if (!HasEnded(run.record.state)) {
-      run.committed.at(header.target.fragment.value).insert_or_assign(worker, std::move(header));
-    }
+    if (HasEnded(run.record.state)) continue;
+    run.rounds.at(header.target.fragment.value).RestoreCommitted(std::move(header));
   }
   const uint64_t periods = uint64_t{run.spec->sync.max_unsynced_periods} + run.spec->sync.max_missed + 2;
   if (!HasEnded(run.record.state)) run.claims.Recover(job.claims, run.PeriodSamples(periods));
@@ -74,7 +67,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   if (run.record.state == JobState::kClosing) {
     run.ending = Ending::kRounds;
   } else if (!HasEnded(run.record.state) && !run.rounds.empty()) {
-    if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
+    if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version())) StartEvaluation(run);
   }
   const JobId id = run.id();
   runs_.emplace(id, std::move(run));
@@ -89,7 +82,7 @@ void Machine::Recover(WorkerRecord worker, Instant now) {
   if (run == nullptr) return;
   const bool holds = !run->pool.HeldBy(member.record.worker).empty();
   const bool sent = std::any_of(run->rounds.begin(), run->rounds.end(),
-                                [&](const Round& r) { return r.accepted.contains(member.record.worker); });
+                                [&](const Round& r) { return r.accepted().contains(member.record.worker); });
   member.stage = holds || sent ? Stage::kTraining : Stage::kFetching;
 }
 
@@ -235,7 +228,7 @@ Instant Machine::NextWake() const {
     // their deadlines; an event ends that state.
     if (!run.Gathers() || !run.loaded || run.SavesAfterMerge()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);
+      wake = std::min(wake, run.rounds[p].Decide(RuleOf(run, FragmentIndex{p}), now_).wake);
     }
   }
   return wake;

@@ -5,15 +5,14 @@
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "coordinator/core/core.h"
-#include "coordinator/core/fleet.h"
-#include "coordinator/core/run.h"
+#include "coordinator/core/explain.h"
 
 namespace atl {
 
@@ -72,7 +71,7 @@ class Machine {
   void ExpireMembers();
   void Excuse(Duration time);  // does not count this time as silence, lateness or absence
   Duration AbsenceOf(const Member& member) const;
-  void ForgetMembers();  // forgetting.cc, like the next two
+  void ForgetMembers();
   bool IsNeeded(const WorkerId& worker) const;
   void Forget(const WorkerId& worker, const std::string& why);
   void Fence(Member& member, const std::string& why);   // returns leases, refuses uploads, takes an unused incarnation
@@ -98,11 +97,13 @@ class Machine {
   void SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held);
 
   // ---- uploads.cc
-  Judgement JudgeOffer(const UploadOffered& e);
+  UploadVerdict JudgeOffer(const UploadOffered& e);
   absl::Status CheckSender(const Run& run, const ContributionHeader& header) const;
   absl::Status CheckContent(const Run& run, const ContributionHeader& header);
   absl::Status CheckCursors(const Run& run, const ContributionHeader& header);
   void DropUploads(Run& run, const WorkerId* worker, const absl::Status& why);
+  // Refuses, in the order of their ids, the uploads that `end` returns for each round.
+  void RefuseUploads(Run& run, const std::function<std::vector<UploadId>(Round&)>& end, const absl::Status& why);
 
   // ---- commits.cc
   RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
@@ -114,11 +115,12 @@ class Machine {
   void AdvanceRounds(Run& run);
   void CloseWhatHasItsQuorum(Run& run);  // before a pause
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
-  void ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict);
+  void ReportOverdue(Run& run, const RoundStanding& standing);
   // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
-  void NoteWhoTookPart(Run& run, FragmentIndex fragment, bool enough);  // in the committed round; starved.cc
+  void NoteWhoTookPart(Run& run, FragmentIndex fragment);
+  void NoteStarved(Run& run, FragmentIndex fragment, bool enough);  // after the commit of the fragment's round
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
@@ -134,7 +136,7 @@ class Machine {
   void Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused);
   void Quarantine(Member& member, const std::string& why);
 
-  // ---- pinning.cc
+  // ---- conversation.cc: data.assignment: shards
   std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);  // for its next lease; none: no corpus
   void RecoverShards(Run& run);  // the corpus of each worker, from the durable state
 

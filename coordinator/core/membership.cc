@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/names.h"
 #include "common/plan/boot_lines.h"
+#include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -134,15 +135,14 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
     if (run != nullptr && LineOf(hello.last_boot) == LineOf(boot_) && p < run->rounds.size() &&
         !HasEnded(run->record.state)) {
       const Round& round = run->rounds[p];
-      const auto accepted = round.accepted.find(hello.worker);
-      const auto committed = run->committed[p].find(hello.worker);
-      if (held.target.version == round.version) {
-        const bool here = accepted != round.accepted.end() && accepted->second.header.digest == held.digest;
-        const auto screened = round.screened.find(hello.worker);
-        const bool refused = screened != round.screened.end() && screened->second == held.digest;
-        const bool taken = accepted != round.accepted.end() || round.closing || refused;
+      const auto accepted = round.accepted().find(hello.worker);
+      const auto committed = round.committed().find(hello.worker);
+      if (held.target.version == round.version()) {
+        const bool here = accepted != round.accepted().end() && accepted->second.header.digest == held.digest;
+        const bool refused = round.HasRefused(hello.worker, held.digest);
+        const bool taken = accepted != round.accepted().end() || round.closing() || refused;
         fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
-      } else if (committed != run->committed[p].end() && committed->second.target == held.target &&
+      } else if (committed != round.committed().end() && committed->second.target == held.target &&
                  committed->second.digest == held.digest) {
         fate = ContributionFate::kCommitted;
       }
@@ -176,7 +176,7 @@ void Machine::ExpireMembers() {
              {{"worker", id.value}});
       }
       if (Run* run = RunOf(member)) {
-        for (Round& round : run->rounds) round.expected.erase(id);
+        for (Round& round : run->rounds) round.StopExpecting(id);
       }
     }
     if (member.lost && member.Assigned() && now_ >= member.lost_at + AbsenceOf(member)) {
@@ -199,12 +199,7 @@ void Machine::Excuse(Duration time) {
     later(member.fetch_since);
   }
   for (auto& [id, run] : runs_) {
-    for (Round& round : run.rounds) {
-      later(round.opened);
-      round.deadline = round.deadline + time;
-      for (auto& [worker, arrival] : round.accepted) later(arrival.at);
-      for (auto& [worker, drop] : round.dropped) later(drop.at);
-    }
+    for (Round& round : run.rounds) round.Excuse(time, now_);
     if (run.evaluation) {
       later(run.evaluation->given);
       run.evaluation->deadline = run.evaluation->deadline + time;
@@ -232,10 +227,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
     const size_t leases = run->pool.HeldBy(id).size();
     DropUploads(*run, &id, absl::AbortedError(absl::StrCat("worker ", id.value, " left the job: ", why)));
     ReturnLeases(*run, id);
-    for (Round& round : run->rounds) {
-      round.expected.erase(id);
-      if (!round.closing) round.dropped.erase(id);
-    }
+    for (Round& round : run->rounds) round.Leave(id);
     run->misses.Forget(id);
     if (run->evaluation && run->evaluation->holder == id) {
       if (member.lost)
@@ -272,6 +264,58 @@ void Machine::Detach(Member& member, const std::string& why) {
   } else {
     member.record.incarnation = NewIncarnation();
   }
+}
+
+// Workers that went away stay visible to people for a while and are then forgotten, so that neither
+// the fleet nor the ledger grows with every name ever used. This is safe: the worker was fenced
+// when it went, and numbers of incarnations and leases are never reused. If it comes back, it joins
+// as a new worker, and its earlier leases are void.
+void Machine::ForgetMembers() {
+  const auto long_gone = [this](const Member& member) { return now_ >= member.lost_at + limits::kGoneWorkerMemory; };
+  std::vector<const Member*> gone;
+  bool any = false;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.Gone()) continue;
+    gone.push_back(&member);
+    any = any || long_gone(member);
+  }
+  size_t excess = gone.size() - std::min<size_t>(gone.size(), limits::kGoneWorkers);
+  if (!any && excess == 0) return;
+  // After a restart, all have the same loss time; the one fenced first has the smaller incarnation.
+  std::sort(gone.begin(), gone.end(), [](const Member* a, const Member* b) {
+    return std::pair(a->lost_at, a->record.incarnation) < std::pair(b->lost_at, b->record.incarnation);
+  });
+  std::vector<std::pair<WorkerId, std::string>> forgotten;
+  for (const Member* member : gone) {
+    const bool is_long = long_gone(*member);
+    if (!is_long && excess == 0) break;
+    if (IsNeeded(member->record.worker)) continue;
+    excess -= excess > 0 ? 1 : 0;
+    forgotten.emplace_back(
+        member->record.worker,
+        is_long ? absl::StrCat("it is gone for ", limits::kGoneWorkerMemory.ns / Seconds(86'400).ns, " days")
+                : absl::StrCat("more than ", limits::kGoneWorkers, " workers are gone, and it went first"));
+  }
+  for (const auto& [worker, why] : forgotten) Forget(worker, why);
+}
+
+// Whether a contribution to be merged, or a lease to be returned, names the worker.
+bool Machine::IsNeeded(const WorkerId& worker) const {
+  const auto needs = [&worker](const Run& run) {
+    const bool rounds = std::any_of(run.rounds.begin(), run.rounds.end(), [&](const Round& round) {
+      return round.HasArrived(worker) || round.IsUploading(worker);
+    });
+    return rounds || run.pool.HasLeaseOf(worker);
+  };
+  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) { return needs(entry.second); });
+}
+
+void Machine::Forget(const WorkerId& worker, const std::string& why) {
+  for (auto& [id, run] : runs_) run.Forget(worker);
+  fleet_.Forget(worker);
+  Note({}, "worker forgotten",
+       absl::StrCat("worker ", worker.value, " is forgotten: ", why, "; should it come back, it joins as a new one"),
+       {{"worker", worker.value}});
 }
 
 }  // namespace atl

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/ledger_fold.h"
 #include "coordinator/core/evaluations.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -35,8 +34,8 @@ absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, u
         absl::StrCat("job ", id, " is ", NameOf(run.record.state), "; pause it before a rollback"));
   }
   ATOLL_ASSIGN_OR_RETURN(const CheckpointRecord* const checkpoint, run.FinishedCheckpoint(step));
-  const bool busy = !run.uploads.empty() || run.loading ||
-                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+  const bool busy = run.HasUploads() || run.loading ||
+                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing(); });
   if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
   for (auto later = run.checkpoints.upper_bound(step); later != run.checkpoints.end(); ++later) {
     const JobId* const heir = HeirOf(runs_, run.id(), later->first);
@@ -77,11 +76,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
       "; it waits for job resume");
   run.touched = true;
   for (size_t p = 0; p < run.rounds.size(); ++p) {
-    run.rounds[p] = Round{};
-    run.rounds[p].version = checkpoint.versions[p];
-    run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
-    run.committed[p].clear();
-    run.tails[p].clear();
+    run.rounds[p].RollBack(checkpoint.versions[p], checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{});
     run.published[p] = {};
     OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
   }
@@ -98,7 +93,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.evaluation.reset();
   run.made.reset();
   DropUndone(run.evaluations, checkpoint.versions);
-  if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
+  if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version())) StartEvaluation(run);
   run.no_room.clear();
   run.loaded = false;
   run.loading = true;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -62,7 +61,7 @@ void Machine::RetryOnceDue(Run& run) {
 
 void Machine::RetryCheckpoints(Run& run) {
   const VersionVector heads = run.Versions();
-  const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+  const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing(); });
   std::vector<uint64_t> overtaken;
   for (const auto& [step, checkpoint] : run.checkpoints) {
     if (checkpoint.complete) continue;

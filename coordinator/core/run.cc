@@ -22,13 +22,13 @@ std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
 template <typename F>
 void LookAtAccepted(const Run& run, const F& look) {
   for (const Round& round : run.rounds) {
-    for (const auto& [worker, arrival] : round.accepted) {
+    for (const auto& [worker, arrival] : round.accepted()) {
       for (const LeaseCursor& cursor : arrival.header.cursors) look(cursor);
     }
-  }
-  for (const auto& [id, upload] : run.uploads) {
-    if (!upload.flushing) continue;
-    for (const LeaseCursor& cursor : upload.header.cursors) look(cursor);
+    for (const auto& [id, upload] : round.uploads()) {
+      if (!upload.flushing) continue;
+      for (const LeaseCursor& cursor : upload.header.cursors) look(cursor);
+    }
   }
 }
 
@@ -42,19 +42,17 @@ Run::Run(JobRecord job, PoolRecord pool_record)
       shards(spec->data.pin_shards ? spec->data.corpora.size() : 0),
       claims(spec->data.sequence_length),
       rounds(record.fragments),
-      committed(record.fragments),
       published(record.fragments),
-      tails(record.fragments),
       misses(record.fragments),
       progress(record.fragments) {}
 
 VersionVector Run::Versions() const {
   VersionVector versions;
-  for (const Round& round : rounds) versions.push_back(round.version);
+  for (const Round& round : rounds) versions.push_back(round.version());
   return versions;
 }
 
-uint32_t Run::PoolNow() const { return PoolSize(*spec, StepOf(rounds[0].version)); }
+uint32_t Run::PoolNow() const { return PoolSize(*spec, StepOf(rounds[0].version())); }
 
 uint64_t Run::StepOf(Version version) const {
   if (version.value == 0) return 0;
@@ -72,14 +70,14 @@ uint64_t Run::ClockStep(uint64_t newest_step) const {
   if (HasEnded(record.state)) {  // no worker is left to report its step
     if (const CheckpointRecord* const last = CheckpointOf(Versions())) return std::max(clock_floor, last->step);
   }
-  const uint64_t sent = StepOf(rounds[0].version);
+  const uint64_t sent = StepOf(rounds[0].version());
   const uint64_t base = std::max(sent, clock_floor);
   const uint64_t most = std::max(base, sent + inner_steps() - 1);  // less than one period after the last commit
   return std::clamp(newest_step, base, most);
 }
 
 bool Run::HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const {
-  const auto& newest = committed[fragment.value];
+  const auto& newest = rounds[fragment.value].committed();
   const auto it = newest.find(worker);
   return it != newest.end() && it->second.send_step >= std::max(record.stop_step, reported_step);
 }
@@ -90,20 +88,6 @@ void Run::Forget(const WorkerId& worker) {
   shards.Forget(worker);
   claims.Forget(worker);
   misses.Forget(worker);
-}
-
-void Run::ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known) {
-  const Version version = rounds[fragment.value].version;
-  std::erase_if(committed[fragment.value], [&](const auto& entry) {
-    return entry.second.target.version.value + 1 < version.value && !known(entry.first);
-  });
-}
-
-uint32_t Run::Flushing(FragmentIndex fragment) const {
-  uint32_t count = 0;
-  for (const auto& [id, upload] : uploads)
-    count += upload.flushing && upload.header.target.fragment == fragment ? 1 : 0;
-  return count;
 }
 
 uint64_t Run::AcceptedCursor(LeaseId lease) const {
@@ -121,20 +105,27 @@ std::map<LeaseId, uint64_t> Run::AcceptedCursors() const {
   return newest;
 }
 
-bool Run::IsUploading(const WorkerId& worker, FragmentIndex fragment) const {
-  return std::any_of(uploads.begin(), uploads.end(), [&](const auto& entry) {
-    const ContributionHeader& header = entry.second.header;
-    return header.worker == worker && header.target.fragment == fragment;
-  });
+Round* Run::RoundOf(UploadId upload) {
+  const auto it =
+      std::find_if(rounds.begin(), rounds.end(), [&](const Round& r) { return r.uploads().contains(upload); });
+  return it == rounds.end() ? nullptr : &*it;
+}
+
+bool Run::HasUploads() const {
+  return std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return !r.uploads().empty(); });
+}
+
+bool Run::IsUploading(const WorkerId& worker) const {
+  return std::any_of(rounds.begin(), rounds.end(), [&](const Round& r) { return r.IsUploading(worker); });
 }
 
 UpdatePublished Run::NewestUpdate(FragmentIndex fragment) const {
   const Round& round = rounds[fragment.value];
   const UpdatePublished& newest = published[fragment.value];
-  if (newest.reached.version == round.version && newest.hash == round.hash) return newest;
-  UpdatePublished update{.job = id(), .reached = {fragment, round.version}, .hash = round.hash};
-  for (const auto& [worker, header] : committed[fragment.value]) {
-    if (header.target.version.value + 1 != round.version.value) continue;
+  if (newest.reached.version == round.version() && newest.hash == round.hash()) return newest;
+  UpdatePublished update{.job = id(), .reached = {fragment, round.version()}, .hash = round.hash()};
+  for (const auto& [worker, header] : round.committed()) {
+    if (header.target.version.value + 1 != round.version().value) continue;
     update.contributors.push_back(worker);
     update.digests.push_back(header.digest);
   }
@@ -143,9 +134,9 @@ UpdatePublished Run::NewestUpdate(FragmentIndex fragment) const {
 
 std::vector<uint64_t> Run::PeriodsSinceRounds() const {
   std::vector<uint64_t> newest;
-  for (const auto& of_fragment : committed) {
+  for (const Round& round : rounds) {
     uint64_t step = 0;
-    for (const auto& [id, header] : of_fragment) step = std::max(step, header.send_step);
+    for (const auto& [id, header] : round.committed()) step = std::max(step, header.send_step);
     newest.push_back(step);
   }
   const uint64_t front = newest.empty() ? 0 : *std::max_element(newest.begin(), newest.end());
@@ -169,11 +160,11 @@ Coverage Run::CoverageOf(const ContributionHeader& header) const {
     coverage.claimed = std::max(coverage.claimed, before + h.tokens);
   };
   for (const Round& round : rounds) {
-    const auto it = round.accepted.find(header.worker);
-    if (it != round.accepted.end()) look(it->second.header);
-  }
-  for (const auto& [id, upload] : uploads) {
-    if (upload.flushing) look(upload.header);
+    const auto it = round.accepted().find(header.worker);
+    if (it != round.accepted().end()) look(it->second.header);
+    for (const auto& [id, upload] : round.uploads()) {
+      if (upload.flushing) look(upload.header);
+    }
   }
   with = accepted;
   for (const LeaseCursor& c : header.cursors) with[c.lease] = std::max(with[c.lease], c.cursor);
@@ -194,7 +185,7 @@ uint64_t Run::DroppedRunning(const WorkerId& worker) const {
   uint64_t most = 0;
   for (uint32_t p = 0; p < rounds.size(); ++p) {
     const FragmentIndex fragment{p};
-    uint64_t version = rounds[p].version.value, running = 0;
+    uint64_t version = rounds[p].version().value, running = 0;
     running += DropsSync(*spec, worker, {fragment, Version{version}}) ? 1 : 0;  // of the open round
     while (version > 0 && running < kDropsFollowed && DropsSync(*spec, worker, {fragment, Version{--version}})) {
       ++running;
@@ -212,7 +203,7 @@ bool Run::KeepsForGood(const VersionVector& versions) const {
 }
 
 bool Run::CheckpointIsOwed() const {
-  const uint64_t called_for = rounds.empty() ? 0 : NewestMultiple(spec->checkpoint.every_rounds, rounds[0].version);
+  const uint64_t called_for = rounds.empty() ? 0 : NewestMultiple(spec->checkpoint.every_rounds, rounds[0].version());
   return called_for > 0 && !Saves(called_for);
 }
 
@@ -249,9 +240,8 @@ std::vector<CheckpointRecord> Run::DecideKept() {
 }
 
 bool Run::HoldsWork() const {
-  const bool rounds_hold = std::any_of(rounds.begin(), rounds.end(),
-                                       [](const Round& r) { return r.version.value > 0 || !r.accepted.empty(); });
-  return rounds_hold || std::any_of(uploads.begin(), uploads.end(), [](const auto& u) { return u.second.flushing; });
+  return std::any_of(rounds.begin(), rounds.end(),
+                     [](const Round& r) { return r.version().value > 0 || !r.accepted().empty() || r.Flushing() > 0; });
 }
 
 WriteCheckpoint WriteTaskOf(const CheckpointRecord& record) {
@@ -264,7 +254,7 @@ Task LoadTaskOf(const Run& run) {
   // Until the first commit after a rollback, the checkpoint holds the state of the epoch.
   // Afterwards the epoch has its own snapshots, and rounds for the norm screen's history.
   const bool begun =
-      std::any_of(run.committed.begin(), run.committed.end(), [](const auto& of) { return !of.empty(); });
+      std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.committed().empty(); });
   if (run.record.epoch == 0 || begun) return load;
   for (const auto& [step, checkpoint] : run.checkpoints) {
     if (checkpoint.complete && checkpoint.versions == heads) load = RestoreCheckpoint{run.id(), step, run.record.epoch};

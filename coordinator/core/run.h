@@ -26,22 +26,12 @@
 #include "coordinator/core/leases.h"
 #include "coordinator/core/participation.h"
 #include "coordinator/core/replica_reports.h"
+#include "coordinator/core/round.h"
 #include "coordinator/core/rounds.h"
 #include "coordinator/core/screens.h"
 #include "coordinator/core/shards.h"
 
 namespace atl {
-
-struct Upload {
-  ContributionHeader header;
-  bool flushing = false;  // the trailer is being flushed: it will be accepted
-};
-
-// The decision on an offered upload.
-struct Judgement {
-  UploadDecision decision = UploadDecision::kRefused;
-  absl::Status status;
-};
 
 // A pending evaluation.
 struct PendingEvaluation {
@@ -82,21 +72,15 @@ struct Run {
   LeasePool pool;
   ShardBook shards;
   ClaimsBook claims;
-  std::vector<Round> rounds;                                      // by fragment
-  std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: each worker's newest
-  std::vector<UpdatePublished> published;                         // by fragment: the newest since the start
-  std::map<UploadId, Upload> uploads;
-  std::set<WorkerId> participants;  // of the newest committed round of fragment 0
-  // By fragment: the past_finished rounds that each worker was merged in since a round that was
-  // not, or since the end began. Bounds the rounds that a single remaining worker decides alone to
-  // the number that an honest one needs. Cleared at a restart.
-  std::vector<std::map<WorkerId, uint32_t>> tails;
-  std::set<WorkerId> used_up;            // have nothing left to train, and will get nothing (used_up.h)
-  std::vector<Duration> spreads;         // of the last rounds, at most kSpreads
-  std::map<WorkerId, GivenUp> failures;  // workers that could not continue
-  StrikeBook strikes;                    // cleared at a restart
-  MissBook misses;                       // cleared at a restart
-  RemarkBook remarks;                    // cleared at a restart
+  std::vector<Round> rounds;               // by fragment
+  std::vector<UpdatePublished> published;  // by fragment: the newest since the start
+  std::set<WorkerId> participants;         // of the newest committed round of fragment 0
+  std::set<WorkerId> used_up;              // have nothing left to train, and will get nothing (used_up.h)
+  std::vector<Duration> spreads;           // of the last rounds, at most kSpreads
+  std::map<WorkerId, GivenUp> failures;    // workers that could not continue
+  StrikeBook strikes;                      // cleared at a restart
+  MissBook misses;                         // cleared at a restart
+  RemarkBook remarks;                      // cleared at a restart
   FragmentProgress progress;
   ReplicaReports replicas;                                 // cleared at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers with non-finite losses
@@ -143,7 +127,7 @@ struct Run {
   // A checkpoint names the committed versions, while during a merge the parameters in memory are
   // already newer. So it is taken between merges, and no merge begins before it.
   bool SavesAfterMerge() const {
-    return checkpoint_due && std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.closing; });
+    return checkpoint_due && std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.closing(); });
   }
   // The job clock's minimum once fragment 0 has `version`: the send step of that version's
   // contributions, at most the stop step.
@@ -153,14 +137,15 @@ struct Run {
   // The worker's newest committed contribution to the fragment was sent at the stop step or later,
   // and includes all steps that the worker has reported.
   bool HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const;
-  uint32_t Flushing(FragmentIndex fragment) const;
   // The largest cursor of the lease in an accepted or flushing contribution; 0 if there is none.
   // UINT64_MAX if the accepted ones are unreadable now, because they may still be merged.
   uint64_t AcceptedCursor(LeaseId lease) const;
   // The same for every lease in such a contribution, if the accepted ones are readable.
   std::map<LeaseId, uint64_t> AcceptedCursors() const;
-  // Whether an upload of a contribution to the fragment is open.
-  bool IsUploading(const WorkerId& worker, FragmentIndex fragment) const;
+  // The round that has the upload; null: none.
+  Round* RoundOf(UploadId upload);
+  bool HasUploads() const;
+  bool IsUploading(const WorkerId& worker) const;
   // The announcement of the fragment's newest version, which is not 0. Without size and clock if
   // that version was committed before the start.
   UpdatePublished NewestUpdate(FragmentIndex fragment) const;
@@ -202,9 +187,6 @@ struct Run {
   std::vector<CheckpointRecord> DecideKept();
   // Drops the worker's failures, strikes and corpus.
   void Forget(const WorkerId& worker);
-  // Drops the fragment's committed contributions of unknown workers, except those of the newest round. Call after a
-  // commit.
-  void ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known);
   // Work was committed or accepted, and ending the job would lose it.
   bool HoldsWork() const;
 };

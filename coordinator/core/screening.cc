@@ -14,20 +14,16 @@ void Machine::On(const ContributionsScreened& e) {
   if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
   if (e.target.fragment.value >= run->rounds.size()) return;
   Round& round = run->rounds[e.target.fragment.value];
-  if (!round.closing || round.version != e.target.version) return;
-  round.closing = false;
+  if (!round.closing() || round.version() != e.target.version) return;
+  round.Reopen();
   for (const ScreenedOut& out : e.refused) {
-    const auto it = round.accepted.find(out.worker);
-    if (it == round.accepted.end()) continue;
-    const Digest digest = it->second.header.digest;
-    round.accepted.erase(it);
-    round.screened[out.worker] = digest;
+    const std::optional<Digest> digest = round.Refuse(out.worker);
+    if (!digest) continue;
     // It stays in the round log: a restart must not accept it again.
-    out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, digest});
-    round.expected.erase(out.worker);
+    out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, *digest});
     const Member* member = fleet_.Find(out.worker);
     if (member != nullptr && member->record.job == run->id()) {
-      SendTo(*member, ContributionRefused{run->id(), e.target, digest, out.why});
+      SendTo(*member, ContributionRefused{run->id(), e.target, *digest, out.why});
     }
     Note(run->id(), "contribution refused",
          absl::StrCat("contribution of worker ", out.worker.value, " refused: ", out.why),

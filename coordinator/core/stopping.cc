@@ -26,7 +26,7 @@ void Machine::Unload(Run& run) {
   run.checkpoint_due = false;
   run.no_room.clear();
   // An acceptance stays valid: it is durable, and the round closes after the next Load.
-  for (Round& round : run.rounds) round.closing = false;
+  for (Round& round : run.rounds) round.Reopen();
   out_.tasks.push_back(ReleaseJob{run.id()});
 }
 
@@ -61,13 +61,13 @@ void Machine::On(const ParametersReady& e) {
   Run* run = Find(e.job);
   if (run == nullptr || !run->loading) return;
   for (size_t p = 0; p < run->rounds.size() && p < e.hashes.size(); ++p) {
-    Digest& known = run->rounds[p].hash;
+    const Digest known = run->rounds[p].hash();
     if (!known.IsZero() && known != e.hashes[p]) {
       return On(
           TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
-                                         run->rounds[p].version.value, " was committed with ", known.Hex())});
+                                         run->rounds[p].version().value, " was committed with ", known.Hex())});
     }
-    known = e.hashes[p];
+    run->rounds[p].SetHash(e.hashes[p]);
   }
   run->traffic = e.traffic;
   run->loaded = true;

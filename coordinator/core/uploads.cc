@@ -7,77 +7,27 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/experiment.h"
 #include "common/plan/limits.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
-namespace {
-
-absl::Status Late(Version version) {
-  return LateError(absl::StrCat("version ", version.value + 1,
-                                " is committed or being made; contribute against the newest version"));
-}
-
-// Decides from an existing contribution with the same key; none if there is none.
-std::optional<Judgement> JudgeKey(const Run& run, const ContributionHeader& header) {
-  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
-  const Round& round = run.rounds[header.target.fragment.value];
-  const auto accepted = round.accepted.find(header.worker);
-  if (header.target.version == round.version && accepted != round.accepted.end()) {
-    const Digest first = accepted->second.header.digest;
-    if (first == header.digest) return Judgement{UploadDecision::kAccepted, absl::OkStatus()};
-    return refuse(absl::AlreadyExistsError(absl::StrCat("this worker's contribution with digest ", first.Hex(),
-                                                        " is accepted; the work goes into the next version")));
-  }
-  const auto& newest = run.committed[header.target.fragment.value];
-  const auto committed = newest.find(header.worker);
-  if (committed != newest.end() && committed->second.target == header.target &&
-      committed->second.digest == header.digest) {
-    return Judgement{UploadDecision::kAccepted, absl::OkStatus()};
-  }
-  if (header.target.version < round.version) return refuse(Late(header.target.version));
-  if (header.target.version > round.version) {
-    return refuse(absl::FailedPreconditionError(
-        absl::StrCat("version ", header.target.version.value, " does not exist; the newest is ", round.version.value)));
-  }
-  if (round.closing) return refuse(Late(round.version));
-  const auto screened = round.screened.find(header.worker);
-  if (screened != round.screened.end() && screened->second == header.digest) {
-    return refuse(absl::FailedPreconditionError("the screens have refused this contribution; form another one"));
-  }
-  for (const auto& [id, upload] : run.uploads) {
-    if (!upload.flushing || upload.header.worker != header.worker || upload.header.target != header.target) continue;
-    return refuse(absl::UnavailableError("a contribution of this worker is being written; ask again"));
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 void Machine::On(const UploadOffered& e) {
-  const Judgement judgement = JudgeOffer(e);
-  if (judgement.decision == UploadDecision::kGranted) {
-    Run& run = *Find(e.header.job);
+  UploadVerdict verdict = JudgeOffer(e);
+  verdict.upload = e.upload;
+  if (verdict.decision == UploadDecision::kGranted) {
     // A newer conversation for the same key supersedes the older one.
-    for (auto it = run.uploads.begin(); it != run.uploads.end();) {
-      const ContributionHeader& h = it->second.header;
-      const bool same = h.worker == e.header.worker && h.target == e.header.target && !it->second.flushing;
-      if (same)
-        Verdict(it->first, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
-      it = same ? run.uploads.erase(it) : std::next(it);
-    }
-    run.uploads.emplace(e.upload, Upload{e.header});
+    const Round::Offered offered = Find(e.header.job)->rounds[e.header.target.fragment.value].Offer(e.upload, e.header);
+    for (const UploadId id : offered.superseded)
+      Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+    verdict.replaces = offered.replaces;
   }
-  Verdict(e.upload, judgement.decision, judgement.status);
-  if (judgement.decision != UploadDecision::kGranted) return;
-  const auto& screened = Find(e.header.job)->rounds[e.header.target.fragment.value].screened;
-  if (const auto it = screened.find(e.header.worker); it != screened.end()) out_.verdicts.back().replaces = it->second;
+  out_.verdicts.push_back(std::move(verdict));
 }
 
-Judgement Machine::JudgeOffer(const UploadOffered& e) {
+UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
   const ContributionHeader& header = e.header;
-  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
+  const auto refuse = [](absl::Status status) { return UploadVerdict{.status = std::move(status)}; };
   if (e.boot > boot_) {
     return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
                                                              " of this coordinator, which is at boot ", boot_.value,
@@ -98,13 +48,11 @@ Judgement Machine::JudgeOffer(const UploadOffered& e) {
     return refuse(absl::FailedPreconditionError(
         absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
   }
-  if (auto known = JudgeKey(*run, header)) return *known;
+  if (auto known = run->rounds[header.target.fragment.value].Judge(header)) return *known;
   if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
   if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
-  if (disk_low_) {
-    return refuse(absl::ResourceExhaustedError(kDiskLow));
-  }
-  return {UploadDecision::kGranted, absl::OkStatus()};
+  if (disk_low_) return refuse(absl::ResourceExhaustedError(kDiskLow));
+  return {.decision = UploadDecision::kGranted};
 }
 
 absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
@@ -136,12 +84,11 @@ absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& hea
   if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
     return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
   }
-  const auto& tails = run.tails[header.target.fragment.value];
-  const auto tail = tails.find(header.worker);
-  if (run.rounds[header.target.fragment.value].past_finished && tail != tails.end() &&
-      tail->second >= run.TailLimit(header.worker)) {
+  const Round& round = run.rounds[header.target.fragment.value];
+  const uint32_t tail = round.TailOf(header.worker);
+  if (round.past_finished() && tail >= run.TailLimit(header.worker)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("others have nothing left to train, and this worker had ", tail->second,
+        absl::StrCat("others have nothing left to train, and this worker had ", tail,
                      " contributions to the fragment merged since: no worker holds samples for more"));
   }
   if (header.steps == 0 || header.tokens == 0) {
@@ -189,36 +136,28 @@ absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& hea
 
 void Machine::On(const UploadFinished& e) {
   for (auto& [id, run] : runs_) {
-    const auto it = run.uploads.find(e.upload);
-    if (it == run.uploads.end() || it->second.flushing) continue;
-    const absl::Status status = CheckCursors(run, it->second.header);
-    if (!status.ok()) {
-      Verdict(e.upload, UploadDecision::kRefused, status);
-      run.uploads.erase(it);
-      return;
+    Round* const round = run.RoundOf(e.upload);
+    if (round == nullptr || round->uploads().at(e.upload).flushing) continue;
+    if (absl::Status status = CheckCursors(run, round->uploads().at(e.upload).header); !status.ok()) {
+      round->Break(e.upload);
+      return Verdict(e.upload, UploadDecision::kRefused, std::move(status));
     }
-    it->second.flushing = true;
+    round->Finish(e.upload);
     out_.tasks.push_back(FlushAcceptance{e.upload});
-    return;
   }
 }
 
 void Machine::On(const ContributionDurable& e) {
   for (auto& [id, run] : runs_) {
-    const auto it = run.uploads.find(e.upload);
-    if (it == run.uploads.end() || !it->second.flushing) continue;
-    const ContributionHeader header = std::move(it->second.header);
-    run.uploads.erase(it);
-    run.rounds[header.target.fragment.value].accepted.insert_or_assign(header.worker, Arrival{header, now_});
-    Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
-    return;
+    Round* const round = run.RoundOf(e.upload);
+    if (round != nullptr && round->Durable(e.upload, now_))
+      Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
   }
 }
 
 void Machine::On(const UploadBroken& e) {
   for (auto& [id, run] : runs_) {
-    const auto it = run.uploads.find(e.upload);
-    if (it != run.uploads.end() && !it->second.flushing) run.uploads.erase(it);
+    if (Round* const round = run.RoundOf(e.upload)) round->Break(e.upload);
   }
 }
 
@@ -227,20 +166,26 @@ void Machine::Hear(Member& member, const SyncDropped& message) {
   if (run == nullptr || message.job != run->id() || run->record.state != JobState::kRunning) return;
   const WorkerId& id = member.record.worker;
   if (message.target.fragment.value >= run->rounds.size() || !member.Trains(run->id())) return;
+  // No sync is excused but by the job's own draw.
+  if (!DropsSync(*run->spec, id, message.target)) return;
   Round& round = run->rounds[message.target.fragment.value];
-  // Only the job's own draw excuses a worker.
-  const bool open = !round.closing && round.version == message.target.version && !round.accepted.contains(id);
-  if (!open || !DropsSync(*run->spec, id, message.target)) return;
-  member.step = std::max(member.step, message.send_step);
-  round.dropped.try_emplace(id, Drop{message.send_step, now_});
+  if (round.DropSync(message.target.version, id, message.send_step, now_))
+    member.step = std::max(member.step, message.send_step);
 }
 
 void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {
-  for (auto it = run.uploads.begin(); it != run.uploads.end();) {
-    const bool drop = !it->second.flushing && (worker == nullptr || it->second.header.worker == *worker);
-    if (drop) Verdict(it->first, UploadDecision::kRefused, why);
-    it = drop ? run.uploads.erase(it) : std::next(it);
+  RefuseUploads(
+      run, [worker](Round& round) { return round.DropUploads(worker); }, why);
+}
+
+void Machine::RefuseUploads(Run& run, const std::function<std::vector<UploadId>(Round&)>& end,
+                            const absl::Status& why) {
+  std::vector<UploadId> ended;
+  for (Round& round : run.rounds) {
+    for (const UploadId id : end(round)) ended.push_back(id);
   }
+  std::sort(ended.begin(), ended.end());
+  for (const UploadId id : ended) Verdict(id, UploadDecision::kRefused, why);
 }
 
 }  // namespace atl

@@ -22,11 +22,7 @@ void MarkUsedUp(Run& run, const Fleet& fleet) {
   if (run.used_up.empty()) return;
   for (const WorkerId& id : run.pool.Holders({})) run.used_up.erase(id);
   for (const WorkerId& id : run.used_up) {
-    for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      Round& round = run.rounds[p];
-      if (round.closing || run.IsUploading(id, FragmentIndex{p}) || round.expected.erase(id) == 0) continue;
-      round.past_finished = round.past_finished || (!round.accepted.contains(id) && !round.dropped.contains(id));
-    }
+    for (Round& round : run.rounds) round.PassFinished(id);
   }
 }
 
@@ -49,9 +45,9 @@ bool DataIsTrained(const Run& run, const Fleet& fleet) {
 
 bool HeldInVain(const Run& run, Duration limit, Instant now) {
   if (run.used_up.empty()) return false;
-  const Duration most = run.uploads.empty() ? limit : limit * 2;
+  const Duration most = !run.HasUploads() ? limit : limit * 2;
   return std::all_of(run.rounds.begin(), run.rounds.end(),
-                     [&](const Round& round) { return !round.closing && round.opened + most <= now; });
+                     [&](const Round& round) { return !round.closing() && round.opened() + most <= now; });
 }
 
 }  // namespace atl

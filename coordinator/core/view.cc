@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "coordinator/core/explain.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -46,10 +45,10 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   JobView view;
   view.record = run->record;
   for (const Round& round : run->rounds) {
-    const auto missing = static_cast<uint32_t>(MissingOf(round).size());
-    const auto accepted = static_cast<uint32_t>(round.accepted.size());
-    const auto dropped = static_cast<uint32_t>(round.dropped.size());
-    view.fragments.push_back({round.version, round.hash, accepted, accepted + missing, dropped});
+    const auto missing = static_cast<uint32_t>(round.Missing().size());
+    const auto accepted = static_cast<uint32_t>(round.accepted().size());
+    const auto dropped = static_cast<uint32_t>(round.dropped().size());
+    view.fragments.push_back({round.version(), round.hash(), accepted, accepted + missing, dropped});
   }
   view.balance = run->pool.Balance();
   view.clock_step = ClockOf(*run);
@@ -74,7 +73,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   const auto awaited = run->Open() && run->loaded ? AwaitedFragment(standing) : std::nullopt;
   if (awaited) {
     const RoundRule rule = RuleOf(*run, *awaited);
-    standing.round = {*awaited, rule, DecideRound(run->rounds[awaited->value], rule, now_)};
+    standing.round = RoundStanding{*awaited, rule, run->rounds[awaited->value].Decide(rule, now_)};
   }
   view.waiting_line = WaitingLine(standing);
   return view;
@@ -143,16 +142,16 @@ void Machine::CheckInvariants() const {
     run.pool.CheckInvariants();
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];
-      ATOLL_CHECK(!round.closing || ArrivedOf(round) > 0, "I8: an empty round is being closed");
+      ATOLL_CHECK(!round.closing() || round.Arrived() > 0, "I8: an empty round is being closed");
       // A worker lost during the closing makes the majority smaller, never larger.
-      ATOLL_CHECK(!round.closing || run.spec->sync.quorum != 0 || ArrivedOf(round) > MissingOf(round).size(),
+      ATOLL_CHECK(!round.closing() || run.spec->sync.quorum != 0 || round.Arrived() > round.Missing().size(),
                   "I8: a round is being closed without a majority");
-      for (const auto& [worker, arrival] : round.accepted) {
-        ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version}),
+      for (const auto& [worker, arrival] : round.accepted()) {
+        ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version()}),
                     "I1: an accepted contribution belongs to another round");
       }
-      for (const auto& [worker, header] : run.committed[p]) {
-        ATOLL_CHECK(header.target.version < round.version, "I6: a committed contribution is newer than its fragment");
+      for (const auto& [worker, header] : round.committed()) {
+        ATOLL_CHECK(header.target.version < round.version(), "I6: a committed contribution is newer than its fragment");
       }
     }
     for (const auto& [worker, member] : fleet_.members()) {

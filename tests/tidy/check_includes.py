@@ -28,6 +28,11 @@ LIBRARIES = [
 # These must not come through a header of another room either.
 KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 
+# Machines whose fields are private to them, and headers that hold several of them. A machine sees no other machine and
+# no holder, and nothing but a holder includes two machines.
+MACHINES = {"coordinator/core/round.h", "coordinator/core/leases.h"}
+HOLDERS = {"coordinator/core/run.h", "coordinator/core/fleet.h", "coordinator/core/machine.h"}
+
 IMPURE = re.compile(
     r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"
     r"filesystem|unordered_map|unordered_set|unistd\.h|sys/.*|cmath|math\.h|absl/(time|random|synchronization|container)/.*|"
@@ -89,7 +94,16 @@ class Headers:
     """The libraries that a header of ours includes, directly or through other headers of ours."""
 
     def __init__(self, root):
-        self.root, self.brings = pathlib.Path(root), {}
+        self.root, self.brings, self.reaches = pathlib.Path(root), {}, {}
+
+    def reached(self, header):
+        """Our headers that come with this one, itself included."""
+        if header not in self.reaches:
+            self.reaches[header] = {header}  # a cycle of headers ends here
+            file = self.root / header
+            for _, inner in includes(file.read_text()) if file.is_file() else ():
+                self.reaches[header] = self.reaches[header] | self.reached(inner)
+        return self.reaches[header]
 
     def libraries(self, header):
         """{library: the header that includes it}"""
@@ -129,6 +143,7 @@ def check_file(path, text, rooms, headers):
             yield f"{where}: {header} brings {brought[0][0]} into room {room.name} (through {brought[0][1]}); keep it in .cc files there"
         elif room.pure and IMPURE.match(header):
             yield f"{where}: room {room.name} is pure and may not include {header}; take what it needs as an argument"
+    yield from check_machines(path, text, headers)
     if path.endswith(".cc"):
         brought = set().union(*({library_of(h)} | headers.libraries(h).keys() for _, h in includes(text)))
         if {"LibTorch", "gRPC"} <= brought:
@@ -137,6 +152,17 @@ def check_file(path, text, rooms, headers):
         for number, line in enumerate(without_comments_and_literals(text).splitlines(), 1):
             if match := FLOATING.search(line):
                 yield f"{path}:{number}: room {room.name} is pure and may not use {match.group(1)}; count in integers (ns, bytes, tokens, steps)"
+
+
+def check_machines(path, text, headers):
+    included = {header for _, header in includes(text)}
+    own = re.sub(r"\.cc$", ".h", path)
+    if own in MACHINES:
+        reached = set().union(*map(headers.reached, included)) & (MACHINES | HOLDERS) - {own}
+        for header in sorted(reached):
+            yield f"{path}:1: a machine may not see {header}; take what it needs as an argument"
+    elif path not in HOLDERS and len(included & MACHINES) > 1:
+        yield f"{path}:1: includes the machines {' and '.join(sorted(included & MACHINES))}; include the header that holds them"
 
 
 def check_cmake(path, text, rooms):

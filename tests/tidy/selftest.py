@@ -85,6 +85,22 @@ class Dashboards(Tree):
 class Includes(Tree):
     check = staticmethod(check_includes.check)
 
+    def test_machine_that_sees_its_holder(self):
+        self.write("coordinator/core/round.h", '#include "coordinator/core/facts.h"\n')
+        self.write("coordinator/core/facts.h", '#include "coordinator/core/fleet.h"\n')
+        self.refused(self.check, "coordinator/core/round.h:1", "may not see coordinator/core/fleet.h")
+
+    def test_machine_body_that_sees_another_machine(self):
+        self.write("coordinator/core/round.cc", '#include "coordinator/core/round.h"\n#include "coordinator/core/leases.h"\n')
+        self.refused(self.check, "coordinator/core/round.cc:1", "may not see coordinator/core/leases.h")
+
+    def test_two_machines_in_one_file(self):
+        both = '#include "coordinator/core/leases.h"\n#include "coordinator/core/round.h"\n'
+        self.write("coordinator/core/run.h", both)
+        self.accepted(self.check)
+        self.write("coordinator/core/ending.cc", both)
+        self.refused(self.check, "coordinator/core/ending.cc:1", "include the header that holds them")
+
     def test_allowed_edges_pass(self):
         self.write("common/plan/a.h", '#include "common/base/status.h"\n#include <vector>\n')
         self.write("coordinator/engine/a.cc", '#include "common/codec/codec.h"\n')  # through aggregate

@@ -6,7 +6,6 @@
 #include "common/plan/ledger_fold.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/core.h"
-#include "coordinator/core/run.h"
 
 namespace atl {
 namespace {
@@ -75,32 +74,6 @@ TEST(Forgetting, WhoIsOnlyRememberedKeepsNobodyOutAfterARestart) {
   }
   visits.Restart();
   EXPECT_TRUE(visits.Comes("another"));
-}
-
-// A run's memory of newest contributions does not grow with the number of names ever used.
-TEST(Forgetting, ARunForgetsWhatTheForgottenCommittedButNotItsNewestRound) {
-  JobRecord record;
-  record.fragments = 2;
-  atl::Run run(record, {});
-  run.rounds[0].version = run.rounds[1].version = Version{5};
-  const auto commit = [&run](const std::string& worker, uint32_t fragment, uint64_t version) {
-    ContributionHeader header;
-    header.worker = WorkerId{worker};
-    header.target = {FragmentIndex{fragment}, Version{version}};
-    run.committed[fragment][header.worker] = header;
-  };
-  commit("newest", 0, 4);
-  commit("gone", 0, 3);
-  commit("gone", 1, 3);
-  commit("known", 0, 1);
-  const auto known = [](const WorkerId& worker) { return worker == WorkerId{"known"}; };
-  run.ForgetOlder(FragmentIndex{0}, known);
-  EXPECT_EQ(run.committed[0].size(), 2u);
-  EXPECT_FALSE(run.committed[0].contains(WorkerId{"gone"}));
-  EXPECT_EQ(run.committed[1].size(), 1u) << "another fragment";
-  run.rounds[0].version = Version{6};
-  run.ForgetOlder(FragmentIndex{0}, known);
-  EXPECT_EQ(run.committed[0].size(), 1u) << "newer ones are committed";
 }
 
 }  // namespace
