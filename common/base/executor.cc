@@ -45,18 +45,4 @@ void ThreadExecutor::Run() {
   }
 }
 
-void ManualExecutor::RunOne(size_t index) {
-  ATOLL_CHECK(index < queue_.size(), "no such pending job");
-  const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(index);
-  const std::function<void()> work = std::move(*at);
-  queue_.erase(at);
-  work();
-}
-
-size_t ManualExecutor::RunAll() {
-  size_t count = 0;
-  for (; !queue_.empty(); ++count) RunOne();
-  return count;
-}
-
 }  // namespace atl

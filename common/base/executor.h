@@ -5,7 +5,6 @@
 #define ATOLL_COMMON_BASE_EXECUTOR_H_
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -42,22 +41,6 @@ class ThreadExecutor final : public Executor {
   Ring<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
-};
-
-// Runs jobs on request, on the caller's thread: for harnesses and the simulator. Not thread-safe.
-class ManualExecutor final : public Executor {
- public:
-  void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
-  size_t pending() const { return queue_.size(); }
-  // Runs the pending job number `index` (0 is the oldest). Requires index < pending().
-  void RunOne(size_t index = 0);
-  // Runs pending jobs, oldest first, until none is left. Returns the number of jobs run.
-  size_t RunAll();
-  // Drops all pending jobs, as the death of a process does.
-  void DropAll() { queue_.clear(); }
-
- private:
-  std::deque<std::function<void()>> queue_;
 };
 
 }  // namespace atl

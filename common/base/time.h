@@ -51,19 +51,6 @@ class SystemClock final : public Clock {
   int64_t WallNanos() const override;
 };
 
-// A clock that moves only on request. Not thread-safe; for single-threaded harnesses.
-class ManualClock final : public Clock {
- public:
-  explicit ManualClock(Instant start = {1'000'000'000}) : now_(start) {}
-  Instant Now() const override { return now_; }
-  int64_t WallNanos() const override { return 1'700'000'000'000'000'000 + now_.ns; }
-  void Advance(Duration d) { now_ = now_ + d; }
-  void Set(Instant t) { now_ = t; }
-
- private:
-  Instant now_;
-};
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_BASE_TIME_H_

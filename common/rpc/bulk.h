@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interfaces for bulk bytes. Contributions and files are uploaded; updates, fragments, blocks and
-// files are downloaded. Implementations: gRPC (bulk_client.h, bulk_service.h) and memory
-// (memory_bulk.h). One call is one conversation. After a broken connection the caller starts a new
+// files are downloaded. Implementations: gRPC (bulk_client.h, bulk_service.h) and, in
+// tests, memory. One call is one conversation. After a broken connection the caller starts a new
 // call at the offset reached, at times chosen by Backoff. The sender never copies the payload.
 #ifndef ATOLL_COMMON_RPC_BULK_H_
 #define ATOLL_COMMON_RPC_BULK_H_

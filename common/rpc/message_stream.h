@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a two-way stream of messages. Implementations: gRPC (control_stream.h) and memory
-// (memory_stream.h). A conformance test runs the same cases on both.
+// One end of a two-way stream of messages. Implementations: gRPC (control_stream.h) and, in tests,
+// memory. A conformance test runs the same cases on both.
 //
 //   made -> Start -> on_message* -> on_closed (exactly once, last)
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ledger: what was decided, durable before it is said (docs/design.md section 7). Records of one step are one
-// transaction. Two forms: SQLite (sqlite_ledger.h) and memory (memory_ledger.h), with one conformance test. Thread
-// rule: not thread-safe; the engine calls it on one serial executor.
+// transaction. Two forms: SQLite (sqlite_ledger.h) and, in tests, memory, with one conformance test. Thread rule:
+// not thread-safe; the engine calls it on one serial executor.
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_H_
 

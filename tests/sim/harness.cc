@@ -6,14 +6,14 @@
 
 #include "common/base/check.h"
 #include "common/plan/job_validation.h"
-#include "common/rpc/memory_bulk.h"
-#include "common/rpc/memory_stream.h"
 #include "coordinator/engine/last_snapshots.h"
 #include "coordinator/store/rounds_at_start.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/slow_bulk.h"
+#include "tests/support/memory_bulk.h"
+#include "tests/support/memory_stream.h"
 
 namespace atl {
 JobSpec SmallJob(const std::string& name) {

@@ -20,10 +20,12 @@
 #include "coordinator/engine/engine.h"
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/control_sessions.h"
-#include "coordinator/store/memory_ledger.h"
 #include "tests/sim/memory_files.h"
 #include "tests/sim/sqlite_files.h"
 #include "tests/sim/toy_job.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_ledger.h"
 #include "worker/link/network_link.h"
 #include "worker/session/session.h"
 

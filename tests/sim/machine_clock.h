@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/base/time.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 

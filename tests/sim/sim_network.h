@@ -14,7 +14,8 @@
 #include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
-#include "common/rpc/memory_stream.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/memory_stream.h"
 
 namespace atl {
 

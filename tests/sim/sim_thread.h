@@ -9,6 +9,7 @@
 #include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/base/time.h"
+#include "tests/support/manual_executor.h"
 
 namespace atl {
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/base/time.h"
+#include "tests/support/manual_clock.h"
 #include "worker/session/job.h"
 
 namespace atl {

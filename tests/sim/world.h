@@ -22,7 +22,6 @@
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "coordinator/engine/engine.h"
-#include "coordinator/store/memory_ledger.h"
 #include "tests/sim/laws.h"
 #include "tests/sim/memory_files.h"
 #include "tests/sim/rerouting_bulk.h"
@@ -31,6 +30,9 @@
 #include "tests/sim/sqlite_files.h"
 #include "tests/sim/strangers.h"
 #include "tests/sim/toy_job.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_ledger.h"
 #include "worker/session/session.h"
 
 namespace atl {

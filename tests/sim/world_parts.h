@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/rpc/memory_bulk.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/sim_coordinator.h"
 #include "tests/sim/step_ear.h"
 #include "tests/sim/world.h"
+#include "tests/support/memory_bulk.h"
 #include "worker/link/network_link.h"
 
 namespace atl {

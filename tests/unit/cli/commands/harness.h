@@ -11,6 +11,7 @@
 
 #include "cli/app.h"
 #include "common/base/files.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/cli/commands/fake_coordinator.h"
 
 namespace atl::cli {

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "tests/support/manual_clock.h"
+
 namespace atl::cli {
 namespace {
 

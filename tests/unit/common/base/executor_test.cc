@@ -5,6 +5,8 @@
 
 #include <latch>
 
+#include "tests/support/manual_executor.h"
+
 namespace atl {
 namespace {
 

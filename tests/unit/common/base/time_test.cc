@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/mutex.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 namespace {

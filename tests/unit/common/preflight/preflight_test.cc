@@ -7,6 +7,7 @@
 #include "common/plan/limits.h"
 #include "common/preflight/job_fit.h"
 #include "common/preflight/link_rate.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 namespace {

@@ -13,9 +13,10 @@
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/bulk_service.h"
-#include "common/rpc/memory_bulk.h"
 #include "common/rpc/rpc_status.h"
 #include "common/wire/frame.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_bulk.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
 namespace atl {

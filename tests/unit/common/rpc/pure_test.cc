@@ -11,6 +11,7 @@
 #include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/token_bucket.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/base/executor.h"
 #include "common/plan/limits.h"
 #include "common/rpc/control_stream.h"
-#include "common/rpc/memory_stream.h"
+#include "tests/support/memory_stream.h"
 #include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 

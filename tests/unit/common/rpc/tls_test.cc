@@ -16,6 +16,7 @@
 #include "common/trust/access.h"
 #include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/common/rpc/enroll_door.h"
 #include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/raw_socket.h"

@@ -3,6 +3,7 @@
 // parameters are released in the meantime.
 #include <gtest/gtest.h>
 
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

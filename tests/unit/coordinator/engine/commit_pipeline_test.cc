@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/manual_executor.h"
+
 namespace atl {
 namespace {
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

@@ -9,8 +9,10 @@
 
 #include "common/format/corpus_manifest.h"
 #include "common/plan/data_order.h"
-#include "common/rpc/memory_bulk.h"
-#include "common/rpc/memory_stream.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_bulk.h"
+#include "tests/support/memory_stream.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 #include "worker/link/network_link.h"
 

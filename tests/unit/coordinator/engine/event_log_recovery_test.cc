@@ -6,6 +6,7 @@
 #include <map>
 
 #include "coordinator/engine/observer.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

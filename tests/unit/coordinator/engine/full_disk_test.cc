@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

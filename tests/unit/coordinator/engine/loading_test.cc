@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

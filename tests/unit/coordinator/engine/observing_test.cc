@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/lateness.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 namespace {

@@ -17,7 +17,9 @@
 #include "common/plan/job_validation.h"
 #include "common/telemetry/event_log.h"
 #include "coordinator/engine/engine.h"
-#include "coordinator/store/memory_ledger.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_ledger.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
 namespace atl {

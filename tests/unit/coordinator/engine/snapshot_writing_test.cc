@@ -5,6 +5,7 @@
 
 #include "common/codec/codec.h"
 #include "coordinator/engine/last_snapshots.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

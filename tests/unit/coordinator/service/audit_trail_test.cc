@@ -7,6 +7,9 @@
 
 #include <filesystem>
 
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+
 namespace atl {
 namespace {
 

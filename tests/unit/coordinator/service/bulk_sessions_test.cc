@@ -7,7 +7,9 @@
 
 #include <deque>
 
-#include "common/rpc/memory_bulk.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_bulk.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

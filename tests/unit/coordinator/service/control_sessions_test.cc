@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc/memory_stream.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_stream.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

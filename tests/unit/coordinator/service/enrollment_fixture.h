@@ -14,7 +14,9 @@
 #include "common/base/wall_time.h"
 #include "common/plan/limits.h"
 #include "coordinator/service/enrollment.h"
-#include "coordinator/store/memory_ledger.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_ledger.h"
 
 namespace atl {
 

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "common/wire/job_spec_proto.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

@@ -9,6 +9,8 @@
 
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/new_lines.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {

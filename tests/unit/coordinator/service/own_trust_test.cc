@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {

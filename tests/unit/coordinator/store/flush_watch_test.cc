@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "common/base/forwarded_files.h"
-#include "coordinator/store/memory_ledger.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/memory_ledger.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
 namespace atl {

@@ -13,9 +13,9 @@
 
 #include "absl/strings/match.h"
 #include "coordinator/store/ledger_rows.h"
-#include "coordinator/store/memory_ledger.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/sqlite_ledger.h"
+#include "tests/support/memory_ledger.h"
 #include "tests/unit/coordinator/store/ledger_records.h"
 
 namespace atl {

@@ -15,6 +15,7 @@
 #include "common/telemetry/metrics.h"
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/common/rpc/enroll_door.h"
 
 namespace atl {

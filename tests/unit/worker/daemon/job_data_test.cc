@@ -14,8 +14,8 @@
 #include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/format/corpus_writer.h"
-#include "common/rpc/memory_bulk.h"
 #include "common/rpc/transfer_failure.h"
+#include "tests/support/memory_bulk.h"
 #include "worker/daemon/remote_blocks.h"
 
 namespace atl {

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "common/plan/model_layout.h"
+#include "tests/support/manual_clock.h"
 #include "tests/unit/common/format/temp_dir.h"
 #include "tests/unit/worker/train/tiny_job.h"
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "tests/support/manual_clock.h"
 #include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {

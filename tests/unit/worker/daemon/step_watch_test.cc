@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/support/manual_clock.h"
+
 namespace atl {
 namespace {
 

@@ -12,6 +12,7 @@
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
 #include "common/trust/secret_files.h"
+#include "tests/support/manual_clock.h"
 
 namespace atl {
 namespace {

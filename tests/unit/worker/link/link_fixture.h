@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "common/plan/limits.h"
-#include "common/rpc/memory_bulk.h"
-#include "common/rpc/memory_stream.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+#include "tests/support/memory_bulk.h"
+#include "tests/support/memory_stream.h"
 #include "worker/link/network_link.h"
 
 namespace atl {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/manual_clock.h"
+
 namespace atl {
 namespace {
 

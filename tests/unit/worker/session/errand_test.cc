@@ -6,6 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "tests/support/manual_executor.h"
+
 namespace atl {
 namespace {
 

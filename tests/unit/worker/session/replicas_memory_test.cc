@@ -17,6 +17,7 @@
 #include "common/codec/codec.h"
 #include "common/plan/worker_memory.h"
 #include "gtest/gtest.h"
+#include "tests/support/manual_executor.h"
 #include "worker/session/replicas.h"
 
 namespace {

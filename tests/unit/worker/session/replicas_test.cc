@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/codec/codec.h"
+#include "tests/support/manual_executor.h"
 #include "tests/unit/worker/device/forming_gpu.h"
 #include "tests/unit/worker/session/toy_job.h"
 #include "worker/device/gpu_plugin.h"

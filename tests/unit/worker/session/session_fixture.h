@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "common/codec/codec.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
 #include "tests/unit/worker/session/toy_job.h"
 #include "worker/session/session.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // BulkClient connected to a BulkHandler in memory: frames, credits and resume as over gRPC. Each
 // step is one job on an executor.
-#ifndef ATOLL_COMMON_RPC_MEMORY_BULK_H_
-#define ATOLL_COMMON_RPC_MEMORY_BULK_H_
+#ifndef ATOLL_TESTS_SUPPORT_MEMORY_BULK_H_
+#define ATOLL_TESTS_SUPPORT_MEMORY_BULK_H_
 
 #include <cstddef>
 #include <functional>
@@ -26,4 +26,4 @@ std::unique_ptr<BulkClient> MakeMemoryBulkClient(BulkHandler& handler, Executor&
 
 }  // namespace atl
 
-#endif  // ATOLL_COMMON_RPC_MEMORY_BULK_H_
+#endif  // ATOLL_TESTS_SUPPORT_MEMORY_BULK_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/rpc/memory_bulk.h"
+#include "tests/support/memory_bulk.h"
 
 #include <algorithm>
 #include <optional>

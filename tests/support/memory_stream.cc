@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/rpc/memory_stream.h"
+#include "tests/support/memory_stream.h"
 
 #include <atomic>
 #include <deque>

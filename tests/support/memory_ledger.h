@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ledger in memory, for harnesses: what survives a simulated crash is the MemoryLedgerDisk, which the test keeps.
-#ifndef ATOLL_COORDINATOR_STORE_MEMORY_LEDGER_H_
-#define ATOLL_COORDINATOR_STORE_MEMORY_LEDGER_H_
+#ifndef ATOLL_TESTS_SUPPORT_MEMORY_LEDGER_H_
+#define ATOLL_TESTS_SUPPORT_MEMORY_LEDGER_H_
 
 #include <cstdint>
 #include <functional>
@@ -27,4 +27,4 @@ std::unique_ptr<Ledger> MakeMemoryLedger(MemoryLedgerDisk& disk, std::function<a
 
 }  // namespace atl
 
-#endif  // ATOLL_COORDINATOR_STORE_MEMORY_LEDGER_H_
+#endif  // ATOLL_TESTS_SUPPORT_MEMORY_LEDGER_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two connected ends of a control stream in memory, for single-threaded harnesses and tests.
-#ifndef ATOLL_COMMON_RPC_MEMORY_STREAM_H_
-#define ATOLL_COMMON_RPC_MEMORY_STREAM_H_
+#ifndef ATOLL_TESTS_SUPPORT_MEMORY_STREAM_H_
+#define ATOLL_TESTS_SUPPORT_MEMORY_STREAM_H_
 
 #include <functional>
 #include <memory>
@@ -23,4 +23,4 @@ ControlStreamPair MakeControlStreamPair(Executor& executor);
 
 }  // namespace atl
 
-#endif  // ATOLL_COMMON_RPC_MEMORY_STREAM_H_
+#endif  // ATOLL_TESTS_SUPPORT_MEMORY_STREAM_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/store/memory_ledger.h"
+#include "tests/support/memory_ledger.h"
 
 #include <algorithm>
 #include <utility>
