@@ -3,13 +3,14 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/files.h"
 #include "common/config/nearest_word.h"
@@ -42,26 +43,18 @@ bool IsServiceLink(absl::string_view name, absl::string_view value) {
   return digits > 0 && absl::EndsWith(name.substr(0, name.size() - digits), "_PORT_");
 }
 
-// One column of help after another, wrapped at 78 characters.
-void AppendHelpLine(const std::string& left, const std::string& help, std::string& out) {
-  constexpr size_t kIndent = 30, kWidth = 78;
-  std::string line = "  " + left;
-  if (line.size() + 2 > kIndent) {
-    out += line + "\n";
-    line.clear();
+// In lines that fit beside the names of options: CLI11 indents them, and breaks none.
+std::string Wrapped(const std::string& text) {
+  constexpr size_t kWidth = 48;
+  std::string out;
+  size_t line = 0;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    const bool breaks = line + 1 + word.size() > kWidth;
+    if (!out.empty()) out += breaks ? '\n' : ' ';
+    absl::StrAppend(&out, word);
+    line = breaks ? word.size() : line + 1 + word.size();
   }
-  line.resize(kIndent, ' ');
-  std::istringstream words(help);
-  bool first = true;
-  for (std::string word; words >> word; first = false) {
-    if (!first && line.size() + 1 + word.size() > kWidth) {
-      out += line + "\n";
-      line.assign(kIndent, ' ');
-      first = true;
-    }
-    line += (first ? "" : " ") + word;
-  }
-  out += line + "\n";
+  return out;
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
@@ -77,123 +70,100 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
 
 }  // namespace
 
-OptionTable::OptionTable(std::string program, std::string description, std::string prefix)
-    : program_(std::move(program)), description_(std::move(description)), prefix_(std::move(prefix)) {}
+OptionTable::OptionTable(const std::string& program, const std::string& description, std::string prefix)
+    : flags_(std::make_unique<CLI::App>(description + "\n", program)), prefix_(std::move(prefix)) {
+  flags_->allow_extras();
+  flags_->set_help_flag("-h,--help", "print this and exit");
+  if (prefix_.empty()) return;
+  config_ = flags_->add_option("--config", CLI::callback_t(), "YAML file of 'option: value' lines");
+  config_->type_name("FILE")->take_all();
+  flags_->footer(absl::StrCat("Each option can also be set in the environment, --config as ",
+                              EnvironmentName(prefix_, "config"),
+                              "\nand so on. A flag wins over the environment, the environment over the file."));
+}
 
-void OptionTable::Add(Entry entry) { entries_.push_back(std::move(entry)); }
+OptionTable::OptionTable(OptionTable&&) noexcept = default;
+OptionTable::~OptionTable() = default;
+
+// An option without a placeholder is a switch.
+void OptionTable::Add(const std::string& name, const std::string& placeholder, const std::string& shown,
+                      const std::string& help, Set set) {
+  const bool is_switch = placeholder.empty();
+  const std::string about = Wrapped(help + (is_switch || shown.empty() ? "" : " [" + shown + "]"));
+  CLI::Option* option = is_switch ? flags_->add_flag("--" + name, about)
+                                  : flags_->add_option("--" + name, CLI::callback_t(), about)->type_name(placeholder);
+  entries_.push_back({.name = name, .shown = shown, .option = option->take_all(), .set = std::move(set)});
+}
+
+template <typename Value, typename Read>
+void OptionTable::AddValue(const std::string& name, Value& value, const std::string& placeholder,
+                           const std::string& shown, const std::string& help, Read read) {
+  Add(name, placeholder, shown, help, [&value, read](const std::string& text) {
+    ATOLL_ASSIGN_OR_RETURN(const auto parsed, read(text));
+    value = static_cast<Value>(parsed);
+    return absl::OkStatus();
+  });
+}
 
 void OptionTable::Text(const std::string& name, std::string& value, const std::string& placeholder,
-                       const std::string& help) {
-  Add({.name = name,
-       .placeholder = placeholder,
-       .help = help,
-       .shown = value,
-       .set = [&value](const std::string& text) {
-         if (text.size() > limits::kTextBytes) return absl::InvalidArgumentError("is longer than 4096 bytes");
-         value = text;
-         return absl::OkStatus();
-       }});
+                       const std::string& help, const std::string& missing) {
+  AddValue(name, value, placeholder, value, help, [](const std::string& text) -> absl::StatusOr<std::string> {
+    if (text.size() > limits::kTextBytes) return absl::InvalidArgumentError("is longer than 4096 bytes");
+    return text;
+  });
+  if (!missing.empty()) required_.emplace_back(&value, absl::StrCat("--", name, " is missing; ", missing));
 }
 
 void OptionTable::Number(const std::string& name, uint32_t& value, uint32_t high, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "N",
-       .help = help,
-       .shown = absl::StrCat(value),
-       .set = [&value, high](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(const uint64_t n, ParseUnsigned(text, high));
-         value = static_cast<uint32_t>(n);
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "N", absl::StrCat(value), help,
+           [high](const std::string& text) { return ParseUnsigned(text, high); });
 }
 
 void OptionTable::Number64(const std::string& name, uint64_t& value, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "N",
-       .help = help,
-       .shown = absl::StrCat(value),
-       .set = [&value](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(value, ParseUnsigned(text, UINT64_MAX));
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "N", absl::StrCat(value), help,
+           [](const std::string& text) { return ParseUnsigned(text, UINT64_MAX); });
 }
 
 void OptionTable::Real(const std::string& name, double& value, double low, double high, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "X",
-       .help = help,
-       .shown = absl::StrCat(value),
-       .set = [&value, low, high](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(const double x, ParseReal(text));
-         if (x < low || x > high) {
-           return absl::InvalidArgumentError(absl::StrCat("is ", x, "; it must be ", low, " to ", high));
-         }
-         value = x;
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "X", absl::StrCat(value), help, [low, high](const std::string& text) -> absl::StatusOr<double> {
+    ATOLL_ASSIGN_OR_RETURN(const double x, ParseReal(text));
+    if (x >= low && x <= high) return x;
+    return absl::InvalidArgumentError(absl::StrCat("is ", x, "; it must be ", low, " to ", high));
+  });
 }
 
 void OptionTable::Time(const std::string& name, Duration& value, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "TIME",
-       .help = help,
-       .shown = FormatDuration(value),
-       .set = [&value](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(value, ParseDuration(text));
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "TIME", FormatDuration(value), help, &ParseDuration);
 }
 
 void OptionTable::Size(const std::string& name, uint64_t& value, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "SIZE",
-       .help = help,
-       .shown = absl::StrCat(value),
-       .set = [&value](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(value, ParseBytes(text));
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "SIZE", absl::StrCat(value), help, &ParseBytes);
 }
 
 void OptionTable::Rate(const std::string& name, uint64_t& value, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "RATE",
-       .help = help,
-       .shown = absl::StrCat(value),
-       .set = [&value](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(value, ParseRate(text));
-         return absl::OkStatus();
-       }});
+  AddValue(name, value, "RATE", absl::StrCat(value), help, &ParseRate);
 }
 
 void OptionTable::Switch(const std::string& name, bool& value, bool meaning, const std::string& help) {
-  Add({.name = name,
-       .placeholder = "",
-       .help = help,
-       .shown = value == meaning ? "true" : "false",
-       .is_switch = true,
-       .set = [&value, meaning](const std::string& text) {
-         ATOLL_ASSIGN_OR_RETURN(const bool on, ParseBool(text));
-         value = on ? meaning : !meaning;
-         return absl::OkStatus();
-       }});
+  Add(name, "", value == meaning ? "true" : "false", help, [&value, meaning](const std::string& text) {
+    ATOLL_ASSIGN_OR_RETURN(const bool on, ParseBool(text));
+    value = on == meaning;
+    return absl::OkStatus();
+  });
 }
 
-void OptionTable::Choice(const std::string& name, const std::vector<std::string>& choices, size_t chosen,
-                         std::function<void(size_t)> set, const std::string& help) {
-  Add({.name = name,
-       .placeholder = absl::StrJoin(choices, "|"),
-       .help = help,
-       .shown = choices[chosen],
-       .set = [choices, set = std::move(set)](const std::string& text) {
-         const auto found = std::find(choices.begin(), choices.end(), text);
-         if (found == choices.end()) {
-           return absl::InvalidArgumentError(absl::StrCat("is '", text.substr(0, 64), "'; it must be one of ",
-                                                          absl::StrJoin(choices, ", "), DidYouMean(text, choices)));
-         }
-         set(static_cast<size_t>(found - choices.begin()));
-         return absl::OkStatus();
-       }});
+void OptionTable::AddChoice(const std::string& name, const std::vector<std::string>& choices, size_t chosen,
+                            std::function<void(size_t)> set, const std::string& help) {
+  Add(name, absl::StrJoin(choices, "|"), choices[chosen], help,
+      [choices, set = std::move(set)](const std::string& text) {
+        const auto found = std::find(choices.begin(), choices.end(), text);
+        if (found == choices.end()) {
+          return absl::InvalidArgumentError(absl::StrCat("is '", text.substr(0, 64), "'; it must be one of ",
+                                                         absl::StrJoin(choices, ", "), DidYouMean(text, choices)));
+        }
+        set(static_cast<size_t>(found - choices.begin()));
+        return absl::OkStatus();
+      });
 }
 
 OptionTable::Entry* OptionTable::Find(const std::string& name) {
@@ -207,154 +177,140 @@ std::vector<std::string> OptionTable::Names() const {
   return names;
 }
 
-void OptionTable::Apply(Entry& entry, const std::string& value, const std::string& source,
-                        std::vector<std::string>& faults) {
+void OptionTable::Apply(Entry& entry, const std::string& value, const std::string& source) {
   if (const absl::Status status = entry.set(value); !status.ok()) {
-    faults.push_back(absl::StrCat("--", entry.name, " (", source, ") ", status.message()));
+    faults_.push_back(absl::StrCat("--", entry.name, " (", source, ") ", status.message()));
     return;
   }
   entry.shown = value;
   entry.source = source;
 }
 
-// Forms: --name value, --name=value, --switch, --switch=false.
-void OptionTable::ReadFlags(const std::vector<std::string>& arguments, std::map<std::string, std::string>& flags,
-                            std::vector<std::string>& faults) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    if (argument.size() < 3 || argument.compare(0, 2, "--") != 0) {
-      faults.push_back(absl::StrCat("unexpected argument '", argument.substr(0, 64), "'"));
-      continue;
-    }
-    const size_t equals = argument.find('=');
-    const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
-    const Entry* entry = Find(name);
-    if (entry == nullptr && !(name == "config" && !prefix_.empty())) {
-      std::vector<std::string> known = Names();
-      known.insert(known.end(), {"help", "version"});
+// CLI11 stops at the first fault: here it only takes the words apart, and what it leaves over is read below.
+void OptionTable::ReadFlags(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words;  // last one first
+  for (auto word = arguments.rbegin(); word != arguments.rend(); ++word) {
+    const bool is_emptied = absl::StartsWith(*word, "--") && word->find('=') == word->size() - 1;
+    if (is_emptied) words.emplace_back();  // "--name=" would take the next word
+    words.push_back(is_emptied ? word->substr(0, word->size() - 1) : *word);
+  }
+  try {
+    flags_->parse(words);
+  } catch (const CLI::ArgumentMismatch&) {  // nothing follows the last one
+    faults_.push_back(absl::StrCat(arguments.back(), " needs a value"));
+  }
+  std::vector<std::string> known = Names();
+  known.insert(known.end(), {"help", "version"});
+  bool may_be_value = false;
+  for (const std::string& word : flags_->remaining()) {
+    const bool is_option = absl::StartsWith(word, "--") && word.size() > 2;
+    const std::string name = is_option ? word.substr(2, word.find('=') - 2) : "";
+    if (is_option) {
       const std::string nearest = NearestWord(name, known);
-      faults.push_back(absl::StrCat("unknown option --", name.substr(0, 64),
-                                    nearest.empty() ? "" : "; did you mean --" + nearest + "?"));
-      if (equals == std::string::npos && i + 1 < arguments.size() && arguments[i + 1].compare(0, 2, "--") != 0) ++i;
-      continue;
+      faults_.push_back(absl::StrCat("unknown option --", name.substr(0, 64),
+                                     nearest.empty() ? "" : "; did you mean --" + nearest + "?"));
+    } else if (!may_be_value) {
+      faults_.push_back(absl::StrCat("unexpected argument '", word.substr(0, 64), "'"));
     }
-    std::string value = "true";
-    if (equals != std::string::npos) {
-      value = argument.substr(equals + 1);
-    } else if (entry == nullptr || !entry->is_switch) {
-      if (i + 1 == arguments.size()) {
-        faults.push_back(absl::StrCat("--", name, " needs a value"));
-        continue;
-      }
-      value = arguments[++i];
-    }
-    if (!flags.emplace(name, value).second) faults.push_back(absl::StrCat("--", name, " is given twice"));
+    may_be_value = is_option && word.find('=') == std::string::npos;
   }
 }
 
-void OptionTable::ApplyEnvironment(const Environment& environment, std::vector<std::string>& faults) {
+void OptionTable::ApplyEnvironment(const Environment& environment) {
   std::vector<std::string> known = {EnvironmentName(prefix_, "config")};
   for (Entry& entry : entries_) {
     const std::string name = EnvironmentName(prefix_, entry.name);
     known.push_back(name);
     const auto found = environment.find(name);
-    if (found != environment.end()) Apply(entry, found->second, name, faults);
+    if (found != environment.end()) Apply(entry, found->second, name);
   }
   for (const auto& [name, value] : environment) {
     if (name.compare(0, prefix_.size(), prefix_) != 0) continue;
     if (std::find(known.begin(), known.end(), name) == known.end() && !IsServiceLink(name, value)) {
-      faults.push_back(absl::StrCat("unknown environment variable ", name, DidYouMean(name, known)));
+      faults_.push_back(absl::StrCat("unknown environment variable ", name, DidYouMean(name, known)));
     }
   }
 }
 
-void OptionTable::ApplyFile(const std::string& path, std::vector<std::string>& faults) {
+void OptionTable::ApplyFile(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadSmallFile(path);
   if (!text.ok()) {
-    faults.emplace_back(text.status().message());
+    faults_.emplace_back(text.status().message());
     return;
   }
   try {
     const YAML::Node root = YAML::Load(*text);
     if (root.IsNull()) return;
     if (!root.IsMap()) {
-      faults.push_back(path + ": must be a list of 'option: value' lines");
+      faults_.push_back(path + ": must be a list of 'option: value' lines");
       return;
     }
+    OptionTable& table = file_table_ != nullptr ? *file_table_ : *this;
     std::set<std::string> seen;
     for (const auto& pair : root) {
       const std::string where = absl::StrCat(path, ":", pair.first.Mark().line + 1);
       std::string name = pair.first.IsScalar() ? pair.first.Scalar() : "";
       std::replace(name.begin(), name.end(), '_', '-');
-      Entry* entry = Find(name);
+      Entry* entry = table.Find(name);
       if (entry == nullptr) {
-        faults.push_back(absl::StrCat(where, ": unknown option '", name.substr(0, 64), "'", DidYouMean(name, Names())));
+        faults_.push_back(
+            absl::StrCat(where, ": unknown option '", name.substr(0, 64), "'", DidYouMean(name, table.Names())));
       } else if (!seen.insert(name).second) {
-        faults.push_back(absl::StrCat(where, ": '", name, "' is given twice"));
+        faults_.push_back(absl::StrCat(where, ": '", name, "' is given twice"));
       } else if (!pair.second.IsScalar()) {
-        faults.push_back(absl::StrCat(where, ": '", name, "' must be a single value"));
+        faults_.push_back(absl::StrCat(where, ": '", name, "' must be a single value"));
       } else {
-        Apply(*entry, pair.second.Scalar(), where, faults);
+        Apply(*entry, pair.second.Scalar(), where);
       }
     }
   } catch (const YAML::Exception& e) {
-    faults.push_back(absl::StrCat(path, ":", e.mark.line + 1, ": ", e.msg));
+    faults_.push_back(absl::StrCat(path, ":", e.mark.line + 1, ": ", e.msg));
   }
 }
 
-OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& arguments, const Environment& environment,
-                                        const std::string& version) {
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h")
-      return {.proceed = false, .text = Help(), .exit_code = 0, .resolved = {}};
-    if (argument == "--version") {
-      return {.proceed = false, .text = absl::StrCat(program_, " ", version, "\n"), .exit_code = 0, .resolved = {}};
+bool OptionTable::Parse(const std::vector<std::string>& arguments, const Environment& environment,
+                        const std::string& version, CommandLine& out,
+                        const std::function<std::vector<std::string>()>& check) {
+  const std::string program = flags_->get_name();
+  flags_->set_version_flag("--version", absl::StrCat(program, " ", version), "print the version and exit");
+  try {
+    ReadFlags(arguments);
+  } catch (const CLI::CallForHelp&) {
+    out.text = flags_->help();
+    return false;
+  } catch (const CLI::CallForVersion& version_line) {
+    out.text = absl::StrCat(version_line.what(), "\n");
+    return false;
+  }
+  if (config_ != nullptr) {
+    const auto found = environment.find(EnvironmentName(prefix_, "config"));
+    std::string file = found == environment.end() ? "" : found->second;
+    if (!config_->empty()) file = config_->results().back();
+    if (config_->count() > 1) faults_.emplace_back("--config is given twice");
+    if (!file.empty()) ApplyFile(file);
+    ApplyEnvironment(environment);
+  }
+  for (Entry& entry : entries_) {
+    if (entry.option->count() > 1) faults_.push_back(absl::StrCat("--", entry.name, " is given twice"));
+    if (!entry.option->empty()) Apply(entry, entry.option->results().front(), "flag");
+  }
+  if (faults_.empty()) {
+    for (const auto& [text, fault] : required_) {
+      if (text->empty()) faults_.push_back(fault);
     }
+    for (std::string& fault : check ? check() : std::vector<std::string>()) faults_.push_back(std::move(fault));
   }
-  std::vector<std::string> faults;
-  std::map<std::string, std::string> flags;
-  ReadFlags(arguments, flags, faults);
-  if (!prefix_.empty()) {
-    std::string file;
-    if (const auto found = environment.find(EnvironmentName(prefix_, "config")); found != environment.end()) {
-      file = found->second;
-    }
-    if (const auto found = flags.find("config"); found != flags.end()) file = found->second;
-    flags.erase("config");
-    if (!file.empty()) (file_table_ != nullptr ? *file_table_ : *this).ApplyFile(file, faults);
-    ApplyEnvironment(environment, faults);
-  }
-  for (const auto& [name, value] : flags) Apply(*Find(name), value, "flag", faults);
-  Outcome outcome;
-  for (const std::string& fault : faults) absl::StrAppend(&outcome.text, program_, ": ", fault, "\n");
-  if (!faults.empty()) {
-    absl::StrAppend(&outcome.text, "Run '", program_, " --help' for the options.\n");
-    outcome.exit_code = kUsageExit;
-    return outcome;
-  }
-  outcome.proceed = true;
   for (const Entry& e : entries_) {
-    outcome.resolved.push_back(absl::StrCat(e.name, " = ", e.shown.empty() ? "(none)" : e.shown, " (", e.source, ")"));
+    out.resolved.push_back(absl::StrCat(e.name, " = ", e.shown.empty() ? "(none)" : e.shown, " (", e.source, ")"));
   }
-  return outcome;
+  if (!faults_.empty()) Refuse(program, faults_, out);
+  return faults_.empty();
 }
 
-std::string OptionTable::Help() const {
-  std::string out = absl::StrCat(description_, "\n\nUsage: ", program_, " [OPTIONS]\n\nOptions:\n");
-  for (const Entry& e : entries_) {
-    const std::string left = "--" + e.name + (e.is_switch ? "" : " " + e.placeholder);
-    AppendHelpLine(left, e.help + (e.is_switch || e.shown.empty() ? "" : " [" + e.shown + "]"), out);
-  }
-  if (!prefix_.empty()) AppendHelpLine("--config FILE", "YAML file of 'option: value' lines", out);
-  AppendHelpLine("--version", "print the version and exit", out);
-  AppendHelpLine("--help", "print this and exit", out);
-  if (!prefix_.empty() && !entries_.empty()) {
-    const std::string& name = entries_.front().name;
-    absl::StrAppend(&out, "\nEach option can also be set in the environment, --", name, " as ",
-                    EnvironmentName(prefix_, name),
-                    "\nand so on. A flag wins over the environment, the environment over the file.\n");
-  }
-  return out;
+void Refuse(const std::string& program, const std::vector<std::string>& faults, CommandLine& out) {
+  for (const std::string& fault : faults) absl::StrAppend(&out.text, program, ": ", fault, "\n");
+  absl::StrAppend(&out.text, "Run '", program, " --help' for the options.\n");
+  out.exit_code = kUsageExit;
 }
 
 }  // namespace atl

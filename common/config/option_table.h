@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of options that flags, environment and file fill in one way. Private to common/config.
+// A table of options that flags (read by CLI11), environment and file fill in one way. Private to common/config.
 #ifndef ATOLL_COMMON_CONFIG_OPTION_TABLE_H_
 #define ATOLL_COMMON_CONFIG_OPTION_TABLE_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace atl {
 
@@ -19,11 +25,14 @@ class OptionTable {
  public:
   // `program`: "atoll-coordinator"; `prefix`: "ATOLL_COORDINATOR_", or empty for a command that has neither environment
   // nor file.
-  OptionTable(std::string program, std::string description, std::string prefix);
+  OptionTable(const std::string& program, const std::string& description, std::string prefix);
+  OptionTable(OptionTable&&) noexcept;
+  ~OptionTable();
 
   // Each binds --name to a variable that must outlive Parse and holds the default. `help` is one line without a full
-  // stop.
-  void Text(const std::string& name, std::string& value, const std::string& placeholder, const std::string& help);
+  // stop. `missing`: what to do when a required text is empty; none: the text is optional.
+  void Text(const std::string& name, std::string& value, const std::string& placeholder, const std::string& help,
+            const std::string& missing = "");
   void Number(const std::string& name, uint32_t& value, uint32_t high, const std::string& help);
   void Number64(const std::string& name, uint64_t& value, const std::string& help);
   void Real(const std::string& name, double& value, double low, double high, const std::string& help);
@@ -32,48 +41,54 @@ class OptionTable {
   void Rate(const std::string& name, uint64_t& value, const std::string& help);
   // --name sets `value` to `meaning`.
   void Switch(const std::string& name, bool& value, bool meaning, const std::string& help);
-  // One of `choices`; the index is given to `set`.
-  void Choice(const std::string& name, const std::vector<std::string>& choices, size_t chosen,
-              std::function<void(size_t)> set, const std::string& help);
+  // One of `choices`, which are the values of `Choice` from 0 on.
+  template <typename Choice>
+  void OneOf(const std::string& name, const std::vector<std::string>& choices, Choice& value, const std::string& help) {
+    AddChoice(
+        name, choices, static_cast<size_t>(value), [&value](size_t i) { value = static_cast<Choice>(i); }, help);
+  }
 
   // The file is another table's: its options are known there, and set what is bound there. `table` must outlive Parse.
   void TakeFileOf(OptionTable& table) { file_table_ = &table; }
 
-  struct Outcome {
-    bool proceed = false;  // false: print `text` and exit with `exit_code`
-    std::string text;
-    int exit_code = 0;
-    std::vector<std::string> resolved;
-  };
-  // Fills the variables. All faults are reported at once, one line each.
-  Outcome Parse(const std::vector<std::string>& arguments, const Environment& environment, const std::string& version);
-
-  std::string Help() const;
+  // Fills the variables; false when `out` has a text to print instead. All faults are reported at once, one line each;
+  // once every value can be read, those of `check` as well.
+  bool Parse(const std::vector<std::string>& arguments, const Environment& environment, const std::string& version,
+             CommandLine& out, const std::function<std::vector<std::string>()>& check = nullptr);
 
  private:
+  using Set = std::function<absl::Status(const std::string&)>;
   struct Entry {
-    std::string name, placeholder, help, shown, source = "default";
-    bool is_switch = false;
-    std::function<absl::Status(const std::string&)> set;
+    std::string name, shown;
+    CLI::Option* option;
+    Set set;
+    std::string source = "default";
   };
-  void Add(Entry entry);
+  void Add(const std::string& name, const std::string& placeholder, const std::string& shown, const std::string& help,
+           Set set);
+  template <typename Value, typename Read>
+  void AddValue(const std::string& name, Value& value, const std::string& placeholder, const std::string& shown,
+                const std::string& help, Read read);
+  void AddChoice(const std::string& name, const std::vector<std::string>& choices, size_t chosen,
+                 std::function<void(size_t)> set, const std::string& help);
   Entry* Find(const std::string& name);
   std::vector<std::string> Names() const;
-  void Apply(Entry& entry, const std::string& value, const std::string& source, std::vector<std::string>& faults);
-  void ReadFlags(const std::vector<std::string>& arguments, std::map<std::string, std::string>& flags,
-                 std::vector<std::string>& faults);
-  void ApplyFile(const std::string& path, std::vector<std::string>& faults);
-  void ApplyEnvironment(const Environment& environment, std::vector<std::string>& faults);
+  void Apply(Entry& entry, const std::string& value, const std::string& source);
+  void ReadFlags(const std::vector<std::string>& arguments);
+  void ApplyFile(const std::string& path);
+  void ApplyEnvironment(const Environment& environment);
 
-  std::string program_, description_, prefix_;
+  std::unique_ptr<CLI::App> flags_;
+  CLI::Option* config_ = nullptr;
+  std::string prefix_;
   std::vector<Entry> entries_;
+  std::vector<std::pair<const std::string*, std::string>> required_;  // a text, and the fault when it is empty
+  std::vector<std::string> faults_;
   OptionTable* file_table_ = nullptr;
 };
 
-// Of `verify` and `replay`, the first of `arguments`.
-CoordinatorCommandLine ParseAuditCommand(const std::vector<std::string>& arguments, const std::string& version);
-// Of `backup` and `restore`, likewise.
-CoordinatorCommandLine ParseBackupCommand(const std::vector<std::string>& arguments, const std::string& version);
+// The faults of a command line, each a line of `program`, and the exit code of wrong usage.
+void Refuse(const std::string& program, const std::vector<std::string>& faults, CommandLine& out);
 
 }  // namespace atl
 

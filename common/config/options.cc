@@ -20,8 +20,6 @@
 namespace atl {
 namespace {
 
-constexpr int kUsageExit = 2;
-
 std::string NameFromHost(const std::string& host) {
   std::string name;
   for (const char c : host.substr(0, host.find('.'))) {
@@ -41,18 +39,9 @@ uint32_t PortOf(const std::string& endpoint) {
 }
 
 void AddLogOptions(OptionTable& table, LogOptions& log) {
-  table.Choice(
-      "log-level", {"debug", "info", "warning", "error"}, 1,
-      [&log](size_t i) { log.minimum = static_cast<LogLevel>(i); }, "least serious lines written to standard error");
-  table.Choice(
-      "log-format", {"text", "json"}, 0, [&log](size_t i) { log.json = i == 1; }, "form of those lines");
-}
-
-// Turns faults found after the parse into the outcome of a usage error.
-void Refuse(const std::string& program, const std::vector<std::string>& faults, std::string& text, int& exit_code) {
-  for (const std::string& fault : faults) absl::StrAppend(&text, program, ": ", fault, "\n");
-  absl::StrAppend(&text, "Run '", program, " --help' for the options.\n");
-  exit_code = kUsageExit;
+  table.OneOf("log-level", {"debug", "info", "warning", "error"}, log.minimum,
+              "least serious lines written to standard error");
+  table.OneOf("log-format", {"text", "json"}, log.json, "form of those lines");
 }
 
 void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
@@ -78,8 +67,6 @@ void CheckTrust(const CoordinatorOptions& o, std::vector<std::string>& faults) {
 
 std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   std::vector<std::string> faults;
-  if (o.state_dir.empty())
-    faults.emplace_back("--state-dir is missing; name the directory that keeps jobs and checkpoints");
   CheckTrust(o, faults);
   if (o.membership_timeout < Seconds(1) || o.membership_timeout > Seconds(3600)) {
     faults.emplace_back("--membership-timeout must be 1s to 1h");
@@ -108,6 +95,11 @@ std::string EndpointFault(const char* option, const std::string& endpoint) {
   return dialled.ok() ? "" : absl::StrCat(option, " ", dialled.message());
 }
 
+std::vector<std::string> NameFaults(const std::string& name) {
+  if (IsName(name)) return {};
+  return {absl::StrCat("--name is '", name.substr(0, 64), "'; it must be ", kNameRule)};
+}
+
 std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   std::vector<std::string> faults = {EndpointFault("--coordinator", o.coordinator)};
   if (!o.coordinator_bulk.empty()) faults.push_back(EndpointFault("--coordinator-bulk", o.coordinator_bulk));
@@ -116,9 +108,7 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   if (o.join_token.rfind(kJoinTokenPrefix, 0) == 0) {
     faults.emplace_back(kTokenInPlaceOfItsFile);
   }
-  if (!IsName(o.name)) {
-    faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule));
-  }
+  for (std::string& fault : NameFaults(o.name)) faults.push_back(std::move(fault));
   if (o.download_bytes_per_second != 0 && o.download_bytes_per_second < 1000)
     faults.emplace_back("--download-limit must be at least 1kB, or 0 for none: coordinators refuse slower downloads");
   if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
@@ -181,17 +171,13 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Number(
       "threads", o.threads, 4096,
       "of training, and of synchronisation where nothing is trained; 0: one a core, or as many as a CPU quota gives");
-  table.Choice(
-      "device", {"auto", "cpu", "gpu"}, 0, [&o](size_t i) { o.device = static_cast<DeviceChoice>(i); },
-      "auto takes a GPU where there is one");
-  table.Choice(
-      "form-on", {"host", "gpu"}, 0, [&o](size_t i) { o.form_on = static_cast<FormChoice>(i); },
-      "who forms contributions: the host, or kernels of the GPU, which are proved against it first");
-  table.Choice(
-      "cuda-graph", {"off", "auto"}, 0, [&o](size_t i) { o.cuda_graph = static_cast<GraphChoice>(i); },
-      "auto: passes of a GPU are recorded and played as one launch, where that does what launches do");
-  table.Choice(
-      "pass-kernels", {"off", "auto"}, 0, [&o](size_t i) { o.pass_kernels = static_cast<PassKernelChoice>(i); },
+  table.OneOf("device", {"auto", "cpu", "gpu"}, o.device, "auto takes a GPU where there is one");
+  table.OneOf("form-on", {"host", "gpu"}, o.form_on,
+              "who forms contributions: the host, or kernels of the GPU, which are proved against it first");
+  table.OneOf("cuda-graph", {"off", "auto"}, o.cuda_graph,
+              "auto: passes of a GPU are recorded and played as one launch, where that does what launches do");
+  table.OneOf(
+      "pass-kernels", {"off", "auto"}, o.pass_kernels,
       "auto: losses, SwiGLU and the rotary embedding on a GPU by kernels of the worker's own, where they do what "
       "LibTorch does");
   table.Number(
@@ -219,46 +205,48 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   return table;
 }
 
-WorkerCommandLine ParseWorkerRun(const std::string& program, const char* about,
-                                 const std::vector<std::string>& arguments, const Environment& environment,
-                                 const std::string& version, const std::string& host_name) {
-  WorkerCommandLine out;
+// What the commands of a daemon read.
+struct Given {
+  const std::vector<std::string>& arguments;  // after the command's word
+  const Environment& environment;
+  const std::string& version;
+  const std::string& host_name;
+};
+
+std::optional<WorkerOptions> ParseWorkerRun(const std::string& program, const char* about, const Given& given,
+                                            CommandLine& out) {
   WorkerOptions o;
-  o.name = NameFromHost(host_name);
-  OptionTable table = WorkerTable(program, about, o);
-  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  out.resolved = outcome.resolved;
-  if (!outcome.proceed) return out;
-  std::vector<std::string> faults = ReadIslandEnvironment(environment, o.island);
-  for (std::string& fault : FaultsOf(o)) faults.push_back(std::move(fault));
-  if (!faults.empty()) {
-    Refuse(program, faults, out.text, out.exit_code);
-    return out;
+  o.name = NameFromHost(given.host_name);
+  const auto check = [&] {
+    std::vector<std::string> faults = ReadIslandEnvironment(given.environment, o.island);
+    for (std::string& fault : FaultsOf(o)) faults.push_back(std::move(fault));
+    return faults;
+  };
+  if (!WorkerTable(program, about, o).Parse(given.arguments, given.environment, given.version, out, check)) {
+    return std::nullopt;
   }
-  FillWorkerDefaults(o, environment);
+  FillWorkerDefaults(o, given.environment);
   for (std::string& line : out.resolved) {
     if (line == "cache-dir = (none) (default)") line = "cache-dir = " + o.cache_dir + " (default)";
     if (line == "coordinator-bulk = (none) (default)") line = "coordinator-bulk = " + o.coordinator_bulk + " (default)";
   }
-  out.run = o;
-  return out;
+  return o;
+}
+
+void ParseCheck(const Given& given, WorkerCommandLine& out) {
+  out.check = ParseWorkerRun("atoll-worker check", kCheckAbout, given, out);
 }
 
 // Reads the same --name and --cache-dir as the worker, from the same variables of the environment and the same file.
-WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>& arguments,
-                                    const Environment& environment, const std::string& version,
-                                    const std::string& host_name) {
-  WorkerCommandLine out;
+void ParseOwnerCommand(bool resume, const Given& given, WorkerCommandLine& out) {
+  WorkerOptions worker;
+  worker.name = NameFromHost(given.host_name);
   OwnerCommand o;
   o.resume = resume;
-  WorkerOptions worker;
-  worker.name = NameFromHost(host_name);
   const std::string program = resume ? "atoll-worker resume" : "atoll-worker pause";
   OptionTable table(program,
                     resume ? "Ends the pause of this machine's worker: it joins again by itself."
-                           : "Takes this machine back from its worker, which finishes its step, sends what it has, "
+                           : "Takes this machine back from its worker, which finishes its step, sends what it has,\n"
                              "leaves and waits.",
                     "ATOLL_WORKER_");
   table.Text("name", worker.name, "NAME", "of the worker");
@@ -268,102 +256,135 @@ WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>&
   if (!resume) table.Time("for", o.length, "as 30m or 2h; 0s: until 'atoll-worker resume'");
   Environment own;  // the worker's other variables are not for this command
   for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR", "ATOLL_WORKER_CONFIG"}) {
-    if (const auto found = environment.find(name); found != environment.end()) own.insert(*found);
+    if (const auto found = given.environment.find(name); found != given.environment.end()) own.insert(*found);
   }
-  const OptionTable::Outcome outcome = table.Parse(arguments, own, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  if (!outcome.proceed) return out;
+  if (!table.Parse(given.arguments, own, given.version, out, [&] { return NameFaults(worker.name); })) return;
   o.name = worker.name;
-  o.cache_dir = worker.cache_dir;
-  if (!IsName(o.name)) {
-    Refuse(program, {absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule)}, out.text,
-           out.exit_code);
-    return out;
-  }
-  o.named = o.name != NameFromHost(host_name);
-  if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
+  o.named = o.name != NameFromHost(given.host_name);
+  o.cache_dir = worker.cache_dir.empty() ? DefaultCache(o.name, given.environment) : worker.cache_dir;
   out.owner = o;
-  return out;
+}
+void ParsePause(const Given& given, WorkerCommandLine& out) { ParseOwnerCommand(false, given, out); }
+void ParseResume(const Given& given, WorkerCommandLine& out) { ParseOwnerCommand(true, given, out); }
+
+void AddCheckpoint(OptionTable& table, std::string& directory) {
+  table.Text("checkpoint", directory, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it",
+             "name an exported directory");
 }
 
-WorkerCommandLine ParseGenerate(const std::vector<std::string>& arguments, const std::string& version) {
-  WorkerCommandLine out;
+void ParseGenerate(const Given& given, WorkerCommandLine& out) {
   GenerateCommand o;
   OptionTable table("atoll-worker generate", "Prints text from an exported checkpoint.", "");
-  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
+  AddCheckpoint(table, o.checkpoint);
   table.Text("prompt", o.prompt, "TEXT", "what the text begins with");
   table.Number("max-tokens", o.max_tokens, 65536, "to print after the prompt");
   table.Real("temperature", o.temperature, 0, 100, "0: always the likeliest token");
   table.Number("top-k", o.top_k, UINT32_MAX, "draw from the k likeliest tokens; 0: from all");
   table.Number64("seed", o.seed, "same seed, same text");
   table.Number("threads", o.threads, 4096, "0: the library's default");
-  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  if (!outcome.proceed) return out;
-  if (o.checkpoint.empty()) {
-    Refuse("atoll-worker generate", {"--checkpoint is missing; name an exported directory"}, out.text, out.exit_code);
-    return out;
-  }
-  out.generate = o;
-  return out;
+  if (table.Parse(given.arguments, {}, given.version, out)) out.generate = o;
 }
 
-WorkerCommandLine ParseEvalLoss(const std::vector<std::string>& arguments, const std::string& version) {
-  WorkerCommandLine out;
+void ParseEvalLoss(const Given& given, WorkerCommandLine& out) {
   EvalLossCommand o;
   OptionTable table("atoll-worker eval-loss", "Prints the loss of an exported checkpoint on a corpus, as JSON.", "");
-  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
-  table.Text("manifest", o.manifest, "DIR", "the corpus: its directory, or manifest.json in it");
-  table.Choice(
-      "split", {"held-out", "train"}, 0, [&o](size_t i) { o.train_split = i == 1; }, "which part of the corpus");
+  AddCheckpoint(table, o.checkpoint);
+  table.Text("manifest", o.manifest, "DIR", "the corpus: its directory, or manifest.json in it",
+             "name the manifest.json of a corpus");
+  table.OneOf("split", {"held-out", "train"}, o.train_split, "which part of the corpus");
   table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens of one sample");
   table.Switch("separate-documents", o.separate_documents, true,
                "documents do not see each other, as in a job with data.separate_documents");
   table.Number64("max-tokens", o.max_tokens, "read at most; 0: the whole split");
   table.Number("threads", o.threads, 4096, "0: the library's default");
-  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  if (!outcome.proceed) return out;
-  std::vector<std::string> faults;
-  if (o.checkpoint.empty()) faults.emplace_back("--checkpoint is missing; name an exported directory");
-  if (o.manifest.empty()) faults.emplace_back("--manifest is missing; name the manifest.json of a corpus");
-  if (o.sequence_length == 0) faults.emplace_back("--sequence-length is 0; it must be at least 1");
-  if (!faults.empty()) {
-    Refuse("atoll-worker eval-loss", faults, out.text, out.exit_code);
-    return out;
-  }
-  out.eval_loss = o;
-  return out;
+  const auto check = [&o] {
+    return o.sequence_length > 0 ? std::vector<std::string>()
+                                 : std::vector<std::string>{"--sequence-length is 0; it must be at least 1"};
+  };
+  if (table.Parse(given.arguments, {}, given.version, out, check)) out.eval_loss = o;
 }
 
-WorkerCommandLine ParseEvalTask(const std::vector<std::string>& arguments, const std::string& version) {
-  WorkerCommandLine out;
+void ParseEvalTask(const Given& given, WorkerCommandLine& out) {
   EvalTaskCommand o;
   std::string tasks;
   OptionTable table("atoll-worker eval",
                     "Scores an exported checkpoint on minimal pairs or multiple choice, as JSON lines.", "");
-  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
+  AddCheckpoint(table, o.checkpoint);
   table.Text("task", tasks, "FILE[,FILE...]", "examples, one JSON object a line, in the form of BLiMP or HellaSwag");
   table.Number("limit", o.limit, UINT32_MAX, "examples of each file; 0: all");
   table.Switch("per-example", o.per_example, true, "print the scores of each example as well");
   table.Number("threads", o.threads, 4096, "0: the library's default");
-  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  if (!outcome.proceed) return out;
-  o.tasks = absl::StrSplit(tasks, ',', absl::SkipEmpty());
-  std::vector<std::string> faults;
-  if (o.checkpoint.empty()) faults.emplace_back("--checkpoint is missing; name an exported directory");
-  if (o.tasks.empty()) faults.emplace_back("--task is missing; name a file of examples");
-  if (!faults.empty()) {
-    Refuse("atoll-worker eval", faults, out.text, out.exit_code);
-    return out;
+  const auto check = [&] {
+    o.tasks = absl::StrSplit(tasks, ',', absl::SkipEmpty());
+    return o.tasks.empty() ? std::vector<std::string>{"--task is missing; name a file of examples"}
+                           : std::vector<std::string>();
+  };
+  if (table.Parse(given.arguments, {}, given.version, out, check)) out.eval_task = o;
+}
+
+void ParseAudit(bool replay, const Given& given, CoordinatorCommandLine& out) {
+  AuditCommand o;
+  o.replay = replay;
+  OptionTable table(replay ? "atoll-coordinator replay" : "atoll-coordinator verify",
+                    replay
+                        ? "Recomputes every committed round that is still held from its contributions, and compares\n"
+                          "every bit with what was published. The coordinator must not run. Changes nothing."
+                        : "Checks the ledger, the round log, snapshots, checkpoints and stored files of a state\n"
+                          "directory. The coordinator must not run. Changes nothing.",
+                    "");
+  table.Text("state", o.state_dir, "DIR", "the coordinator's --state-dir (required)",
+             "name the directory that keeps jobs and checkpoints");
+  table.OneOf("output", {"text", "json"}, o.json, "form of the report; -o is short for it");
+  std::vector<std::string> flags = given.arguments;
+  for (std::string& flag : flags) {
+    if (flag == "-o") flag = "--output";
   }
-  out.eval_task = o;
-  return out;
+  if (table.Parse(flags, {}, given.version, out)) out.audit = o;
+}
+void ParseVerify(const Given& given, CoordinatorCommandLine& out) { ParseAudit(false, given, out); }
+void ParseReplay(const Given& given, CoordinatorCommandLine& out) { ParseAudit(true, given, out); }
+
+constexpr char kBackupAbout[] =
+    "Copies the state directory of a coordinator, which may run meanwhile and notices nothing, flushes the copy and\n"
+    "verifies it. PATH must not exist. After an interruption the same command goes on where it stopped.";
+constexpr char kRestoreAbout[] =
+    "Makes a state directory from a backup, flushes and verifies it. DIR must not exist. Workers that have seen\n"
+    "more than the backup holds start over from it. After an interruption the same command goes on where it\n"
+    "stopped.";
+
+void ParseBackup(const Given& given, CoordinatorCommandLine& out) {
+  BackupCommand o;
+  OptionTable table("atoll-coordinator backup", kBackupAbout, "");
+  table.Text("state", o.state_dir, "DIR", "the coordinator's --state-dir (required)", "name the directory to copy");
+  table.Text("to", o.backup, "PATH", "the directory to make (required)", "name the directory to make");
+  if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
+}
+
+void ParseRestore(const Given& given, CoordinatorCommandLine& out) {
+  BackupCommand o;
+  o.restore = true;
+  OptionTable table("atoll-coordinator restore", kRestoreAbout, "");
+  table.Text("state", o.state_dir, "DIR", "the state directory to make (required)", "name the directory to make");
+  table.Text("from", o.backup, "PATH", "a directory that 'atoll-coordinator backup' made (required)",
+             "name the backup");
+  if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
+}
+
+// Runs the command that the first argument names, and refuses an unknown one; false when the first argument is no word.
+template <typename Line>
+bool ParseSubcommand(const std::string& program, const Given& given,
+                     const std::map<std::string, void (*)(const Given&, Line&)>& commands, Line& out) {
+  if (given.arguments.empty() || absl::StartsWith(given.arguments[0], "-")) return false;
+  const std::string& word = given.arguments[0];
+  if (const auto found = commands.find(word); found != commands.end()) {
+    const std::vector<std::string> rest(given.arguments.begin() + 1, given.arguments.end());
+    found->second({rest, given.environment, given.version, given.host_name}, out);
+    return true;
+  }
+  std::vector<std::string> known;
+  for (const auto& [name, parse] : commands) known.push_back(name);
+  Refuse(program, {absl::StrCat("unknown command '", word.substr(0, 64), "'", DidYouMean(word, known))}, out);
+  return true;
 }
 
 }  // namespace
@@ -386,13 +407,10 @@ Environment ReadEnvironment() {
 CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& arguments,
                                                const Environment& environment, const std::string& version) {
   CoordinatorCommandLine out;
-  if (!arguments.empty() && arguments[0].compare(0, 1, "-") != 0) {
-    if (arguments[0] == "verify" || arguments[0] == "replay") return ParseAuditCommand(arguments, version);
-    if (arguments[0] == "backup" || arguments[0] == "restore") return ParseBackupCommand(arguments, version);
-    Refuse("atoll-coordinator",
-           {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
-                         DidYouMean(arguments[0], {"verify", "replay", "backup", "restore"}))},
-           out.text, out.exit_code);
+  if (ParseSubcommand<CoordinatorCommandLine>(
+          "atoll-coordinator", {arguments, environment, version, ""},
+          {{"verify", &ParseVerify}, {"replay", &ParseReplay}, {"backup", &ParseBackup}, {"restore", &ParseRestore}},
+          out)) {
     return out;
   }
   CoordinatorOptions o;
@@ -402,7 +420,8 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
                     "replay --help' recomputes its rounds; 'atoll-coordinator backup --help' and 'restore --help'\n"
                     "copy it.",
                     "ATOLL_COORDINATOR_");
-  table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
+  table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)",
+             "name the directory that keeps jobs and checkpoints");
   table.Text("trust", o.trust_dir, "DIR",
              "authority made by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
   table.Switch("insecure", o.insecure, true, "nothing is encrypted, nobody is asked who he is; loopback only");
@@ -423,42 +442,25 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
                "every connection begins with a load balancer's PROXY header (version 1 or 2), which names the caller");
   table.Size("disk-budget", o.disk_budget_bytes, "that the state directory may take; 0: the whole disk");
   AddLogOptions(table, o.log);
-  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  out.resolved = outcome.resolved;
-  if (!outcome.proceed) return out;
-  if (const auto faults = FaultsOf(o); !faults.empty()) {
-    Refuse("atoll-coordinator", faults, out.text, out.exit_code);
-    return out;
-  }
-  out.options = o;
+  if (table.Parse(arguments, environment, version, out, [&o] { return FaultsOf(o); })) out.options = o;
   return out;
 }
 
 WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, const Environment& environment,
                                      const std::string& version, const std::string& host_name) {
-  if (!arguments.empty() && arguments[0].compare(0, 1, "-") != 0) {
-    const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-    if (arguments[0] == "generate") return ParseGenerate(rest, version);
-    if (arguments[0] == "eval-loss") return ParseEvalLoss(rest, version);
-    if (arguments[0] == "eval") return ParseEvalTask(rest, version);
-    if (arguments[0] == "pause" || arguments[0] == "resume") {
-      return ParseOwnerCommand(arguments[0] == "resume", rest, environment, version, host_name);
-    }
-    if (arguments[0] == "check") {
-      WorkerCommandLine out = ParseWorkerRun("atoll-worker check", kCheckAbout, rest, environment, version, host_name);
-      out.check = std::exchange(out.run, std::nullopt);
-      return out;
-    }
-    WorkerCommandLine out;
-    Refuse("atoll-worker",
-           {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
-                         DidYouMean(arguments[0], {"check", "pause", "resume", "generate", "eval-loss", "eval"}))},
-           out.text, out.exit_code);
-    return out;
+  WorkerCommandLine out;
+  const Given given{arguments, environment, version, host_name};
+  if (!ParseSubcommand<WorkerCommandLine>("atoll-worker", given,
+                                          {{"check", &ParseCheck},
+                                           {"pause", &ParsePause},
+                                           {"resume", &ParseResume},
+                                           {"generate", &ParseGenerate},
+                                           {"eval-loss", &ParseEvalLoss},
+                                           {"eval", &ParseEvalTask}},
+                                          out)) {
+    out.run = ParseWorkerRun("atoll-worker", kWorkerAbout, given, out);
   }
-  return ParseWorkerRun("atoll-worker", kWorkerAbout, arguments, environment, version, host_name);
+  return out;
 }
 
 }  // namespace atl

@@ -153,28 +153,27 @@ struct OwnerCommand {
   Duration length{};      // --for; 0: until `resume`
 };
 
-// What main does next. Without options, audit or backup: prints `text` (to standard output when exit_code is 0, which
-// is --help or
+// What main does next. Without a command: prints `text` (to standard output when exit_code is 0, which is --help or
 // --version, else to standard error) and exits.
-struct CoordinatorCommandLine {
-  std::optional<CoordinatorOptions> options;
-  std::optional<AuditCommand> audit;  // at most one of these three
-  std::optional<BackupCommand> backup;
+struct CommandLine {
   std::vector<std::string> resolved;  // "state-dir = /srv/atoll (flag)": one line an option, for the log at start
   std::string text;
   int exit_code = 0;  // 2: usage
 };
 
-struct WorkerCommandLine {
-  std::optional<WorkerOptions> run;    // exactly one of these six, or none
+struct CoordinatorCommandLine : CommandLine {
+  std::optional<CoordinatorOptions> options;  // at most one of these three
+  std::optional<AuditCommand> audit;
+  std::optional<BackupCommand> backup;
+};
+
+struct WorkerCommandLine : CommandLine {
+  std::optional<WorkerOptions> run;    // at most one of these six
   std::optional<WorkerOptions> check;  // `atoll-worker check`: the options to join with
   std::optional<GenerateCommand> generate;
   std::optional<EvalLossCommand> eval_loss;
   std::optional<EvalTaskCommand> eval_task;
   std::optional<OwnerCommand> owner;
-  std::vector<std::string> resolved;
-  std::string text;
-  int exit_code = 0;
 };
 
 // `arguments` without the program's name. Reads the file named by --config and nothing else.

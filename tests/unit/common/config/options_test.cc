@@ -81,6 +81,31 @@ TEST(CoordinatorOptions, TellAllFaultsAtOnce) {
   EXPECT_THAT(line.text, HasSubstr("unexpected argument 'extra'"));
 }
 
+TEST(CoordinatorOptions, TakeTheWordsOfAUserAsTheyAre) {
+  const auto empty = Coordinator({"--state-dir=/x", "--trust=", "--insecure"});
+  ASSERT_TRUE(empty.options.has_value()) << empty.text;
+  EXPECT_EQ(empty.options->trust_dir, "");
+  const auto literal = Coordinator({"--insecure", "--state-dir", "[a,b]", "--data-root", "--x", "--ports-file=a=b"});
+  ASSERT_TRUE(literal.options.has_value()) << literal.text;
+  EXPECT_EQ(literal.options->state_dir, "[a,b]");
+  EXPECT_EQ(literal.options->data_root, "--x");
+  EXPECT_EQ(literal.options->ports_file, "a=b");
+  const auto refuses = [](const std::vector<std::string>& arguments, const std::string& why) {
+    const auto line = Coordinator(arguments);
+    EXPECT_EQ(line.exit_code, 2);
+    EXPECT_THAT(line.text, HasSubstr(why));
+    EXPECT_EQ(std::count(line.text.begin(), line.text.end(), '\n'), 2) << line.text;  // one fault, and where help is
+  };
+  refuses({"--state-dir=/x", "--insecure", "--threads=1", "--threads=2"}, "--threads is given twice");
+  refuses({"--state-dir=/x", "--insecure", "--insecure"}, "--insecure is given twice");
+  refuses({"--state-dir=/x", "--insecure", "--config=", "--config="}, "--config is given twice");
+  refuses({"--state-dir=/x", "--insecure", "--threads"}, "--threads needs a value");
+  refuses({"--state-dir=/x", "--insecure", "--thread", "4"}, "unknown option --thread; did you mean --threads?");
+  refuses({"--state-dir=/x", "--insecure=maybe"}, "is 'maybe'; it must be true or false");
+  refuses({"--state-dir=/x", "--insecure", "--"}, "unexpected argument '--'");
+  refuses({"--state-dir=/x", "--insecure", "-s"}, "unexpected argument '-s'");
+}
+
 TEST(CoordinatorOptions, UnknownNamesSuggestTheNearest) {
   EXPECT_THAT(Coordinator({"--state-dirs", "/x"}).text,
               HasSubstr("unknown option --state-dirs; did you mean --state-dir?"));
