@@ -43,7 +43,7 @@ bool IsServiceLink(absl::string_view name, absl::string_view value) {
   return digits > 0 && absl::EndsWith(name.substr(0, name.size() - digits), "_PORT_");
 }
 
-// In lines that fit beside the names of options: CLI11 indents them, and breaks none.
+// Breaks a help text into lines that fit the second column; CLI11 indents them.
 std::string Wrapped(const std::string& text) {
   constexpr size_t kWidth = 48;
   std::string out;

@@ -40,9 +40,6 @@ std::string GenerationConfigJson(const HuggingFaceConfig& config);
 // precision) keep their defaults.
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(const std::string& json);
 
-// Returns names and shapes of the model's tensors, in arena order. lm_head.weight only when untied.
-std::vector<std::pair<std::string, std::vector<uint64_t>>> HuggingFaceTensors(const ModelSpec& model);
-
 // Fills `out` with elements [begin, begin + out.size()) of tensor `index` in
 // WriteHuggingFaceDirectory's `tensors`. Called in order, once for every element.
 using TensorSource = std::function<absl::Status(size_t index, uint64_t begin, std::span<float> out)>;

@@ -72,13 +72,6 @@ std::string IndexJson(const std::vector<TensorInfo>& tensors, const std::vector<
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::vector<uint64_t>>> HuggingFaceTensors(const ModelSpec& model) {
-  std::vector<std::pair<std::string, std::vector<uint64_t>>> out;
-  const ModelLayout layout = MakeModelLayout(model, FragmentPattern::kWhole, 1);
-  for (const TensorInfo& tensor : layout.tensors) out.emplace_back(tensor.name, tensor.shape);
-  return out;
-}
-
 absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& directory, const HuggingFaceConfig& config,
                                        const std::vector<TensorInfo>& tensors,
                                        const std::map<std::string, std::string>& tokenizer_files,

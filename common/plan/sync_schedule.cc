@@ -34,12 +34,4 @@ uint64_t SyncSchedule::NextSendStep(FragmentIndex fragment, uint64_t step) const
   return from + (OffsetOf(fragment) + inner_steps_ - phase) % inner_steps_;
 }
 
-std::vector<FragmentIndex> SyncSchedule::DueAt(uint64_t step) const {
-  std::vector<FragmentIndex> due;
-  for (uint32_t p = 0; p < fragments_; ++p) {
-    if (IsSendStep(FragmentIndex{p}, step)) due.push_back(FragmentIndex{p});
-  }
-  return due;
-}
-
 }  // namespace atl

@@ -30,8 +30,6 @@ class SyncSchedule {
   uint64_t NextSendStep(FragmentIndex fragment, uint64_t step) const;
   // A contribution sent at step s is applied at s + tau, with the worker's own tau if it has one.
   uint64_t ApplyStep(uint64_t send_step) const { return send_step + own_overlap_steps_; }
-  // Fragments due at `step`, ascending.
-  std::vector<FragmentIndex> DueAt(uint64_t step) const;
 
   uint32_t inner_steps() const { return inner_steps_; }
   uint32_t overlap_steps() const { return overlap_steps_; }

@@ -7,7 +7,6 @@
 #define ATOLL_COMMON_PLAN_WORKER_MEMORY_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "common/plan/job_spec.h"
@@ -37,7 +36,6 @@ enum class MemoryItem {
   kChange,           // fp32, of the largest fragment: the change of the outer copy by an update
   kEvaluated,        // parameters for an evaluation, unless read in place
 };
-const char* MemoryItemName(MemoryItem item);  // "parameters", "outer copy", ...
 
 enum class MemoryPlace { kGpu, kHost };  // with a CPU everything is on the host
 enum class MemoryPhase {
@@ -81,10 +79,6 @@ uint64_t BytesOf(const std::vector<WorkerMemoryItem>& items, MemoryItem item);  
 uint64_t HeldBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
 // The largest kBetween item. A worker needs HeldBytes plus the larger of this and its activations.
 uint64_t BetweenBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
-
-// Bytes per parameter of every item by codec, error memory, precision and device, as Markdown for
-// docs/capacity.md.
-std::string WorkerMemoryTable(WireSize wire_size);
 
 }  // namespace atl
 

@@ -481,11 +481,4 @@ BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::sha
   return waiter->Wait();
 }
 
-absl::StatusOr<std::vector<Sha256>> MissingBlobsAndWait(BulkClient& client, std::vector<Sha256> blobs) {
-  const auto waiter = std::make_shared<Waiter<absl::StatusOr<std::vector<Sha256>>>>();
-  client.MissingBlobs(std::move(blobs),
-                      [waiter](absl::StatusOr<std::vector<Sha256>> answer) { waiter->Set(std::move(answer)); });
-  return waiter->Wait();
-}
-
 }  // namespace atl

@@ -41,7 +41,6 @@ BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_pt
 // A download ends with Cancelled when `stop` is requested.
 BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink,
                            const std::stop_token& stop = {});
-absl::StatusOr<std::vector<Sha256>> MissingBlobsAndWait(BulkClient& client, std::vector<Sha256> blobs);
 
 }  // namespace atl
 

@@ -16,7 +16,7 @@ absl::Status ReadInto(const grpc::ByteBuffer& buffer, ReceivedFrame& frame) {
   for (const grpc::Slice& slice : frame.slices) {
     frame.views.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
   }
-  return DecodeFrameInto(frame.views, frame.view);
+  return DecodeFrame(frame.views, frame.view);
 }
 
 }  // namespace

@@ -164,6 +164,4 @@ absl::Status FromGrpc(const grpc::Status& status) {
   return out;
 }
 
-bool IsRetryable(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
-
 }  // namespace atl

@@ -39,9 +39,6 @@ std::vector<FieldViolation> ViolationsOf(const absl::Status& status);
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
-// True when the same call may succeed later without any change: UNAVAILABLE and DEADLINE_EXCEEDED.
-bool IsRetryable(const absl::Status& status);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_RPC_RPC_STATUS_H_

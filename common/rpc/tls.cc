@@ -83,11 +83,4 @@ absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_fil
   return ChannelSecurity::WithCertificates(tls::TlsCredentials(options), kCoordinatorDnsName);
 }
 
-ChannelSecurity PinnedTlsChannel(const std::string& authority_pem) {
-  tls::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(authority_pem));
-  options.watch_root_certs();
-  return ChannelSecurity::WithCertificates(tls::TlsCredentials(options), kCoordinatorDnsName);
-}
-
 }  // namespace atl

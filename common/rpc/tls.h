@@ -39,8 +39,6 @@ absl::StatusOr<std::shared_ptr<guard::TlsServer>> ServerOnlyTls(const std::strin
 // `passphrase` is read once; any other file is reloaded when it changes.
 absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s,
                                                  const std::string& passphrase = "");
-// Shows no certificate and accepts only a coordinator of that authority (PEM).
-ChannelSecurity PinnedTlsChannel(const std::string& authority_pem);
 
 }  // namespace atl
 

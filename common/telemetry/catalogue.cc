@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
 
@@ -180,15 +179,6 @@ std::vector<MetricInfo> MakeCatalogue() {
   return catalogue;
 }
 
-const char* TypeName(MetricType type) {
-  switch (type) {
-    case MetricType::kCounter: return "counter";
-    case MetricType::kGauge: return "gauge";
-    case MetricType::kHistogram: return "histogram";
-  }
-  return "gauge";
-}
-
 }  // namespace
 
 const std::vector<MetricInfo>& MetricCatalogue() {
@@ -214,26 +204,5 @@ const MetricInfo* FindWorkerMetric(const std::string& name) {
 bool IsOfNoJob(Metric metric) { return metric == Metric::kCertificateEnd; }
 
 std::string HeartbeatName(Metric metric) { return InfoOf(metric).name + std::strlen(kPrefix); }
-
-std::string CatalogueAsMarkdown() {
-  std::string out =
-      "# Metrics\n\nMade from `common/telemetry/catalogue.cc`; a test compares the two. To renew this page:\n"
-      "`ATOLL_WRITE_DOCS=1 build/dev/bin/telemetry_test --gtest_filter='MetricsPageTest.*'`.\n\n"
-      "The coordinator serves its own under `/metrics` of its admin port. Metrics of a worker are served by the worker "
-      "itself\n"
-      "and, all but histograms, from its heartbeats by the coordinator too, with the labels `job` and `worker`, until "
-      "the worker\n"
-      "is gone or leaves the job.\n";
-  for (const MetricHome home : {MetricHome::kCoordinator, MetricHome::kWorker}) {
-    out += home == MetricHome::kCoordinator ? "\n## Coordinator\n\n" : "\n## Worker\n\n";
-    out += "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n";
-    for (const MetricInfo& info : MetricCatalogue()) {
-      if (info.home != home) continue;
-      out += absl::StrCat("| `", info.name, "` | ", TypeName(info.type), " | ", info.unit, " | ",
-                          absl::StrJoin(info.labels, ", "), " | ", info.help, " |\n");
-    }
-  }
-  return out;
-}
 
 }  // namespace atl

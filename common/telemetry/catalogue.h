@@ -100,9 +100,6 @@ bool IsOfNoJob(Metric metric);
 // Returns the name without the prefix.
 std::string HeartbeatName(Metric metric);
 
-// Returns the complete text of docs/metrics.md.
-std::string CatalogueAsMarkdown();
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_TELEMETRY_CATALOGUE_H_

@@ -191,13 +191,7 @@ std::string EncodeHeaderFrame(const std::string& header) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + header;
 }
 
-absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices) {
-  FrameView frame;
-  ATOLL_RETURN_IF_ERROR(DecodeFrameInto(slices, frame));
-  return frame;
-}
-
-absl::Status DecodeFrameInto(std::span<const Bytes> slices, FrameView& frame) {
+absl::Status DecodeFrame(std::span<const Bytes> slices, FrameView& frame) {
   Reader reader(slices);
   if (reader.left() > limits::kMessageBytes) return Malformed(absl::StrCat("it has ", reader.left(), " bytes"));
   frame.payload.clear();

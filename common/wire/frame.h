@@ -43,12 +43,11 @@ struct FrameView {
   size_t payload_bytes = 0;
 };
 
-// Decodes one message, given as slices in order, as from ByteBuffer::Dump. Skips unknown fields.
-// InvalidArgument: not a frame, a payload above limits::kFramePayloadBytes, both header and
-// payload, a duplicate field. Does not check the CRC.
-absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices);
-// Same, reusing the memory of `out`. After an error the content of `out` is undefined.
-absl::Status DecodeFrameInto(std::span<const Bytes> slices, FrameView& out);
+// Decodes one message, given as slices in order, as from ByteBuffer::Dump, and reuses the memory of
+// `out`. Skips unknown fields. InvalidArgument: not a frame, a payload above
+// limits::kFramePayloadBytes, both header and payload, a duplicate field. Does not check the CRC.
+// After an error the content of `out` is undefined.
+absl::Status DecodeFrame(std::span<const Bytes> slices, FrameView& out);
 
 // DataLoss when the payload does not match the frame's CRC; OutOfRange when it does not begin at
 // `expected_offset` or ends beyond `total_bytes`; InvalidArgument when `last` does not agree with

@@ -237,14 +237,6 @@ OuterParameters OuterParametersOf(const JobSpec& spec) {
           .loco = spec.sync.loco};
 }
 
-absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements) {
-  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(codec, elements, encoded.size()));
-  RoundInput input;
-  input.codec = codec;
-  input.encoded = encoded;
-  return aggregate::ScreenAll(std::span(&input, 1), elements, 1).front();
-}
-
 struct Aggregator::Fragment {
   Version version;
   std::vector<float> public_copy, momentum, residual;
@@ -389,21 +381,5 @@ Digest Aggregator::Hash(FragmentIndex fragment) const {
 }
 
 size_t Aggregator::fragments() const { return fragments_.size(); }
-
-absl::Status ApplyEncodedUpdate(CodecKind codec, Bytes update, std::span<float> public_copy) {
-  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(codec, public_copy.size(), update.size()));
-  DecodeAdd(codec, update, public_copy);
-  return absl::OkStatus();
-}
-
-int64_t FirstDifferingLeaf(std::span<const float> a, std::span<const float> b) {
-  ATOLL_CHECK(a.size() == b.size(), "copies of a fragment differ in length");
-  constexpr size_t kLeafElements = kLeafBytes / sizeof(float);
-  for (size_t at = 0; at < a.size(); at += kLeafElements) {
-    const size_t count = std::min(kLeafElements, a.size() - at);
-    if (std::memcmp(&a[at], &b[at], count * sizeof(float)) != 0) return static_cast<int64_t>(at / kLeafElements);
-  }
-  return -1;
-}
 
 }  // namespace atl

@@ -102,10 +102,6 @@ struct RoundResult {
   std::optional<double> step_alignment;
 };
 
-// Computes the properties of one contribution. InvalidArgument if `encoded` does not have the size
-// of `elements` elements of `codec`.
-absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
-
 // Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 /
 // steps, shard_samples x (steps / H, at most 1). A contribution without steps has weight 0. If all weights are
 // 0 (a closing round right after a sync), all become equal. Requires inner_steps >= 1. Empty for no inputs.
@@ -174,14 +170,6 @@ class Aggregator {
   Digest layout_digest_;
   std::vector<std::unique_ptr<Fragment>> fragments_;
 };
-
-// public_copy += D(update), as every worker does to its outer copy. For replay checks and catch-up.
-// InvalidArgument on a wrong size.
-absl::Status ApplyEncodedUpdate(CodecKind codec, Bytes update, std::span<float> public_copy);
-
-// Index of the first 4 KiB leaf in which two copies of a fragment differ in bits, or -1. Locates a
-// replay mismatch. Requires equal sizes.
-int64_t FirstDifferingLeaf(std::span<const float> a, std::span<const float> b);
 
 }  // namespace atl
 

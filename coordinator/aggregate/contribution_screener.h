@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ScreenContribution on arriving bytes, so that closing a round need not read them for it.
+// Screens a contribution while its bytes arrive, so that closing a round need not read them again.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 #define ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 
@@ -33,7 +33,7 @@ class ContributionScreener {
   // Adds the next bytes, which begin at `offset` of the contribution. If they do not follow the
   // previous bytes (a resumed transfer), there will be no result.
   void Update(uint64_t offset, std::span<const Bytes> pieces);
-  // Equal to ScreenContribution of all bytes, to the bit. None unless all bytes arrived, once each
+  // Equal to ScreenAll on all bytes, to the bit. None unless all bytes arrived, once each
   // and in order.
   std::optional<ContributionScreen> Finish() const;
 

@@ -50,7 +50,6 @@ class LeasePool {
   // Samples leased to the worker and in no committed contribution yet.
   uint64_t Outstanding(const WorkerId& worker) const;
   uint64_t Unleased() const;
-  bool AnyLease() const { return !leases_.empty(); }
   BalanceView Balance() const;
   const PoolRecord& record() const { return record_; }
 

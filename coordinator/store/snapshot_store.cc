@@ -364,14 +364,4 @@ absl::StatusOr<std::vector<uint64_t>> SnapshotStore::DropCheckpointsBut(const st
   return kept;
 }
 
-std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every) {
-  std::vector<uint64_t> drop;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const bool newest = steps.size() - i <= keep_last;
-    const bool kept_for_good = keep_every > 0 && i % keep_every == 0;
-    if (!newest && !kept_for_good) drop.push_back(steps[i]);
-  }
-  return drop;
-}
-
 }  // namespace atl

@@ -102,10 +102,6 @@ class SnapshotStore {
   BootNumber boot_;
 };
 
-// Which checkpoints (by step, ascending) retention drops: the newest `keep_last` and every `keep_every`-th (counted
-// from the first, 0: none) stay. Pure.
-std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every);
-
 }  // namespace atl
 
 #endif  // ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_

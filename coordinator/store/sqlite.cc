@@ -170,7 +170,6 @@ absl::Status Statement::Run() {
 
 uint64_t Statement::NextNumber() { return static_cast<uint64_t>(NextSigned()); }
 int64_t Statement::NextSigned() { return sqlite3_column_int64(statement_, column_++); }
-double Statement::NextReal() { return sqlite3_column_double(statement_, column_++); }
 std::string Statement::NextText() {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column_));
   const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_, column_++));

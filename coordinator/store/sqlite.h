@@ -74,7 +74,6 @@ class Statement {
   // Columns of the present row, from left to right.
   uint64_t NextNumber();
   int64_t NextSigned();
-  double NextReal();
   std::string NextText();
   std::string NextBlob();
 

@@ -33,6 +33,7 @@
 #include "common/vecmath/vecmath.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/aggregate/contribution_screener.h"
+#include "coordinator/aggregate/round_pass.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/memory.h"
 #include "worker/device/cpu_step.h"
@@ -113,9 +114,10 @@ class Rounds {
     std::vector<std::byte> encoded(EncodedSize(codec, elements_));
     atl::Encode(codec, delta, encoded);
     encoded_.assign(contributions, encoded);
-    const auto screen = ScreenContribution(codec, encoded_[0], elements_);
-    Require(screen.status());
-    screen_ = *screen;
+    RoundInput input;
+    input.codec = codec;
+    input.encoded = encoded_[0];
+    screen_ = aggregate::ScreenAll(std::span(&input, 1), elements_, 1).front();
   }
 
   Variant Close(size_t contributions, unsigned threads, MergeRule rule = MergeRule::kMean) {

@@ -24,24 +24,25 @@ void Frame(const std::string& input) {
   const std::string message = input.substr(1);
   const Bytes all = AsBytes(message);
   const size_t cut = static_cast<unsigned char>(input[0]) * message.size() / 256;
-  const auto whole = DecodeFrame(std::array{all});
-  const auto cut_once = DecodeFrame(std::array{all.first(cut), all.subspan(cut)});
-  ATOLL_CHECK(whole.ok() == cut_once.ok(), "a frame is one or is none");
-  if (!whole.ok()) return;
+  FrameView whole, cut_once;
+  const bool is_frame = DecodeFrame(std::array{all}, whole).ok();
+  const bool is_cut_frame = DecodeFrame(std::array{all.first(cut), all.subspan(cut)}, cut_once).ok();
+  ATOLL_CHECK(is_frame == is_cut_frame, "a frame is one or is none");
+  if (!is_frame) return;
   size_t bytes = 0;
   uint32_t crc = 0;
-  for (const Bytes& piece : cut_once->payload) {
+  for (const Bytes& piece : cut_once.payload) {
     bytes += piece.size();
     crc = Crc32c(crc, piece);
   }
-  ATOLL_CHECK(bytes == whole->payload_bytes && bytes <= limits::kFramePayloadBytes, "the pieces are the payload");
-  ATOLL_CHECK(whole->header == cut_once->header && whole->last == cut_once->last &&
-                  whole->offset_bytes == cut_once->offset_bytes && whole->crc32c == cut_once->crc32c,
+  ATOLL_CHECK(bytes == whole.payload_bytes && bytes <= limits::kFramePayloadBytes, "the pieces are the payload");
+  ATOLL_CHECK(whole.header == cut_once.header && whole.last == cut_once.last &&
+                  whole.offset_bytes == cut_once.offset_bytes && whole.crc32c == cut_once.crc32c,
               "one message, one frame");
-  const uint64_t begin = whole->offset_bytes;
+  const uint64_t begin = whole.offset_bytes;
   if (begin > limits::kParameters) return;  // no caller expects a frame beyond the announced size
-  const bool fits = CheckFrame(*whole, begin, limits::kParameters).ok();
-  ATOLL_CHECK(!fits || (crc == whole->crc32c && begin + bytes <= limits::kParameters), "a frame that fits is whole");
+  const bool fits = CheckFrame(whole, begin, limits::kParameters).ok();
+  ATOLL_CHECK(!fits || (crc == whole.crc32c && begin + bytes <= limits::kParameters), "a frame that fits is whole");
 }
 
 // Each order between the ranks of an island has one encoding.

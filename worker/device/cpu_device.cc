@@ -69,21 +69,8 @@ class CpuDevice final : public Device {
   DeviceInfo info_;
 };
 
-class SoloIsland final : public Island {
- public:
-  uint32_t rank() const override { return 0; }
-  uint32_t world() const override { return 1; }
-  absl::Status AllReduceMean(std::span<float> /*values*/, void* /*compute_stream*/) override {
-    return absl::OkStatus();
-  }
-  absl::Status AllReduceSum(std::span<double> /*values*/) override { return absl::OkStatus(); }
-  absl::Status Broadcast(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
-};
-
 }  // namespace
 
 std::unique_ptr<Device> OpenCpuDevice() { return std::make_unique<CpuDevice>(); }
-
-std::unique_ptr<Island> MakeSoloIsland() { return std::make_unique<SoloIsland>(); }
 
 }  // namespace atl

@@ -34,9 +34,6 @@ class Island {
   virtual void OnlyWait(bool /*only*/) {}
 };
 
-// A world of one: no exchange, so values stay unchanged.
-std::unique_ptr<Island> MakeSoloIsland();
-
 }  // namespace atl
 
 #endif  // ATOLL_WORKER_DEVICE_ISLAND_H_

@@ -379,17 +379,4 @@ absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
   return absl::OkStatus();
 }
 
-double FragmentReplica::DriftNorm(std::span<const float> local) const {
-  ATOLL_CHECK(state_ == ReplicaState::kReady && local.size() == outer_.size(), "drift is measured on a ready replica");
-  std::array<float, kBlock> delta;
-  double squares = 0;
-  for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const size_t count = std::min(kBlock, outer_.size() - at);
-    const std::span<float> h = std::span(delta).first(count);
-    vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
-    squares += vecmath::SumSquares(h);
-  }
-  return std::sqrt(squares);
-}
-
 }  // namespace atl

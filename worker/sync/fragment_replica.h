@@ -180,8 +180,6 @@ class FragmentReplica {
   std::span<const float> outer() const { return outer_; }
   // Earlier errors that the next contribution includes. Empty when upload error memory is off.
   std::vector<float> Residual() const { return errors_.Values(); }
-  // L2 of outer - local: the worker's drift. Requires kReady. For metrics.
-  double DriftNorm(std::span<const float> local) const;
 
  private:
   FragmentReplica(std::span<float> outer, const ReplicaOptions& options);

@@ -53,7 +53,9 @@ std::span<float> Loop::Range(std::vector<float>& arena, FragmentIndex fragment) 
 void Loop::Step(const InnerStep& inner) {
   ++step_;
   for (size_t w = 0; w < workers_.size(); ++w) inner(w, step_, workers_[w]->local);
-  for (const FragmentIndex fragment : schedule_.DueAt(step_)) Send(fragment);
+  for (FragmentIndex p{0}; p.value < schedule_.fragments(); ++p.value) {
+    if (schedule_.IsSendStep(p, step_)) Send(p);
+  }
   for (const Pending& pending : pending_) {
     if (pending.apply_step == step_) Apply(pending);
   }

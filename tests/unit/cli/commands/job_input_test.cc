@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/format/huggingface.h"
 #include "common/format/safetensors.h"
+#include "common/plan/model_layout.h"
 #include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
@@ -126,22 +127,14 @@ class InitialWeights : public JobInput {
     config_.model = {.vocab_size = 300, .hidden_size = 16, .intermediate_size = 32, .layers = 1, .heads = 2};
     config_.model.kv_heads = 2;
     config_.model.head_dim = 8;
-    std::vector<TensorInfo> tensors;
-    for (const auto& [name, shape] : HuggingFaceTensors(config_.model)) {
-      TensorInfo tensor;
-      tensor.name = name;
-      tensor.shape = shape;
-      tensor.elements = 1;
-      for (const uint64_t size : shape) tensor.elements *= size;
-      tensors.push_back(tensor);
-    }
-    const absl::Status written = WriteHuggingFaceDirectory(*harness_.files, weights_, config_, tensors, {},
+    const absl::Status written = WriteHuggingFaceDirectory(*harness_.files, weights_, config_, Tensors(), {},
                                                            [](size_t, uint64_t, std::span<float> out) {
                                                              std::fill(out.begin(), out.end(), 0.25f);
                                                              return absl::OkStatus();
                                                            });
     EXPECT_TRUE(written.ok()) << written;
   }
+  std::vector<TensorInfo> Tensors() const { return MakeModelLayout(config_.model, FragmentPattern::kWhole, 1).tensors; }
   RunResult Validate(const std::string& directory = "weights") {
     return Run({"job", "validate"}, absl::StrCat("{model: {init: {directory: ", directory,
                                                  "}}, data: {corpora: [{name: text, manifest_sha256: ",
@@ -194,8 +187,8 @@ TEST_F(InitialWeights, AnotherModelThanThatOfTheConfigIsNamed) {
 TEST_F(InitialWeights, FilesThatTheIndexDoesNotNameAreNotRead) {
   std::filesystem::rename(file_, weights_ + "/new.safetensors");
   std::string map;
-  for (const auto& [name, shape] : HuggingFaceTensors(config_.model)) {
-    absl::StrAppend(&map, map.empty() ? "" : ",", "\"", name, "\": \"new.safetensors\"");
+  for (const TensorInfo& tensor : Tensors()) {
+    absl::StrAppend(&map, map.empty() ? "" : ",", "\"", tensor.name, "\": \"new.safetensors\"");
   }
   std::ofstream(weights_ + "/model.safetensors.index.json") << "{\"weight_map\": {" << map << "}}";
   std::ofstream(weights_ + "/old.safetensors") << "damaged";

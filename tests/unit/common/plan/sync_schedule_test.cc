@@ -41,12 +41,14 @@ TEST(SyncSchedule, AnOffsetBelowZeroWraps) {
 }
 
 TEST(SyncSchedule, StepZeroIsNeverASend) {
-  for (uint32_t h = 1; h <= 8; ++h) EXPECT_TRUE(SyncSchedule(h, 0, 1).DueAt(0).empty());
+  for (uint32_t h = 1; h <= 8; ++h) EXPECT_FALSE(SyncSchedule(h, 0, 1).IsSendStep(FragmentIndex{0}, 0));
 }
 
 TEST(SyncSchedule, OneStepPeriodsSendEveryStep) {
   const SyncSchedule schedule(1, 0, 3);
-  for (uint64_t s = 1; s < 5; ++s) EXPECT_EQ(schedule.DueAt(s).size(), 3u);
+  for (uint64_t s = 1; s < 5; ++s) {
+    for (uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(schedule.IsSendStep(FragmentIndex{p}, s));
+  }
 }
 
 TEST(SyncSchedule, EveryFragmentIsSentOnceAPeriodAndNextAgrees) {
@@ -70,10 +72,12 @@ TEST(SyncSchedule, EveryFragmentIsSentOnceAPeriodAndNextAgrees) {
   }
 }
 
-TEST(SyncSchedule, DueListsAscend) {
+TEST(SyncSchedule, FragmentsOfOneOffsetAreSentTogether) {
   const SyncSchedule schedule(2, 0, 4);  // offsets 0, 1, 1, 0
-  EXPECT_EQ(schedule.DueAt(2), (std::vector<FragmentIndex>{{0}, {3}}));
-  EXPECT_EQ(schedule.DueAt(3), (std::vector<FragmentIndex>{{1}, {2}}));
+  for (const uint32_t p : {0u, 1u, 2u, 3u}) {
+    EXPECT_EQ(schedule.IsSendStep(FragmentIndex{p}, 2), p == 0 || p == 3);
+    EXPECT_EQ(schedule.IsSendStep(FragmentIndex{p}, 3), p == 1 || p == 2);
+  }
 }
 
 }  // namespace

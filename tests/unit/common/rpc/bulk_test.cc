@@ -164,7 +164,10 @@ TEST_P(BulkTest, ASinkThatRefusesEndsTheDownload) {
 TEST_P(BulkTest, TellsWhichFilesAreMissing) {
   const Sha256 other = Sha256Of(AsBytes(std::string("other")));
   handler_.Serve(sha_, Pattern(1));
-  EXPECT_EQ(*MissingBlobsAndWait(*client_, {other, sha_}), (std::vector<Sha256>{other}));
+  Inbox<absl::StatusOr<std::vector<Sha256>>> answers;
+  client_->MissingBlobs({other, sha_},
+                        [&](absl::StatusOr<std::vector<Sha256>> answer) { answers.Put(std::move(answer)); });
+  EXPECT_EQ(answers.Take().value().value(), (std::vector<Sha256>{other}));
 }
 
 TEST_P(BulkTest, CancelEndsWithCancelledAndTellsTheHandler) {

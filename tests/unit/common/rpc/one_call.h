@@ -5,12 +5,15 @@
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include <memory>
 #include <string>
 
 #include "common/base/time.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/tls.h"
 
 namespace atl {
 
@@ -37,6 +40,14 @@ inline grpc::Status OneCall(const std::shared_ptr<grpc::Channel>& channel, const
 }
 
 constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+
+// Shows no certificate and accepts only a coordinator of that authority (PEM).
+inline ChannelSecurity PinnedTlsChannel(const std::string& authority_pem) {
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<grpc::experimental::StaticDataCertificateProvider>(authority_pem));
+  options.watch_root_certs();
+  return ChannelSecurity::WithCertificates(grpc::experimental::TlsCredentials(options), kCoordinatorDnsName);
+}
 
 }  // namespace atl
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutual TLS over real sockets: which clients are accepted, and that a renewed certificate is used
-// without a restart.
+// Mutual TLS over real sockets: accepted clients, and certificate renewal without a restart.
 #include "common/rpc/tls.h"
 
 #include <gtest/gtest.h>
@@ -194,8 +193,7 @@ TEST_F(TlsTest, ARevokedCertificateEndsItsConnections) {
 TEST_F(TlsTest, NobodyElseComesIn) {
   Start();
   EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);
-  // S3, S4, S5: no certificate, another authority's, an expired one, one not yet valid; and
-  // plaintext.
+  // S3, S4, S5: no certificate, another authority's, an expired or future one; and plaintext.
   EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::UNAVAILABLE);
   EXPECT_EQ(Health(As({Role::kAdmin, "stranger", ""}, stranger_)), grpc::UNAVAILABLE);
   const int64_t past_s = NowSeconds() - 10 * 86'400;

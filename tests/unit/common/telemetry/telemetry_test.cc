@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/telemetry/catalogue.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/http_server.h"
@@ -60,6 +62,37 @@ TEST(CatalogueTest, NamesFollowTheRules) {
     }
   }
   EXPECT_EQ(FindWorkerMetric("jobs"), nullptr);
+}
+
+const char* TypeName(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter: return "counter";
+    case MetricType::kGauge: return "gauge";
+    case MetricType::kHistogram: return "histogram";
+  }
+  return "gauge";
+}
+
+// The whole of docs/metrics.md.
+std::string CatalogueAsMarkdown() {
+  std::string out =
+      "# Metrics\n\nMade from `common/telemetry/catalogue.cc`; a test compares the two. To renew this page:\n"
+      "`ATOLL_WRITE_DOCS=1 build/dev/bin/telemetry_test --gtest_filter='MetricsPageTest.*'`.\n\n"
+      "The coordinator serves its own under `/metrics` of its admin port. Metrics of a worker are served by the worker "
+      "itself\n"
+      "and, all but histograms, from its heartbeats by the coordinator too, with the labels `job` and `worker`, until "
+      "the worker\n"
+      "is gone or leaves the job.\n";
+  for (const MetricHome home : {MetricHome::kCoordinator, MetricHome::kWorker}) {
+    out += home == MetricHome::kCoordinator ? "\n## Coordinator\n\n" : "\n## Worker\n\n";
+    out += "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n";
+    for (const MetricInfo& info : MetricCatalogue()) {
+      if (info.home != home) continue;
+      out += absl::StrCat("| `", info.name, "` | ", TypeName(info.type), " | ", info.unit, " | ",
+                          absl::StrJoin(info.labels, ", "), " | ", info.help, " |\n");
+    }
+  }
+  return out;
 }
 
 TEST(MetricsPageTest, MatchesTheCatalogue) {

@@ -232,13 +232,6 @@ TEST_F(SnapshotStoreTest, GoldenBytes) {
             "41544c534e41503160000000");
 }
 
-TEST(CheckpointsToDropTest, KeepsTheNewestAndEveryNth) {
-  const std::vector<uint64_t> steps = {10, 20, 30, 40, 50, 60, 70};
-  EXPECT_EQ(CheckpointsToDrop(steps, 3, 0), (std::vector<uint64_t>{10, 20, 30, 40}));
-  EXPECT_EQ(CheckpointsToDrop(steps, 2, 3), (std::vector<uint64_t>{20, 30, 50}));
-  EXPECT_TRUE(CheckpointsToDrop(steps, 9, 0).empty());
-}
-
 class BlobStoreTest : public testing::Test {
  protected:
   absl::Status Put(uint64_t offset, const std::string& bytes) {

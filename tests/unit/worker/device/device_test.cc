@@ -413,16 +413,5 @@ TEST_F(GpuForm, AGroupIsThePlugins) {
   EXPECT_EQ(Asked(), "join 7 1 2; mean 3; broadcast 2; mean 0; leave");
 }
 
-TEST(SoloIsland, LeavesValuesAsTheyAre) {
-  const std::unique_ptr<Island> island = MakeSoloIsland();
-  EXPECT_EQ(island->rank(), 0u);
-  EXPECT_EQ(island->world(), 1u);
-  std::vector<float> values = {1, -2, 3};
-  EXPECT_TRUE(island->AllReduceMean(values, nullptr).ok());
-  EXPECT_TRUE(island->Broadcast(values, nullptr).ok());
-  EXPECT_TRUE(island->Settle().ok());
-  EXPECT_EQ(values, (std::vector<float>{1, -2, 3}));
-}
-
 }  // namespace
 }  // namespace atl

@@ -5,13 +5,10 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/codec/codec.h"
@@ -221,28 +218,6 @@ INSTANTIATE_TEST_SUITE_P(
         Options{"loco", FragmentPattern::kStrided, CodecKind::kMxfp4, CodecKind::kMxfp4, ErrorMemory::kLoco},
         Options{"int8", FragmentPattern::kSequential, CodecKind::kInt8, CodecKind::kFp16, ErrorMemory::kOff}),
     [](const auto& of) { return of.param.name; });
-
-// ---- docs
-
-constexpr char kBegin[] = "<!-- begin worker memory: ATOLL_WRITE_DOCS=1 replicas_memory_test writes it -->\n\n";
-constexpr char kEnd[] = "\n<!-- end worker memory -->";
-
-TEST(WorkerMemoryPage, MatchesTheFunction) {
-  const std::string path = absl::StrCat(ATOLL_SOURCE_DIR, "/docs/worker-memory.md");
-  std::stringstream read;
-  read << std::ifstream(path, std::ios::binary).rdbuf();
-  std::string page = read.str();
-  const size_t begin = page.find(kBegin), end = page.find(kEnd);
-  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos && begin < end) << "the page has no place for it";
-  const size_t from = begin + sizeof(kBegin) - 1;
-  const std::string wanted = WorkerMemoryTable(&EncodedSize);
-  const std::string there = page.substr(from, end - from);
-  if (std::getenv("ATOLL_WRITE_DOCS") != nullptr) {
-    std::ofstream(path, std::ios::binary) << page.replace(from, end - from, wanted);
-    return;
-  }
-  EXPECT_EQ(there, wanted) << "the page says how to renew it";
-}
 
 }  // namespace
 }  // namespace atl
