@@ -240,11 +240,8 @@ void OptionTable::ApplyFile(const std::string& path) {
   }
   try {
     const YAML::Node root = YAML::Load(*text);
-    if (root.IsNull()) return;
-    if (!root.IsMap()) {
-      faults_.push_back(path + ": must be a list of 'option: value' lines");
-      return;
-    }
+    if (!root.IsMap() && !root.IsNull()) faults_.push_back(path + ": must be a list of 'option: value' lines");
+    if (!root.IsMap()) return;
     OptionTable& table = file_table_ != nullptr ? *file_table_ : *this;
     std::set<std::string> seen;
     for (const auto& pair : root) {
