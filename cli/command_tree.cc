@@ -29,7 +29,7 @@ void AddSubmit(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("submit", "store a job's files and put it into the queue");
   const auto o = MakeOptions<SubmitOptions>();
   const auto dry_run = std::make_shared<std::string>();
-  const auto flags = std::make_shared<std::array<bool, 3>>();
+  const auto flags = std::make_shared<std::array<bool, 2>>();
   app.add_option("file", o->file, "job file; - is standard input")->required()->type_name("FILE");
   app.add_option("--set", o->sets, "override one field, as sync.inner_steps=50")
       ->type_name("PATH=VALUE")
@@ -43,8 +43,8 @@ void AddSubmit(CLI::App& parent, Command& command) {
       ->check(CLI::IsMember({"client", "server"}))
       ->type_name("WHERE");
   app.add_flag("--wait", (*flags)[0], "wait until the job has ended");
-  app.add_flag("--watch", (*flags)[1], "follow the job until it has ended")->excludes("--wait");
-  app.add_flag("--detach", (*flags)[2], "return at once (default)")->excludes("--wait")->excludes("--watch");
+  app.add_flag("--watch", (*flags)[1], "follow the job until it has ended; without both, submit returns at once")
+      ->excludes("--wait");
   app.callback([=, &command] {
     o->dry_run = *dry_run == "client" ? DryRun::kClient : *dry_run == "server" ? DryRun::kServer : DryRun::kNone;
     o->after = (*flags)[0] ? AfterSubmit::kWait : (*flags)[1] ? AfterSubmit::kWatch : AfterSubmit::kDetach;

@@ -130,7 +130,6 @@ struct SyncSpec {
   MergeSpec merge;
   Pace pace = Pace::kUniform;
   uint32_t quorum = 0;                // contributions that suffice after the grace window; 0: majority of expected
-  Duration grace_max{};               // upper bound of the grace window; 0: derived
   Duration deadline{};                // of a round's collection; 0: derived, at least membership timeout + grace
   uint32_t max_missed = 3;            // consecutive missed syncs before a worker takes the outer copy
   uint32_t max_unsynced_periods = 2;  // steps since the last applied update, in periods of H

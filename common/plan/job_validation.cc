@@ -285,7 +285,6 @@ void CheckSync(const JobSpec& spec, Report& report) {
   report.Require(s.quorum <= spec.workers.max, "sync.quorum",
                  absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));
   constexpr Duration kDay = Seconds(86'400);
-  report.Require(s.grace_max >= Duration{} && s.grace_max <= kDay, "sync.grace_max", "must be 0s to 86400s");
   report.Require(s.deadline >= Duration{} && s.deadline <= kDay, "sync.deadline", "must be 0s to 86400s");
   report.Range("sync.max_missed", s.max_missed, 1, 1000);
   report.Range("sync.max_unsynced_periods", s.max_unsynced_periods, 1, 1000);

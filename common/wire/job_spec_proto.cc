@@ -253,7 +253,6 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   if (m.has_clip_radius()) out.merge.clip_radius = m.clip_radius();
   Enum("sync.pace", kPaces, m.pace(), out.pace);
   out.quorum = m.quorum();
-  if (m.has_grace_max()) Time("sync.grace_max", m.grace_max(), out.grace_max);
   if (m.has_deadline()) Time("sync.deadline", m.deadline(), out.deadline);
   if (m.has_max_missed()) out.max_missed = m.max_missed();
   if (m.has_max_unsynced_periods()) out.max_unsynced_periods = m.max_unsynced_periods();
@@ -372,7 +371,6 @@ void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
   m->set_clip_radius(in.merge.clip_radius);
   m->set_pace(ToWire(kPaces, in.pace));
   m->set_quorum(in.quorum);
-  if (in.grace_max.ns != 0) SetTime(in.grace_max, m->mutable_grace_max());
   if (in.deadline.ns != 0) SetTime(in.deadline, m->mutable_deadline());
   m->set_max_missed(in.max_missed);
   m->set_max_unsynced_periods(in.max_unsynced_periods);

@@ -31,7 +31,7 @@ Duration Machine::GraceOf(const Run& run) const {
     if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
   }
   const Duration median{step_ns.empty() ? 0 : UpperMedian(std::move(step_ns))};
-  return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps), run.spec->sync.grace_max);
+  return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps));
 }
 
 RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {

@@ -17,14 +17,13 @@ uint64_t NewestMultiple(uint64_t every, Version version) {
   return every == 0 ? 0 : version.value - version.value % every;
 }
 
-Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Duration grace_max) {
+Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack) {
   Duration grace = limits::kGraceMinimum;
   if (!spreads.empty()) {
     std::sort(spreads.begin(), spreads.end());
     grace = std::max(grace, spreads[spreads.size() / 2] / 10);
   }
-  grace = std::max(grace, overlap_slack / 2);
-  return grace_max.ns > 0 ? std::min(grace, grace_max) : grace;
+  return std::max(grace, overlap_slack / 2);
 }
 
 Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period) {

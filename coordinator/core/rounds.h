@@ -11,9 +11,8 @@
 
 namespace atl {
 
-// Grace = max(250 ms, 10 % of the median spread, half of the slack from overlap), at most
-// `grace_max` if that is set.
-Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Duration grace_max);
+// Grace = max(250 ms, 10 % of the median spread, half of the slack from overlap).
+Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack);
 // At least membership_timeout + grace; derived: that plus one and a half periods of the slowest worker.
 Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period);
 

@@ -467,8 +467,7 @@ void Core::State::Withdraw(uint32_t p) {
 Duration Core::State::ApplyPatience() const {
   if (!welcomed) return heartbeat;
   if (spec->sync.deadline.ns > 0) return spec->sync.deadline;
-  const Duration grace = std::max(spec->sync.grace_max, limits::kGraceMinimum);
-  return std::max(membership + grace, Duration{step_ns} * static_cast<int64_t>(pace.own_steps()));
+  return std::max(membership + limits::kGraceMinimum, Duration{step_ns} * static_cast<int64_t>(pace.own_steps()));
 }
 
 }  // namespace atl::worker

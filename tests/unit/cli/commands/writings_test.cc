@@ -59,7 +59,7 @@ TEST(Schema, IsStrictJson) {
 TEST(Schema, TakesTheTimesAndTextsThatTheReaderTakes) {
   const nlohmann::json schema = nlohmann::json::parse(Harness().Run({"job", "schema"}).out)["properties"];
   const nlohmann::json& sync = schema["spec"]["properties"]["sync"]["properties"];
-  const std::regex pattern(sync["grace_max"]["pattern"].get<std::string>());
+  const std::regex pattern(sync["deadline"]["pattern"].get<std::string>());
   for (const std::string unit : {"ns", "us", "ms", "s", "m", "h", "d", "w", ""}) {
     const std::string text = "0.5" + unit;
     EXPECT_EQ(std::regex_match(text, pattern), ParseDuration(text).ok()) << text;

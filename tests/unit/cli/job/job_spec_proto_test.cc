@@ -66,7 +66,6 @@ JobSpec Unusual() {
   spec.sync.weights = WeightRule::kTokensSquaredOverSteps;
   spec.sync.merge = {.rule = MergeRule::kCenteredClip, .trim_share = 0.125, .clip_radius = 2};
   spec.sync.pace = Pace::kBalanced;
-  spec.sync.grace_max = Milliseconds(1500);
   spec.sync.deadline = Seconds(100);
   spec.sync.join_warmup_steps = 8;
   spec.sync.upload_bytes_per_second = 1'250'000;
@@ -92,7 +91,6 @@ TEST(JobSpecProto, GoesThereAndBack) {
   EXPECT_TRUE(MessageDifferencer::Equals(JobSpecToProto(spec), message));
   EXPECT_EQ(spec.init.safetensors, Unusual().init.safetensors);
   EXPECT_EQ(spec.data.corpora[1].manifest, Sha256{});
-  EXPECT_EQ(spec.sync.grace_max, Milliseconds(1500));
   EXPECT_EQ(spec.sync.upload_bytes_per_second, 1'250'000u);
   EXPECT_EQ(spec.sync.download_bytes_per_second, 2'500'000u);
   EXPECT_EQ(spec.outer.momentum, 0);
@@ -156,14 +154,13 @@ TEST(JobSpecProto, RefusesWhatTheDomainCannotHold) {
   v1::JobSpec message;
   message.mutable_sync()->set_fragments(static_cast<v1::FragmentPattern>(77));
   message.mutable_sync()->mutable_deadline()->set_seconds(-1);
-  message.mutable_sync()->mutable_grace_max()->set_seconds(1'000'000'001);
   message.mutable_model()->mutable_init()->add_safetensors_sha256("abc");
   message.mutable_data()->add_corpora()->set_manifest_sha256(std::string(64, 'g'));
   message.mutable_outer_optimizer()->set_learning_rate(-1);
   message.mutable_outer_optimizer()->set_momentum(-0.5);
   EXPECT_THAT(Fields(message, false), ElementsAre("model.init.safetensors_sha256[0]", "data.corpora[0].manifest_sha256",
                                                   "outer_optimizer.learning_rate", "outer_optimizer.momentum",
-                                                  "sync.fragments", "sync.grace_max", "sync.deadline"));
+                                                  "sync.fragments", "sync.deadline"));
 }
 
 TEST(JobSpecProto, PathsAreForTheCommandLineOnly) {
