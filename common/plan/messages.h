@@ -250,7 +250,7 @@ struct UpdatePublished {
   uint64_t encoded_bytes = 0;  // size of the encoded update
   std::vector<WorkerId> contributors;
   uint64_t clock_step = 0;  // the job clock after this commit
-  // Digests of the contributions, in the order of `contributors`; empty when the coordinator does not send them.
+  // Digests of the contributions, in the order of `contributors`.
   std::vector<Digest> digests = {};
 };
 

@@ -135,13 +135,6 @@ struct EvaluationRecord {
   std::vector<TaskScore> tasks = {};  // empty: not scored
 };
 
-// How retention treats a checkpoint. Values are part of the ledger format; never renumber.
-enum class Kept : uint32_t {
-  kWhileNew = 0,   // kept while among the newest checkpoint.keep_last
-  kForGood = 1,    // kept by checkpoint.keep_every as of its start, whatever the rule is now
-  kUndecided = 2,  // started by a program that stored no decision: the next start decides and stores it
-};
-
 // Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.
 struct CheckpointRecord {
   JobId job;
@@ -152,7 +145,9 @@ struct CheckpointRecord {
   uint64_t pool_consumed = 0;  // PoolRecord::consumed at that point, for rollback
   uint64_t pool_frontier = 0;
   int64_t wall_nanos = 0;
-  Kept kept = Kept::kWhileNew;
+  // By checkpoint.keep_every as it was when the checkpoint was begun; else only while among the newest
+  // checkpoint.keep_last.
+  bool kept_for_good = false;
 };
 struct CheckpointDropped {
   JobId job;

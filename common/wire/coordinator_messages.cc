@@ -254,7 +254,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::UpdatePublished& in) {
   }
   ATOLL_RETURN_IF_ERROR(CheckCount(in.clock_step(), "update_published.clock_step"));
   out.clock_step = in.clock_step();
-  if (in.digests_size() != 0 && in.digests_size() != in.contributors_size())
+  if (in.digests_size() != in.contributors_size())
     return FieldError("update_published.digests",
                       absl::StrCat(in.digests_size(), " of ", in.contributors_size(), " contributors"));
   for (const v1::Digest& digest : in.digests()) out.digests.push_back(DigestFromProto(digest));

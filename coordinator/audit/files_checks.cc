@@ -261,16 +261,10 @@ class JobFilesChecker {
     std::vector<Digest> hashes;
     for (const v1::Digest& hash : manifest->hashes()) hashes.push_back(FromProto(hash));
     if (manifest->job() != job_ || manifest->step() != row.step || versions != row.versions || hashes != row.hashes ||
-        manifest->wall_nanos() != row.wall_nanos || !HasSamplesOf(row, *manifest) || manifest->boot() == 0 ||
-        manifest->boot() > meta_.boot)
+        manifest->wall_nanos() != row.wall_nanos || manifest->pool_consumed() != row.pool_consumed ||
+        manifest->pool_frontier() != row.pool_frontier || manifest->boot() == 0 || manifest->boot() > meta_.boot)
       Wrong(path, 0, "it is another manifest than the ledger knows");
     for (uint32_t f = 0; f < row.versions.size() && f < row.hashes.size(); ++f) CheckLink(row, f, *manifest, *found);
-  }
-
-  // Older manifests do not contain the sample counts.
-  static bool HasSamplesOf(const LedgerCheckpoint& row, const v1::CheckpointManifest& manifest) {
-    if (manifest.pool_consumed() == 0 && manifest.pool_frontier() == 0) return true;
-    return manifest.pool_consumed() == row.pool_consumed && manifest.pool_frontier() == row.pool_frontier;
   }
 
   void CheckLink(const LedgerCheckpoint& row, uint32_t fragment, const v1::CheckpointManifest& manifest,

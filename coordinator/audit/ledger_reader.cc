@@ -20,9 +20,8 @@
 namespace atl::audit {
 namespace {
 
-constexpr int64_t kApplicationId = 0x41544C31;          // "ATL1"
-constexpr int64_t kOldestRevision = 1, kRevision = 10;  // additions of 2 to 5 and 7 to 10 are not read here
-constexpr int64_t kWithChecksums = 6;
+constexpr int64_t kApplicationId = 0x41544C31;  // "ATL1"
+constexpr int64_t kRevision = 1;
 
 constexpr char kTemporaryName[] = "atoll-audit-";
 constexpr std::chrono::minutes kSurelyHeld{1};  // after this time its creator holds a new directory
@@ -362,11 +361,9 @@ RowSum SumOf(Row& row) {
   return sum;
 }
 
-// Checks every row against its checksum, from revision 6 on. False if one differs. The column shows
-// a revision that was itself changed.
+// Checks every row against its checksum. False if one differs.
 absl::StatusOr<bool> CheckRows(const Database& database, const std::string& path, Report& report) {
   bool whole = true;
-  ATOLL_ASSIGN_OR_RETURN(const int64_t revision, database.Number("PRAGMA user_version"));
   std::vector<std::string> tables;
   ATOLL_RETURN_IF_ERROR(
       database.Each("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", [&](Row& row) {
@@ -376,11 +373,8 @@ absl::StatusOr<bool> CheckRows(const Database& database, const std::string& path
   for (const std::string& table : tables) {
     ATOLL_RETURN_IF_ERROR(database.Each(absl::StrCat("SELECT * FROM ", table), [&](Row& row) {
       const RowSum sum = SumOf(row);
-      if (sum.crc.has_value() != (revision >= kWithChecksums)) {
-        return absl::DataLossError(absl::StrCat("its revision is ", revision, ", and table ", table, " has ",
-                                                sum.crc ? "checksums" : "no checksums"));
-      }
-      if (sum.crc && !sum.whole()) {
+      if (!sum.crc) return absl::DataLossError(absl::StrCat("table ", table, " has no checksums"));
+      if (!sum.whole()) {
         whole = false;
         report.Damage({path, std::nullopt, "",
                        absl::StrCat("row (", sum.named, ") of table ", table, " is not as it was written"),
@@ -415,7 +409,7 @@ absl::Status CheckOwner(const Database& database, const std::string& path) {
   if (application != kApplicationId)
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is no ledger of atoll; name a coordinator's --state-dir"));
-  if (revision >= kOldestRevision && revision <= kRevision) return absl::OkStatus();
+  if (revision == kRevision) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the ledger ", path, " has format revision ", revision,
                                                     ", this program knows ", kRevision,
                                                     "; use the program of the version that wrote it"));

@@ -175,7 +175,7 @@ class FragmentReplay {
         return absl::DataLossError(
             absl::StrCat("the contribution of worker ", c.worker(), " does not have the size of its codec"));
       const double norm = NormOf(c.codec(), encoded, state_->public_copy.size());
-      if (c.norm() != 0 && std::bit_cast<uint64_t>(norm) != std::bit_cast<uint64_t>(c.norm()))
+      if (std::bit_cast<uint64_t>(norm) != std::bit_cast<uint64_t>(c.norm()))
         return absl::DataLossError(absl::StrCat("the contribution of worker ", c.worker(), " has the norm ", norm,
                                                 ", not the recorded ", c.norm()));
       bytes.push_back(std::move(encoded));

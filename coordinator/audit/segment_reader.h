@@ -18,7 +18,7 @@
 
 namespace atl::audit {
 
-constexpr uint32_t kSegmentRevisionKnown = 2;
+constexpr uint32_t kSegmentRevisionKnown = 1;
 
 // A byte range of a file.
 struct Extent {

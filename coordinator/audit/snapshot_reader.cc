@@ -155,18 +155,21 @@ std::optional<v1::CheckpointManifest> ReadManifest(const Files& files, const std
   const absl::StatusOr<std::string> text = ReadWholeFile(files, path, kManifestLimit);
   v1::CheckpointManifest manifest;
   std::string problem;
+  const char* way_out = kRestoreFile;
   if (!text.ok()) {
     problem = std::string(text.status().message());
   } else if (!manifest.ParseFromString(*text) || manifest.SerializeAsString() != *text) {
     problem = "it is no checkpoint manifest";
   } else if (manifest.format_revision() > kRevision) {
-    problem = absl::StrCat("format revision ", manifest.format_revision(), " is newer than ", kRevision);
+    problem = absl::StrCat("format revision ", manifest.format_revision(), " is newer than ", kRevision,
+                           ", which this program knows");
+    way_out = kNewerProgram;
   } else if (!manifest.GetReflection()->GetUnknownFields(manifest).empty()) {
     problem = "it has a field that this revision does not have";
   } else {
     return manifest;
   }
-  report.Damage({path, 0, job, problem, kRestoreFile});
+  report.Damage({path, 0, job, problem, way_out});
   return std::nullopt;
 }
 

@@ -186,7 +186,7 @@ void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
   record.versions = run.Versions();
   record.pool_consumed = run.pool.record().consumed;
   record.pool_frontier = run.pool.record().frontier;
-  record.kept = run.KeepsForGood(record.versions) ? Kept::kForGood : Kept::kWhileNew;
+  record.kept_for_good = run.KeepsForGood(record.versions);
   if (!run.checkpoints.emplace(step, record).second) return;
   out_.records.push_back(record);
   out_.tasks.push_back(WriteTaskOf(record));
@@ -218,7 +218,7 @@ void Machine::Retain(Run& run) {
   }
   const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
-    const bool stays = run.checkpoints.at(complete[i]).kept == Kept::kForGood || run.rollback_check == complete[i];
+    const bool stays = run.checkpoints.at(complete[i]).kept_for_good || run.rollback_check == complete[i];
     // A checkpoint from which another job starts stays until that job has begun; the next
     // checkpoint checks again.
     if (!stays && HeirOf(runs_, run.id(), complete[i]) == nullptr) GiveUp(run, complete[i]);
@@ -229,9 +229,9 @@ void Machine::GiveUp(Run& run, uint64_t checkpoint) {
   const auto it = run.checkpoints.find(checkpoint);
   const auto next = std::next(it);
   // A checkpoint that was never written passes its retention to the next one.
-  if (!it->second.complete && it->second.kept == Kept::kForGood && next != run.checkpoints.end() &&
-      next->second.kept != Kept::kForGood) {
-    next->second.kept = Kept::kForGood;
+  if (!it->second.complete && it->second.kept_for_good && next != run.checkpoints.end() &&
+      !next->second.kept_for_good) {
+    next->second.kept_for_good = true;
     out_.records.push_back(next->second);
   }
   run.checkpoints.erase(it);

@@ -53,7 +53,7 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
   const std::vector<TaskScore> scores = run->evaluation->score_tasks ? message.tasks : std::vector<TaskScore>{};
   if (run->evaluation->score_tasks && !FitTheTasks(run->spec->evaluation, scores)) {
     if (run->evaluation->holder == member.record.worker)
-      run->evaluation->failure = "its answer lacks the scores of evaluation.tasks; is that worker of an older version?";
+      run->evaluation->failure = "its answer lacks the scores of evaluation.tasks";
     return;
   }
   if (std::string why = WhyImpossible(*run->spec, SamplesToEvaluate(*run), message); !why.empty()) {

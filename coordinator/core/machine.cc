@@ -90,7 +90,6 @@ Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_
   now_ = now;
   for (auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
-    for (CheckpointRecord& decided : run.DecideKept()) out_.records.push_back(std::move(decided));
     const auto damage = damaged_logs.find(id);
     if (damage == damaged_logs.end()) {
       Load(run);

@@ -225,20 +225,6 @@ absl::StatusOr<const CheckpointRecord*> Run::FinishedCheckpoint(uint64_t step) c
                                           "; 'atoll checkpoint list ", id().value, "' shows those that it has"));
 }
 
-std::vector<CheckpointRecord> Run::DecideKept() {
-  auto newer = std::count_if(checkpoints.begin(), checkpoints.end(), [](const auto& c) { return c.second.complete; });
-  std::vector<CheckpointRecord> decided;
-  for (auto& [step, checkpoint] : checkpoints) {
-    newer -= checkpoint.complete ? 1 : 0;
-    if (checkpoint.kept != Kept::kUndecided) continue;
-    // A stored checkpoint that is not among the newest was kept by the rule at its time.
-    const bool old = checkpoint.complete && newer >= std::max<int64_t>(1, spec->checkpoint.keep_last);
-    checkpoint.kept = old || KeepsForGood(checkpoint.versions) ? Kept::kForGood : Kept::kWhileNew;
-    decided.push_back(checkpoint);
-  }
-  return decided;
-}
-
 bool Run::HoldsWork() const {
   return std::any_of(rounds.begin(), rounds.end(),
                      [](const Round& r) { return r.version().value > 0 || !r.accepted().empty() || r.Flushing() > 0; });

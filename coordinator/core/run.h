@@ -183,8 +183,6 @@ struct Run {
   bool Saves(uint64_t version) const;  // a checkpoint of fragment 0's version or a later one
   const CheckpointRecord* CheckpointOf(const VersionVector& versions) const;        // finished or not; null: none
   absl::StatusOr<const CheckpointRecord*> FinishedCheckpoint(uint64_t step) const;  // NotFound
-  // Decides the retention of checkpoints whose records lack it; returns those.
-  std::vector<CheckpointRecord> DecideKept();
   // Drops the worker's failures, strikes and corpus.
   void Forget(const WorkerId& worker);
   // Work was committed or accepted, and ending the job would lose it.

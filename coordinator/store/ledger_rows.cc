@@ -75,14 +75,12 @@ absl::Status SealMeta(Database& database) {
       "UPDATE meta SET crc = row_crc(id, boot, next_seq, next_lease, next_incarnation, next_job_sequence)");
 }
 
-absl::Status SealTable(Database& database, const std::string& table) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string sum, Sum(database, table));
-  return database.Run(absl::StrCat("UPDATE ", table, " SET crc = ", sum));
-}
-
 absl::Status SealRows(Database& database) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> tables, TableNames(database));
-  for (const std::string& table : tables) ATOLL_RETURN_IF_ERROR(SealTable(database, table));
+  for (const std::string& table : tables) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string sum, Sum(database, table));
+    ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("UPDATE ", table, " SET crc = ", sum)));
+  }
   return absl::OkStatus();
 }
 

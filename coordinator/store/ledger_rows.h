@@ -17,8 +17,7 @@ std::string SealedInsert(const std::string& insert, int columns);
 // Gives the one row of `meta` the checksum of what it holds now; every transaction that changes it ends with this.
 absl::Status SealMeta(Database& database);
 
-// Likewise every row of a table, whatever it had, or of all tables: for steps between revisions.
-absl::Status SealTable(Database& database, const std::string& table);
+// The same for every row of every table. For steps between revisions.
 absl::Status SealRows(Database& database);
 
 // DataLoss names the first row that is not as it was written; also where SQLite finds its pages damaged.

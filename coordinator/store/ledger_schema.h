@@ -3,15 +3,22 @@
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_
 
+#include <span>
 #include <string>
 
 #include "coordinator/store/sqlite.h"
 
 namespace atl {
 
-// Takes the database for this process alone, refuses what is not a ledger of ours or a newer one, makes the tables of a
-// new file, and brings an older one up to date, one revision at a time, each in one transaction.
+// Takes the database for this process alone and brings it to revision kLedgerRevision: creates the tables of a new
+// file, upgrades an older revision. FailedPrecondition: a newer revision, another program's database, or a second
+// opener.
 absl::Status PrepareLedgerSchema(Database& database, const std::string& path);
+
+// The same with given steps: the SQL of steps[r] leads from revision r to r + 1, each in one transaction. After each
+// step every row gets its checksum; a table's last column must be `crc`. DataLoss before the first step where a row of
+// an older revision is damaged.
+absl::Status PrepareSchema(Database& database, const std::string& path, std::span<const char* const> steps);
 
 }  // namespace atl
 

@@ -132,7 +132,7 @@ class RecordWriter {
         .BindBlob(Pack(r.versions))
         .BindBlob(Pack(r.hashes));
     s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos);
-    return s.Bind(uint64_t{static_cast<uint32_t>(r.kept)}).Run();
+    return s.Bind(uint64_t{r.kept_for_good}).Run();
   }
 
   Database& database_;

@@ -31,7 +31,7 @@
 
 namespace atl {
 
-constexpr uint32_t kSegmentRevision = 2;
+constexpr uint32_t kSegmentRevision = 1;
 
 struct RoundSegment;  // round_segment.h
 

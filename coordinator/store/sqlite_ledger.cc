@@ -187,7 +187,7 @@ absl::Status ReadCheckpoints(const Database& database, History& out) {
     r.pool_consumed = s.NextNumber();
     r.pool_frontier = s.NextNumber();
     r.wall_nanos = s.NextSigned();
-    r.kept = static_cast<Kept>(s.NextNumber());
+    r.kept_for_good = s.NextNumber() != 0;
     if (dropped)
       out.emplace(seq, CheckpointDropped{r.job, r.step});
     else

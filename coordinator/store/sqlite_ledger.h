@@ -12,7 +12,7 @@
 
 namespace atl {
 
-constexpr int kLedgerRevision = 10;
+constexpr int kLedgerRevision = 1;
 constexpr int kLedgerApplicationId = 0x41544C31;  // "ATL1"
 
 // Makes the file if needed and brings an older revision up to date. FailedPrecondition: a newer revision, another

@@ -32,8 +32,6 @@ def between_steps_line(answer):
     samples = {s["name"]: s for s in group["samples"]}
     told = []
     for name in ("snapshot", "merge", "merge, half kept"):
-        if name not in samples:  # results of older programs
-            continue
         share = statistics.median(figures.shares(samples[name], samples["copy"], "seconds"))
         told.append(f"{name} {statistics.median(samples[name]['seconds']) * 1e3:.1f} ms ({share:.0%} of what a copy moves in the same run)")
     return f"What the training thread pays for a contribution whose update comes before its apply step: {', '.join(told)}."

@@ -45,7 +45,7 @@ class Ledger:
                 shutil.copy(file, copy)
             database = sqlite3.connect(pathlib.Path(copy) / "ledger.sqlite")
             pragma = lambda name: database.execute(f"PRAGMA {name}").fetchone()[0]
-            check((pragma("application_id"), pragma("user_version")) == (0x41544C31, 10), "not a ledger of revision 10")
+            check((pragma("application_id"), pragma("user_version")) == (0x41544C31, 1), "not a ledger of revision 1")
             self.tables = {}
             for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 cursor = database.execute(f"SELECT * FROM {name}")
@@ -142,7 +142,7 @@ class Segment:
                 return
             if at == 0:
                 self.first, self.header = number, record.SegmentHeader.FromString(payload)
-                check(self.header.format_revision <= 2, f"{name}: a newer format")
+                check(self.header.format_revision <= 1, f"{name}: a newer format")
             else:
                 self.take(kind, payload)
             at, previous, sequence, boot = at + 56 + size, digest_of(head) & MASK64, number, of_boot

@@ -177,7 +177,7 @@ std::vector<std::string> CoordinatorSeeds() {
       Assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(SmallSpec()), 50, {{1}, {0}}},
       LeaseGranted{{"tiny"}, 1, {2}, {3, 4}},
       LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"},
-      UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
+      UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100, {{3, 4}, {5, 6}}},
       EvaluationAssigned{{"tiny"}, 1, {{4}}, 64, true},
       Refused{"another protocol", true}};
   std::vector<std::string> seeds;

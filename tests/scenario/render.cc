@@ -58,7 +58,7 @@ std::string Line(const EvaluationRecord& r) {
 }
 std::string Line(const CheckpointRecord& r) {
   return absl::StrCat("checkpoint ", r.step, " versions=", Of(r.versions), r.complete ? " complete" : " begun",
-                      r.kept == Kept::kForGood ? " for good" : "");
+                      r.kept_for_good ? " for good" : "");
 }
 std::string Line(const CheckpointDropped& r) { return absl::StrCat("checkpoint ", r.step, " dropped"); }
 std::string Line(const CountersRecord&) { return ""; }

@@ -69,7 +69,7 @@ std::string ValueOf(const Metadata& metadata, const char* name) {
   return found == metadata.end() ? "" : found->second;
 }
 
-// "3 3 2"; older files have none.
+// "3 3 2".
 absl::StatusOr<VersionVector> VersionsOf(const std::string& text) {
   VersionVector versions;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
@@ -90,7 +90,7 @@ absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerS
   if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is no snapshot of an optimizer");
   if (ValueOf(metadata, "job") != facts.job.value || ValueOf(metadata, "layout") != facts.layout.Hex())
     return absl::FailedPreconditionError("it is of another job or model");
-  if (metadata.contains("course") && ValueOf(metadata, "course") != TextOf(facts.course)) {
+  if (ValueOf(metadata, "course") != TextOf(facts.course)) {
     return absl::FailedPreconditionError(
         "the job was set back since it was kept, or its coordinator was restored from a backup");
   }
@@ -102,7 +102,11 @@ absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerS
         absl::StrCat("it was kept at step ", clock_step, ", beyond where the job stands"));
   }
   ATOLL_ASSIGN_OR_RETURN(const VersionVector versions, VersionsOf(ValueOf(metadata, "versions")));
-  for (size_t p = 0; p < versions.size() && p < facts.versions.size(); ++p) {
+  if (versions.size() != facts.versions.size()) {
+    return absl::DataLossError(absl::StrCat("it has versions of ", versions.size(), " fragments, and the job has ",
+                                            facts.versions.size(), " fragments"));
+  }
+  for (size_t p = 0; p < versions.size(); ++p) {
     if (versions[p] <= facts.versions[p]) continue;
     return absl::FailedPreconditionError(absl::StrCat("it was kept at version ", versions[p].value, " of fragment ", p,
                                                       ", and the job was set back to ", facts.versions[p].value));

@@ -100,7 +100,7 @@ inline CheckpointRecord MakeCheckpoint(uint64_t step, std::vector<Version> versi
   checkpoint.pool_consumed = 11;
   checkpoint.pool_frontier = 22;
   checkpoint.wall_nanos = 33;
-  checkpoint.kept = Kept::kForGood;
+  checkpoint.kept_for_good = true;
   return checkpoint;
 }
 
@@ -160,8 +160,7 @@ inline std::string Describe(const RecoveredState& state) {
     }
     for (const CheckpointRecord& c : j.checkpoints) {
       absl::StrAppend(&out, " checkpoint ", c.step, " ", versions(c.versions), " ", c.hashes.at(0).Hex(), c.complete,
-                      " ", c.pool_consumed, " ", c.pool_frontier, " ", c.wall_nanos, " ", static_cast<uint32_t>(c.kept),
-                      "\n");
+                      " ", c.pool_consumed, " ", c.pool_frontier, " ", c.wall_nanos, " ", c.kept_for_good, "\n");
     }
   }
   for (const WorkerRecord& w : state.workers) {

@@ -9,10 +9,8 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <utility>
 
 #include "absl/strings/match.h"
-#include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "tests/support/memory_ledger.h"
@@ -174,83 +172,6 @@ TEST(SqliteLedgerTest, ASecondOpenerIsRefusedWithASentence) {
   EXPECT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
 }
 
-TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
-  TemporaryDirectory directory;
-  ASSERT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
-  RunSql(directory.File("l"), absl::StrCat("PRAGMA user_version=", kLedgerRevision + 1));
-  const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("use the newer program"), absl::string_view::npos) << status;
-}
-
-constexpr char kWithoutRevisions8To10[] =
-    "DROP TABLE revocations; ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
-    "ALTER TABLE checkpoints DROP COLUMN kept; ";
-
-// Removes everything added by revisions after `revision`.
-void BackTo(int revision, const std::string& path) {
-  std::string sql = absl::StrCat("DROP TABLE screened; ", kWithoutRevisions8To10);
-  for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
-                            "checkpoints", "rollbacks", "tokens"})
-    absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
-  if (revision < 5) absl::StrAppend(&sql, "ALTER TABLE workers DROP COLUMN cordoned; ");
-  if (revision < 4) absl::StrAppend(&sql, "ALTER TABLE workers DROP COLUMN quarantine; ");
-  if (revision < 3) absl::StrAppend(&sql, "DROP TABLE tokens; ");
-  if (revision < 2) absl::StrAppend(&sql, "ALTER TABLE evaluations DROP COLUMN tasks; ");
-  RunSql(path, absl::StrCat(sql, "PRAGMA user_version=", revision));
-}
-
-constexpr int64_t kNow_s = 1'900'000'000;
-
-// During its lifetime SQLite's time (unixepoch()) is kNow_s in every database that is opened.
-class FixedSqlTime {
- public:
-  FixedSqlTime() { EXPECT_EQ(sqlite3_auto_extension(Entry()), SQLITE_OK); }
-  ~FixedSqlTime() { sqlite3_cancel_auto_extension(Entry()); }
-  FixedSqlTime(const FixedSqlTime&) = delete;
-  FixedSqlTime& operator=(const FixedSqlTime&) = delete;
-
- private:
-  static void Now(sqlite3_context* context, int, sqlite3_value**) { sqlite3_result_int64(context, kNow_s); }
-  static int Install(sqlite3* database, char**, const sqlite3_api_routines*) {
-    return sqlite3_create_function_v2(database, "unixepoch", 0, SQLITE_UTF8, nullptr, Now, nullptr, nullptr, nullptr);
-  }
-  static void (*Entry())() { return reinterpret_cast<void (*)()>(&Install); }  // the type that SQLite requires
-};
-
-// SomeToken("a") of a revision that stored neither the time of use, which counts as now, nor the
-// user.
-void ExpectTokenOfBefore(const Ledger& ledger) {
-  std::vector<TokenRecord> tokens = *ledger.Tokens();
-  ASSERT_EQ(tokens.size(), 1u);
-  EXPECT_EQ(std::exchange(tokens[0].issue_s, SomeToken("a").issue_s), kNow_s);
-  TokenRecord before = SomeToken("a");
-  before.holders.clear();
-  EXPECT_EQ(tokens[0], before);
-}
-
-TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
-  TemporaryDirectory directory;
-  {
-    auto ledger = *OpenSqliteLedger(directory.File("l"));
-    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
-  }
-  BackTo(1, directory.File("l"));
-  auto ledger = OpenSqliteLedger(directory.File("l"));
-  ASSERT_TRUE(ledger.ok()) << ledger.status();
-  const auto state = (*ledger)->Recover();
-  ASSERT_TRUE(state.ok()) << state.status();
-  size_t evaluations = 0;
-  for (const RecoveredJob& job : state->jobs) {
-    for (const EvaluationRecord& e : job.evaluations) {
-      EXPECT_EQ(e.wall_nanos, 77);
-      EXPECT_TRUE(e.tasks.empty());
-      ++evaluations;
-    }
-  }
-  EXPECT_EQ(evaluations, 1u);
-}
-
 TEST(SqliteLedgerTest, TokensAreKept) {
   TemporaryDirectory directory;
   TokenRecord token = SomeToken("b");
@@ -292,130 +213,6 @@ TEST(SqliteLedgerTest, RevocationsAreKept) {
   EXPECT_NE(damaged.message().find("row (ops) of table revocations"), std::string::npos) << damaged;
 }
 
-TEST(SqliteLedgerTest, ALedgerWithoutTokensIsBroughtUpToDate) {
-  TemporaryDirectory directory;
-  ASSERT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
-  RunSql(directory.File("l"), "UPDATE meta SET boot = 41");
-  BackTo(2, directory.File("l"));
-  auto ledger = OpenSqliteLedger(directory.File("l"));
-  ASSERT_TRUE(ledger.ok()) << ledger.status();
-  EXPECT_EQ((*ledger)->Recover()->boot.value, 42u);
-  EXPECT_TRUE((*ledger)->Tokens()->empty());
-  EXPECT_TRUE((*ledger)->PutToken(SomeToken("a")).ok());
-}
-
-TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
-  const FixedSqlTime fixed;
-  TemporaryDirectory directory;
-  {
-    auto ledger = *OpenSqliteLedger(directory.File("l"));
-    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
-    ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
-  }
-  BackTo(3, directory.File("l"));
-  {
-    auto ledger = OpenSqliteLedger(directory.File("l"));
-    ASSERT_TRUE(ledger.ok()) << ledger.status();
-    const auto state = (*ledger)->Recover();
-    ASSERT_TRUE(state.ok()) << state.status();
-    ASSERT_EQ(state->workers.size(), 2u);
-    WorkerRecord worker = state->workers[0];
-    EXPECT_EQ(worker.device, "cpu");
-    EXPECT_EQ(worker.quarantine, "");
-    ExpectTokenOfBefore(**ledger);
-    worker.quarantine = "its norm was far off";
-    ASSERT_TRUE((*ledger)->Commit({worker}).ok());
-  }
-  const auto again = (*OpenSqliteLedger(directory.File("l")))->Recover();
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->workers[0].quarantine, "its norm was far off");
-}
-
-TEST(SqliteLedgerTest, ALedgerWithoutCordonsIsBroughtUpToDate) {
-  TemporaryDirectory directory;
-  {
-    auto ledger = *OpenSqliteLedger(directory.File("l"));
-    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
-  }
-  BackTo(4, directory.File("l"));
-  {
-    auto ledger = OpenSqliteLedger(directory.File("l"));
-    ASSERT_TRUE(ledger.ok()) << ledger.status();
-    WorkerRecord worker = (*ledger)->Recover()->workers[0];
-    EXPECT_FALSE(worker.cordoned);
-    worker.cordoned = true;
-    ASSERT_TRUE((*ledger)->Commit({worker}).ok());
-  }
-  const auto again = (*OpenSqliteLedger(directory.File("l")))->Recover();
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(again->workers[0].cordoned);
-  EXPECT_FALSE(again->workers[1].cordoned);
-}
-
-TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
-  const FixedSqlTime fixed;
-  TemporaryDirectory directory;
-  std::string before;
-  {
-    auto ledger = *OpenSqliteLedger(directory.File("l"));
-    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
-    ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
-    RecoveredState state = *ledger->Recover();
-    for (RecoveredJob& job : state.jobs) {
-      job.screened.clear();                                                   // of revision 7
-      for (CheckpointRecord& c : job.checkpoints) c.kept = Kept::kUndecided;  // of revision 8
-    }
-    before = Describe(state);
-  }
-  BackTo(5, directory.File("l"));
-  auto ledger = OpenSqliteLedger(directory.File("l"));
-  ASSERT_TRUE(ledger.ok()) << ledger.status();
-  const auto state = (*ledger)->Recover();
-  ASSERT_TRUE(state.ok()) << state.status();
-  EXPECT_EQ(Describe(*state), before);
-  ExpectTokenOfBefore(**ledger);
-}
-
-// The step to a revision recomputes checksums; the old checksums are verified first.
-TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
-  TemporaryDirectory directory;
-  ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
-  RunSql(directory.File("l"), absl::StrCat(kWithoutRevisions8To10, "PRAGMA user_version=7"));
-  const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
-}
-
-// The table is created again: its key stays, and its checksums cover the new columns.
-TEST(SqliteLedgerTest, ALedgerThatDoesNotSayWhatIsKeptIsBroughtUpToDate) {
-  TemporaryDirectory directory;
-  const std::string path = directory.File("l");
-  std::string before;
-  {
-    auto ledger = *OpenSqliteLedger(path);
-    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
-    RecoveredState state = *ledger->Recover();
-    for (CheckpointRecord& c : state.jobs[0].checkpoints) c.kept = Kept::kUndecided;
-    before = Describe(state);
-  }
-  RunSql(path, absl::StrCat(kWithoutRevisions8To10, "PRAGMA user_version=7"));
-  ASSERT_TRUE(SealTable(**Database::Open(path), "checkpoints").ok());  // as that revision wrote them
-  CheckpointRecord decided;
-  {
-    auto ledger = OpenSqliteLedger(path);
-    ASSERT_TRUE(ledger.ok()) << ledger.status();
-    const auto state = (*ledger)->Recover();
-    ASSERT_TRUE(state.ok()) << state.status();
-    EXPECT_EQ(Describe(*state), before);
-    decided = state->jobs[0].checkpoints.at(0);
-    decided.kept = Kept::kForGood;
-    ASSERT_TRUE((*ledger)->Commit({decided}).ok());
-  }
-  const auto again = (*OpenSqliteLedger(path))->Recover();
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->jobs[0].checkpoints.at(0).kept, Kept::kForGood);
-}
-
 TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
   TemporaryDirectory directory;
   ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
@@ -423,11 +220,8 @@ TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
   EXPECT_EQ((*OpenSqliteLedger(directory.File("l")))->Tokens().status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(SqliteLedgerTest, AnotherProgramsFileIsRefused) {
+TEST(SqliteLedgerTest, AFileThatIsNoDatabaseIsDataLoss) {
   TemporaryDirectory directory;
-  RunSql(directory.File("l"), "CREATE TABLE recipes (name TEXT)");
-  EXPECT_EQ(OpenSqliteLedger(directory.File("l")).status().code(), absl::StatusCode::kFailedPrecondition);
-  std::filesystem::create_directories(directory.File("d"));
   FILE* f = fopen(directory.File("text").c_str(), "w");
   fputs("this is a text that is no database at all, and it is long enough to be read as a header of one, is it not?",
         f);
