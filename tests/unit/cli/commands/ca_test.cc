@@ -279,7 +279,7 @@ TEST_F(Ca, EnrolSaysWhatToCheckWhereNobodyListens) {
 TEST_F(Ca, IssueRefusesWhatWouldNotWork) {
   const std::string out = directory_ + "/w.pem";
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).talk,
-              HasSubstr("make one with 'atoll ca init"));
+              HasSubstr("make one with: atoll ca init"));
   ASSERT_EQ(Harness().Run({"ca", "init", directory_}).code, 0);
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "root", "--name", "w", "--out", out}).talk,
               HasSubstr("'root' is not a role"));

@@ -97,7 +97,7 @@ TEST(Update, WhatMayChangeIsInTheRefusalAndOnThePage) {
   ASSERT_NE(source, nullptr);
   std::ifstream file(std::string(source) + "/docs/job-file.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const size_t begin = page.find("may change, in mid-run: ");
+  const size_t begin = page.find("may change while the job runs: ");
   ASSERT_NE(begin, std::string::npos);
   EXPECT_THAT(QuotedWords(page.substr(begin, page.find(".\n", begin) - begin)), ElementsAreArray(MutableFields()));
 }

@@ -366,7 +366,7 @@ TEST_F(DataCommands, BadDocumentsAreLeftOutAndCounted) {
   EXPECT_THAT(out_.str(), HasSubstr("left out: 7 bad documents"));
   EXPECT_THAT(talk_.str(), HasSubstr("left out: " + dir_.path() + "/a.jsonl, line 51: is not valid JSON at column 10"));
   EXPECT_THAT(talk_.str(), HasSubstr("further ones are counted only"));
-  EXPECT_THAT(talk_.str(), HasSubstr("1 documents held half of a surrogate pair"));
+  EXPECT_THAT(talk_.str(), HasSubstr("1 document had half of a surrogate pair"));
   options.force = true;
   options.json = true;
   ASSERT_EQ(Run(options), absl::OkStatus());
