@@ -29,6 +29,7 @@ constexpr size_t kInjectedBytes = 16 << 10;
 // the same time; many connections do that with small ones, and share the room.
 constexpr size_t kInnerRoomBytes = 8 << 20, kMostInnerBytes = 1 << 20, kLeastInnerBytes = 256 << 10;
 constexpr size_t kMostSpans = 16;
+constexpr Duration kSendPause = Seconds(1);  // then the memory for records is released
 
 // Returns a name that no other socket of this machine has.
 std::string NewInnerName() {
@@ -79,7 +80,7 @@ CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
 }
 
 void Relay::CountHeld() {
-  const size_t held = in_.size() + out_.size() + socket().waiting_bytes() + prelude_.size() + injected_.size();
+  const size_t held = in_.size() + out_.size() + socket().held_bytes() + prelude_.size() + injected_.size();
   *parts_.held += held - counted_;
   counted_ = held;
 }
@@ -88,6 +89,7 @@ Connection::Next Relay::MoveBytes(Instant now, std::span<uint8_t> scratch) {
   now_ = now;
   scratch = scratch.first(*parts_.held > kHeldBytes ? kSmallChunkBytes : kChunkBytes);
   const Next next = MoveChunks(now, scratch);
+  if (*parts_.held > kHeldBytes || now - sent_ > kSendPause) socket().Release();
   CountHeld();
   return next;
 }
@@ -110,6 +112,7 @@ Connection::Next Relay::MoveChunks(Instant now, std::span<uint8_t> scratch) {
 }
 
 void Relay::Send(std::span<const uint8_t> bytes) {
+  sent_ = now_;
   size_t sent = 0;
   while (out_.empty() && sent < bytes.size()) {
     const Moved moved = socket().Write(bytes.subspan(sent));

@@ -215,8 +215,11 @@ Moved SecureSocket::Flush() {
   if (waiting.empty()) return {};
   const Moved moved = Send(BytesOf(waiting));
   waiting.erase(0, moved.bytes);
-  if (waiting.empty()) waiting.shrink_to_fit();
   return moved;
+}
+
+void SecureSocket::Release() {
+  if (records_.waiting.empty()) records_.waiting.shrink_to_fit();
 }
 
 Moved SecureSocket::Send(std::span<const uint8_t> records) {

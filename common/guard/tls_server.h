@@ -86,6 +86,9 @@ class SecureSocket {
   // Sends the waiting records as far as the socket accepts them.
   Moved Flush();
   size_t waiting_bytes() const { return records_.waiting.size(); }
+  // Memory for records, which stays for the next Write until Release. Release keeps waiting records.
+  size_t held_bytes() const { return records_.waiting.capacity(); }
+  void Release();
   // Sends TLS close_notify as far as the socket accepts it.
   void SayGoodbye();
   // The peer's verified certificate; nullopt when there is none or it contains no identity.
