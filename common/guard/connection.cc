@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/guard/pieces.h"
 #include "common/guard/proxy_protocol.h"
 
 namespace atl::guard {
@@ -91,8 +92,7 @@ bool Connection::FlushOut() {
   if (out_.empty()) return secure_->Flush().end == Moved::End::kOpen;
   size_t written = 0;
   while (written < out_.size()) {
-    const Moved moved =
-        secure_->Write({reinterpret_cast<const uint8_t*>(out_.data()) + written, out_.size() - written});
+    const Moved moved = secure_->Write(BytesOf(out_).subspan(written));
     if (moved.end != Moved::End::kOpen) return false;
     if (moved.bytes == 0) break;
     written += moved.bytes;

@@ -332,8 +332,7 @@ absl::Status InboundFilter::EndCall(Pieces& to_server, std::string& to_peer) {
   const uint32_t stream = std::exchange(block_stream_, 0);
   last_stream_ = stream;
   const std::string block = std::exchange(block_, {});
-  const absl::StatusOr<RequestHeaders> headers =
-      decoder_.Decode({reinterpret_cast<const uint8_t*>(block.data()), block.size()});
+  const absl::StatusOr<RequestHeaders> headers = decoder_.Decode(BytesOf(block));
   if (!headers.ok()) return headers.status();
   absl::Status refusal = headers->Check();
   if (refusal.ok() && open_.size() >= limits_.streams) {

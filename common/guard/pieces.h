@@ -15,6 +15,10 @@
 
 namespace atl::guard {
 
+inline std::span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
 class Pieces {
  public:
   // Appends bytes that stay valid until Clear, without a copy. Merges adjacent spans.
@@ -32,7 +36,7 @@ class Pieces {
     owned_.push_back(std::move(bytes));
     const std::string& kept = owned_.back();
     size_ += kept.size();
-    if (!kept.empty()) spans_.emplace_back(reinterpret_cast<const uint8_t*>(kept.data()), kept.size());
+    if (!kept.empty()) spans_.push_back(BytesOf(kept));
   }
   const std::vector<std::span<const uint8_t>>& spans() const { return spans_; }
   size_t size() const { return size_; }

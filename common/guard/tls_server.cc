@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/guard/pieces.h"
 #include "common/trust/openssl_handles.h"
 #include "common/trust/secret_files.h"
 

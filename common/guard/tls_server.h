@@ -58,11 +58,7 @@ struct Moved {
   bool wants_write = false;  // nothing moved, because the socket is full
 };
 
-inline std::span<const uint8_t> BytesOf(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-// TLS records on the way to the socket.
+// TLS records that are not sent yet.
 struct Records {
   bool gathers = false;  // for one call of the socket
   std::string waiting;   // not accepted by the socket yet
