@@ -213,9 +213,9 @@ absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t 
   ATOLL_ASSIGN_OR_RETURN(const Turn turn, Turn::Take(directory));
   ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(directory));
   if (held.is_rotated()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the authority in ", directory, " was rotated at ", DateText(held.create_s()),
-        ", and the one before it is still trusted; end that with: atoll ca retire ", ShellWord(directory)));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the authority in ", directory, " was rotated at ", DateText(held.create_s()),
+                     ", and the previous one is still trusted; end that with: atoll ca retire ", ShellWord(directory)));
   }
   absl::StatusOr<Authority> successor = held.Rotated(now_s);
   if (!successor.ok()) return Annotate(successor.status(), absl::StrCat("the authority in ", directory));

@@ -76,7 +76,7 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
 
   const RunResult again = Harness().Run({"ca", "rotate", trust});
   EXPECT_EQ(again.code, kExitRefused);
-  EXPECT_THAT(again.talk, HasSubstr("the one before it is still trusted; end that with: atoll ca retire " + trust));
+  EXPECT_THAT(again.talk, HasSubstr("the previous one is still trusted; end that with: atoll ca retire " + trust));
   const RunResult early = Harness().Run({"ca", "retire", trust});
   EXPECT_EQ(early.code, kExitRefused);
   EXPECT_THAT(early.talk, HasSubstr("identities of the one before may be in use until "));
