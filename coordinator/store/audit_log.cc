@@ -14,9 +14,9 @@ namespace {
 
 constexpr char kSuffix[] = ".jsonl";
 constexpr size_t kDigits = 10;
-constexpr uint64_t kPieceBytes = 64 << 10;  // read at once, of a file's end; a line has some hundred bytes
+constexpr uint64_t kPieceBytes = 64 << 10;  // bytes per read at the end of a file; a line has a few hundred bytes
 
-// The numbers of the files there are, in order. What is no such file is left alone.
+// The numbers of the log's files, ascending. Other names are ignored.
 std::vector<uint64_t> NumbersOf(const std::vector<std::string>& names) {
   std::vector<uint64_t> out;
   for (const std::string& name : names) {
@@ -40,7 +40,8 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Files& files, const Dat
 
 std::string AuditLog::PathOf(uint64_t number) const { return absl::StrFormat("%s/%010d.jsonl", directory_, number); }
 
-// The newest file may have been made and not written to: then the last line is in the one before.
+// The newest file may be empty, because the process died after its creation. Then the last line is
+// in the previous file.
 absl::Status AuditLog::FindEnd() {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
   const std::vector<uint64_t> numbers = NumbersOf(names);
@@ -53,14 +54,15 @@ absl::Status AuditLog::FindEnd() {
   return absl::OkStatus();
 }
 
-// Cuts the file behind its last whole line and remembers that line; false when there is none. Only the end is read.
+// Cuts the file after its last complete line and remembers that line. False if there is none. Reads
+// only the end of the file.
 absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> read, files_.OpenForRead(PathOf(number)));
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, read->Size());
   std::string text;  // the file from `from` on
   uint64_t from = size;
-  size_t whole = 0;                   // bytes of `text` up to the end of the last whole line; 0: it ends before
-  size_t before = std::string::npos;  // the line feed before that line
+  size_t whole = 0;                   // bytes of `text` up to the end of the last complete line; 0: none in `text`
+  size_t before = std::string::npos;  // position of the line feed before that line
   while (from > 0 && before == std::string::npos) {
     const uint64_t piece = std::min(from, kPieceBytes);
     std::string head(piece, '\0');
@@ -69,7 +71,7 @@ absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
     text.insert(0, head);
     if (whole > 0) {
       whole += piece;
-    } else if (const size_t end = text.rfind("}\n"); end != std::string::npos) {  // zeros may stand behind it
+    } else if (const size_t end = text.rfind("}\n"); end != std::string::npos) {  // a crash may leave zeros after it
       whole = end + 2;
     }
     if (whole > 0) before = text.rfind('\n', whole - 2);
@@ -122,7 +124,7 @@ absl::Status AuditLog::Write(const std::string& text) {
     size = 0;
   }
   absl::Status appended = file_->Append(AsBytes(text));
-  if (!appended.ok() && !file_->Truncate(size).ok()) {  // half a line stands there: nothing may follow it
+  if (!appended.ok() && !file_->Truncate(size).ok()) {  // the file ends with half a line: nothing may be appended
     file_.reset();
     ++number_;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit log on disk: who changed what and who was refused, for longer than the process's log is kept. One JSON
-// object a line in events/audit/NUMBER.jsonl, each of which holds the SHA-256 of the line before it, so that `verify`
-// finds a line that was changed, left out or put in (docs/formats/audit-log.md). The newest files are kept.
+// The audit log on disk: changes by administrators, and refused calls. It outlives the process's
+// log. Each line of events/audit/NUMBER.jsonl is one JSON object with the SHA-256 of the previous
+// line, so that `verify` finds a changed, deleted or inserted line (docs/formats/audit-log.md). Old
+// files are deleted.
 #ifndef ATOLL_COORDINATOR_STORE_AUDIT_LOG_H_
 #define ATOLL_COORDINATOR_STORE_AUDIT_LOG_H_
 
@@ -16,20 +17,23 @@
 
 namespace atl {
 
-// Not thread-safe: one after the other on an executor.
+// Not thread-safe: the caller runs one call at a time on an executor.
 class AuditLog {
  public:
-  static constexpr uint64_t kFileBytes = uint64_t{16} << 20;  // beyond it the next file is begun
+  static constexpr uint64_t kFileBytes = uint64_t{16} << 20;  // a file of this size is followed by a new one
   static constexpr uint64_t kKeptFiles = 8;                   // part of the format
 
-  // Goes on behind the last whole line; what was not written to its end is cut off. `files` must outlive it.
+  // Continues after the last complete line and cuts off an incomplete one. `files` must outlive the
+  // log.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Files& files, const DataDirectory& directory,
                                                         uint64_t file_bytes = kFileBytes);
-  // Appends one line for each record, a JSON object that is not empty, and flushes them. Where they cannot be written,
-  // ResourceExhausted or Internal, they are lost, and the next line says how many were; after a flush that failed they
-  // are as they may be, and the next go to a new file (I24).
+  // Appends one line for each record (a JSON object that is not empty) and flushes the file.
+  // ResourceExhausted or Internal when the lines cannot be written: they are lost, and the next
+  // line has their number. After a failed flush their state on disk is unknown, and the next lines
+  // are written to a new file (I24).
   absl::Status Append(std::span<const std::string> records);
-  // So many records never came: the next line says so.
+  // Reports that `records` lines were lost before they reached the log: the next line has their
+  // number.
   void Lose(uint64_t records) { lost_ += records; }
 
  private:
@@ -45,10 +49,10 @@ class AuditLog {
   Files& files_;
   const std::string root_, directory_;
   const uint64_t file_bytes_;
-  uint64_t number_ = 0;         // of the file that is written
-  std::unique_ptr<File> file_;  // null: opened at the next line
-  Sha256 previous_;             // of the last line; zeros before the first
-  uint64_t lost_ = 0;           // lines since then
+  uint64_t number_ = 0;         // of the current file
+  std::unique_ptr<File> file_;  // null: opened by the next Append
+  Sha256 previous_;             // of the last line; zeros before the first line
+  uint64_t lost_ = 0;           // lines lost since the last written line
 };
 
 }  // namespace atl

@@ -13,7 +13,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
-constexpr uint64_t kFlushedEvery = uint64_t{64} << 20;  // bytes: so that no flush takes long
+constexpr uint64_t kFlushedEvery = uint64_t{64} << 20;  // bytes, so that no flush takes long
 constexpr uint64_t kHashedAtOnce = uint64_t{64} << 20;
 constexpr std::chrono::hours kStale{7 * 24};
 
@@ -27,14 +27,15 @@ absl::Status TakenOver() {
 
 }  // namespace
 
-// A blob that is being uploaded.
+// An upload in progress.
 struct BlobStore::Part {
   uint64_t turn = 0;
   std::unique_ptr<File> file;
   uint64_t announced_bytes = 0;
   uint64_t length = 0;
   uint64_t flushed = 0;
-  // Of the first bytes: of what comes at once, of what was there from before a piece at a time.
+  // Over the first `hashed` bytes: bytes of this upload as they arrive, bytes of an earlier one
+  // piece by piece.
   Sha256Hasher hasher;
   uint64_t hashed = 0;
 
@@ -88,7 +89,7 @@ absl::StatusOr<BlobStore::Begun> BlobStore::Begin(const Sha256& sha256, uint64_t
   part->turn = turn;
   ATOLL_ASSIGN_OR_RETURN(part->file, files_.OpenForAppend(path));
   ATOLL_ASSIGN_OR_RETURN(part->length, part->file->Size());
-  if (part->length > bytes) {  // of another announcement: begin anew
+  if (part->length > bytes) {  // the length announced before was larger: start again
     ATOLL_RETURN_IF_ERROR(part->file->Truncate(0));
     part->length = 0;
   }
@@ -153,7 +154,7 @@ absl::StatusOr<bool> BlobStore::FinishSome(const Sha256& sha256, uint64_t turn) 
   }
   absl::Status synced = part.file->Sync();
   if (!synced.ok()) {
-    Discard(it);  // what a failed flush has left is unknown, and the next one would not tell
+    Discard(it);  // the state on disk is unknown after a failed flush, and the next flush would report no error
     return synced;
   }
   parts_.erase(it);
@@ -161,7 +162,7 @@ absl::StatusOr<bool> BlobStore::FinishSome(const Sha256& sha256, uint64_t turn) 
   synced = files_.SyncDirectory(DirectoryOf(path));
   if (synced.ok()) synced = files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
   if (!synced.ok()) {
-    (void)files_.Remove(path);  // or the next try would take it for durable
+    (void)files_.Remove(path);  // otherwise the next attempt would consider it durable
     return synced;
   }
   return true;

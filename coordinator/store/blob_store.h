@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at
-// its length after a break or a restart, and becomes a blob by verification, fsync and rename. Immutable afterwards.
-// Thread rule: calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
+// Files stored by their content's SHA-256: manifests, tokenizers, initial weights. An upload
+// appends to a .part file and resumes at its length after a disconnect or a restart. The complete
+// file is verified, flushed and renamed; it never changes afterwards. Thread rule: calls for one
+// blob must not overlap; the engine uses one serial executor for bulk I/O.
 #ifndef ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 #define ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 
@@ -25,41 +26,44 @@ class BlobStore {
   ~BlobStore();
 
   bool Has(const Sha256& sha256) const;
-  // Those not stored, in their order.
+  // The hashes in `wanted` without a stored blob, in the order of `wanted`.
   std::vector<Sha256> Missing(const std::vector<Sha256>& wanted) const;
 
-  // Bytes that uploads of other files than this one, which have begun and are not suspended, have announced and not
-  // brought yet.
+  // Bytes announced and not yet received by the uploads in progress, without suspended ones and
+  // without the upload of `beside`.
   uint64_t StillToCome(const Sha256& beside) const;
 
   struct Begun {
-    uint64_t length = 0;  // that is there; all of it when the blob is stored already
-    uint64_t turn = 0;    // of this upload, which the calls below name
+    uint64_t length = 0;  // bytes received so far; the whole length if the blob is already stored
+    uint64_t turn = 0;    // identifies this upload in the calls below
   };
-  // Begins or resumes. InvalidArgument: above limits::kBlobBytes. A second upload of the same blob at the same time
-  // takes it over from the first, whose Append and FinishSome are Unavailable from then on: it asks again, and finds
-  // the blob stored or goes on where the other was. Its Suspend does nothing.
+  // Begins or resumes an upload. InvalidArgument: above limits::kBlobBytes. A second upload of the
+  // same blob takes over from the first. From then on Append and FinishSome of the first are
+  // Unavailable and its Suspend has no effect; its client calls Begin again, and finds the blob
+  // stored or resumes at its length.
   absl::StatusOr<Begun> Begin(const Sha256& sha256, uint64_t bytes);
-  // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added. Where a flush fails
-  // the part is removed.
+  // OutOfRange unless `offset` is the current length. ResourceExhausted: the disk is full and
+  // nothing was added. After a failed flush the part file is removed.
   absl::Status Append(const Sha256& sha256, uint64_t turn, uint64_t offset, std::span<const Bytes> pieces);
-  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed. True
-  // when the blob is stored, whoever did it; false where it has to be called again, since an upload that was resumed
-  // is hashed 64 MiB at a time. What came in one go was hashed as it came, and flushed every 64 MiB: others who need
-  // the executor do not wait for a large file.
+  // Verifies size and hash, flushes and renames. True: the blob is stored, by this upload or
+  // another. False: call again, because each call hashes at most 64 MiB of a resumed upload. An
+  // upload without a break is hashed while it arrives and flushed every 64 MiB. So a large file
+  // never blocks the executor for long. DataLoss: the content has another hash, and the part file
+  // is removed.
   absl::StatusOr<bool> FinishSome(const Sha256& sha256, uint64_t turn);
-  // Closes the part file; it stays for a resume, unless it is empty.
+  // Closes the part file. The file stays on disk so that the upload can resume, unless it is empty.
   void Suspend(const Sha256& sha256, uint64_t turn);
 
-  // NotFound when it is not stored. The file stays readable while open.
+  // NotFound: the blob is not stored. An open file stays readable after its removal.
   absl::StatusOr<std::shared_ptr<const File>> Open(const Sha256& sha256) const;
-  // Whole and verified; ResourceExhausted above `limit_bytes`; DataLoss when damaged.
+  // The verified content of the blob. ResourceExhausted: larger than `limit_bytes`. DataLoss:
+  // damaged.
   absl::StatusOr<std::string> Read(const Sha256& sha256, uint64_t limit_bytes) const;
 
  private:
   struct Part;
   using Parts = std::map<Sha256, std::unique_ptr<Part>>;
-  // End where another upload has taken it over.
+  // The end iterator if another upload has taken over.
   Parts::iterator Find(const Sha256& sha256, uint64_t turn);
   void Discard(Parts::iterator part);
   Files& files_;
@@ -68,8 +72,9 @@ class BlobStore {
   uint64_t turns_ = 0;
 };
 
-// Removes part files to which nothing was added for a week: the upload was given up. By the file system's times; a
-// clock that jumps makes an upload begin anew. While no store is at work.
+// Removes the part files of abandoned uploads: those without a change for a week, by the file
+// system's times. A clock that jumps only forces an upload to start again. Call it while no
+// BlobStore is in use.
 absl::Status DropStaleParts(const DataDirectory& directory);
 
 }  // namespace atl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentence about a round whose log is not whole.
+// A round with a damaged or incomplete segment file.
 #ifndef ATOLL_COORDINATOR_STORE_DAMAGED_ROUND_H_
 #define ATOLL_COORDINATOR_STORE_DAMAGED_ROUND_H_
 
@@ -11,7 +11,7 @@ namespace atl {
 
 struct DamagedRound {
   JobId job;
-  std::string what;  // one sentence: file, offset, what is missing, what to do
+  std::string what;  // one sentence: file, offset, missing part, what to do
 };
 
 }  // namespace atl

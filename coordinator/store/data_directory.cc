@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
       return absl::InternalError(absl::StrCat("lock ", directory.LockPath(), ": ", std::strerror(errno)));
-    // Only readers hold it: what LOCK names is the coordinator before.
+    // Only readers hold the lock: the process id in LOCK is that of an earlier coordinator.
     if (::flock(fd, LOCK_SH | LOCK_NB) == 0)
       return absl::UnavailableError(
           absl::StrCat("the state directory ", directory.root(),
@@ -100,7 +100,7 @@ absl::Status MakeDurableRoot(Files& files, const std::string& root) {
   const std::string above = DirectoryOf(root);
   const bool was_there = files.Exists(root);
   const absl::Status way = was_there || above == root ? absl::OkStatus() : MakeDurableRoot(files, above);
-  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(root));  // where both fail, this says why
+  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(root));  // if both fail, this error has the reason
   ATOLL_RETURN_IF_ERROR(way);
   const absl::Status synced = files.SyncDirectory(above);
   return was_there && absl::IsFailedPrecondition(synced) ? absl::OkStatus() : synced;
@@ -113,13 +113,14 @@ absl::Status MakeDurableDirectory(Files& files, const std::string& root, const s
   for (std::string at = path; synced.ok() && at.size() > root.size(); at = DirectoryOf(at))
     synced = files.SyncDirectory(at);
   if (synced.ok()) synced = files.SyncDirectory(root);
-  if (!synced.ok()) (void)files.Remove(path);  // or the next try would take it for durable
+  if (!synced.ok()) (void)files.Remove(path);  // otherwise the next attempt would consider it durable
   return synced;
 }
 
 namespace {
 
-// `path` and `levels` levels below it. What cannot be listed is no directory.
+// Flushes `path` and its subdirectories down to `levels` levels. A path that cannot be listed is
+// not a directory.
 absl::Status SyncLevels(Files& files, const std::string& path, int levels) {
   const auto names = files.List(path);
   if (!names.ok() || (names->empty() && !files.Exists(path))) return absl::OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things lie below the coordinator's data directory, and who may open it.
+// The layout of the coordinator's state directory, and the lock that admits one coordinator.
 //
 //   LOCK                                      held by the running coordinator (flock)
 //   ledger.sqlite (-wal, -shm)                the ledger
@@ -25,14 +25,14 @@
 
 namespace atl {
 
-// A round: the version it starts from, in one epoch of a job. Names a segment.
+// Names a round, and so a segment: the version from which the round starts, in one epoch of a job.
 struct RoundKey {
   JobId job;
   uint64_t epoch = 0;
   FragmentVersion target;
   friend auto operator<=>(const RoundKey&, const RoundKey&) = default;
 };
-// A fragment at a version, in one epoch of a job. Names a snapshot.
+// Names a snapshot: a fragment at a version, in one epoch of a job.
 struct SnapshotKey {
   JobId job;
   uint64_t epoch = 0;
@@ -66,29 +66,33 @@ class DataDirectory {
   std::string root_;
 };
 
-// The right to be the only coordinator on a real directory; released by the destructor and by the death of the process.
+// The lock of a state directory, held by one coordinator. The destructor or the death of the
+// process releases it.
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
 };
-// Makes the directory if needed, durably. FailedPrecondition, naming directory and process id of the holder, when it is
-// held.
+// Creates the directory durably if it does not exist. FailedPrecondition: another process holds the
+// lock; the message has the directory and the process id.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory);
 
-// Makes the state directory and what is missing above it, and flushes the directory that each of them lies in: a power
-// cut must not take it away with all that is in it. Where it was there the one above it is flushed once more, since a
-// process may have been killed in between; it need not be readable then.
+// Creates the state directory and its missing parents, and flushes the parent of each, so that a
+// power failure cannot remove the directory with all its files. The parent of an existing directory
+// is flushed too, because a process may have been killed between creation and flush; that parent
+// need not be readable.
 absl::Status MakeDurableRoot(Files& files, const std::string& root);
 
-// MakeDirectory, and flushes every directory from `path` up to `root`, so that the whole way is durable.
+// Creates the directory and flushes every directory from `path` up to `root`, so that the whole
+// path is durable.
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path);
 
-// Flushes every directory that names files of the formats. Once at start: a process that was killed between making a
-// name and flushing its directory leaves a name that others see and that a power cut still takes away.
+// Flushes every directory of the state. Called once at start: a process that was killed between the
+// creation of a file and the flush of its directory leaves a name that is visible, and that a power
+// failure can still remove.
 absl::Status SyncNames(Files& files, const DataDirectory& directory);
 
-// Whether new uploads may be granted: below `minimum_free_percent` of the file system it says kLow, and only above that
-// plus 2 kOk again, so that it does not flap.
+// Whether new uploads may be granted. The state becomes kLow below `minimum_free_percent` of the
+// file system, and kOk again only above that plus 2, so that it does not flap.
 enum class DiskState { kOk, kLow };
 DiskState JudgeDiskSpace(const Files::Space& space, DiskState before, uint32_t minimum_free_percent = 10);
 

@@ -16,7 +16,7 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kBlockBytes = 512;  // in which stat counts what is set aside
+constexpr uint64_t kBlockBytes = 512;  // unit of st_blocks
 
 class BudgetedFiles : public ForwardedFiles {
  public:
@@ -43,10 +43,10 @@ class BudgetedFiles : public ForwardedFiles {
 
 absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root) {
   uint64_t bytes = 0;
-  std::set<std::pair<dev_t, ino_t>> linked;  // files with several names that were counted
+  std::set<std::pair<dev_t, ino_t>> linked;  // files with several hard links that were counted
   const auto count = [&](const std::string& path) {
     struct stat s {};
-    if (::lstat(path.c_str(), &s) != 0) return;  // gone
+    if (::lstat(path.c_str(), &s) != 0) return;  // deleted during the walk
     if (S_ISREG(s.st_mode) && s.st_nlink > 1 && !linked.emplace(s.st_dev, s.st_ino).second) return;
     bytes += static_cast<uint64_t>(s.st_blocks) * kBlockBytes;
   };
@@ -57,7 +57,7 @@ absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root) {
   while (at != std::filesystem::recursive_directory_iterator()) {
     count(at->path().string());
     at.increment(error);
-    if (error) break;  // a directory was removed under the walk: what was seen so far
+    if (error) break;  // a directory was deleted during the walk: return the sum so far
   }
   return bytes;
 }

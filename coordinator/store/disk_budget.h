@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk of which the coordinator may use a part: --disk-budget. What is derived from the space of the state directory
-// (admission of jobs, the word about an almost full disk, room for files) then sees a disk of that size.
+// A limit on the disk space of the coordinator: --disk-budget. Everything computed from the space
+// of the state directory (admission of jobs, the warning about an almost full disk, space for
+// files) then sees a disk of that size.
 #ifndef ATOLL_COORDINATOR_STORE_DISK_BUDGET_H_
 #define ATOLL_COORDINATOR_STORE_DISK_BUDGET_H_
 
@@ -12,12 +13,12 @@
 
 namespace atl {
 
-// Bytes that the file system has set aside for files below `root`, a file with several names once. What disappears
-// meanwhile is not counted. Internal where `root` cannot be read.
+// Bytes allocated for the files below `root`; a file with several hard links counts once. Files
+// deleted during the walk are not counted. Internal: `root` cannot be read.
 absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root);
 
-// `files`, whose SpaceAt has at most `budget_bytes` in all, of which what lies below `root` is taken. Each call of
-// SpaceAt walks over `root`. Thread-safe as `files` is.
+// Wraps `files`: SpaceAt reports at most `budget_bytes` in all, of which the files below `root` are
+// in use. Each call of SpaceAt walks over `root`. As thread-safe as `files`.
 std::unique_ptr<Files> WithDiskBudget(std::unique_ptr<Files> files, std::string root, uint64_t budget_bytes);
 
 }  // namespace atl

@@ -11,7 +11,7 @@ namespace {
 
 std::string NameOf(uint64_t epoch) { return absl::StrFormat("e%010d", epoch); }
 
-// e<epoch>, then f<fragment>, then files; `most` becomes what may still be removed.
+// Removes e<epoch>/f<fragment>/*; decrements `most` by the number of removed files.
 absl::StatusOr<bool> RemoveEpoch(Files& files, const std::string& path, size_t& most) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> fragments, files.List(path));
   for (const std::string& fragment : fragments) {

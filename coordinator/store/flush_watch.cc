@@ -103,7 +103,7 @@ class WatchedLedger final : public Ledger {
   absl::StatusOr<std::vector<RevocationRecord>> Revocations() const override { return ledger_->Revocations(); }
 
  private:
-  static constexpr uint64_t kPageBytes = 4096;  // that a record changes, about
+  static constexpr uint64_t kPageBytes = 4096;  // changed by one record, approximately
 
   const std::unique_ptr<Ledger> ledger_;
   const std::string path_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flushes that are under way, and a word about one that takes long: a disk that hangs holds what waits for it, and
-// nothing else would say so. Nothing is ended and nothing is tried again: a flush that returns has done its work.
+// Watches flushes in progress and logs a warning when one takes long. A disk that hangs blocks all
+// work that waits for it, and nothing else would report the cause. The watch neither aborts nor
+// repeats a flush: a flush that returns has succeeded or failed as usual.
 #ifndef ATOLL_COORDINATOR_STORE_FLUSH_WATCH_H_
 #define ATOLL_COORDINATOR_STORE_FLUSH_WATCH_H_
 
@@ -22,33 +23,33 @@
 
 namespace atl {
 
-// What took long before is measured of each kind by itself.
+// The usual duration is measured for each kind separately.
 enum class FlushKind : uint8_t {
-  kSync,        // of what was appended to a file, or of a directory's names
-  kWholeFile,   // a file that is written and flushed in one call
-  kTransaction  // of the ledger
+  kSync,        // bytes appended to a file, or the names in a directory
+  kWholeFile,   // a file written and flushed in one call
+  kTransaction  // a transaction of the ledger
 };
 
 // Thread-safe.
 class FlushWatch {
  public:
-  // A flush of so many bytes is overdue when it takes this long and kTimesUsual times what it usually takes: the middle
-  // of the newest kRemembered small ones, and the bytes at the middle of the rates of the newest kRemembered that had
-  // at least kMeasuredBytes.
+  // A flush of n bytes is overdue after kFloor and after kTimesUsual times its usual duration. The
+  // usual duration is the median of the newest kRemembered small flushes plus n divided by the
+  // median rate of the newest kRemembered flushes of at least kMeasuredBytes.
   static constexpr Duration kFloor = Seconds(10);
   static constexpr int64_t kTimesUsual = 2;
   static constexpr Duration kAgainEvery = Seconds(60);
   static constexpr Duration kLookEvery = Seconds(1);
   static constexpr uint64_t kMeasuredBytes = uint64_t{1} << 20;
-  static constexpr double kUnmeasuredBytesPerSecond = 10e6;  // where no rate was measured yet
+  static constexpr double kUnmeasuredBytesPerSecond = 10e6;  // until a rate is measured
   static constexpr size_t kRemembered = 15;
 
   FlushWatch(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
 
-  // One flush, from its making to its end.
+  // One flush, from construction to destruction.
   class Flush {
    public:
-    // `bytes`: to be flushed, as far as that is known.
+    // `bytes`: the number of bytes to be flushed, as far as it is known.
     Flush(FlushWatch& watch, FlushKind kind, std::string file, uint64_t bytes);
     ~Flush();
     Flush(const Flush&) = delete;
@@ -61,16 +62,16 @@ class FlushWatch {
     const std::string file_;
     const uint64_t bytes_;
     Instant began_;
-    Instant told_next_ = kNever;  // guarded by the watch
+    Instant told_next_ = kNever;  // guarded by the mutex of the watch
     bool told_ = false;
     std::list<Flush*>::iterator place_;
   };
 
-  // A warning `flush takes long` of each flush that is overdue, once and every minute from then on.
+  // Logs a warning `flush takes long` for each overdue flush, at once and then every minute.
   void Look() ATOLL_EXCLUDES(mutex_);
-  // Looks every second until it is asked to stop.
+  // Calls Look every second until `stop` is requested.
   void Run(const std::stop_token& stop) ATOLL_EXCLUDES(mutex_);
-  // How long the oldest one that is under way has been so; zero: none is.
+  // The age of the oldest flush in progress; zero if there is none.
   Duration Oldest() const ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -79,7 +80,7 @@ class FlushWatch {
     std::vector<double> small_seconds;
     std::vector<double> bytes_per_second;
   };
-  // Nothing is known of small ones: zero.
+  // Zero until a small flush was measured.
   Duration Usually(FlushKind kind, uint64_t bytes) const ATOLL_REQUIRES(mutex_);
   void Tell(const Flush& flush, Duration taken) ATOLL_REQUIRES(mutex_);
   void End(Flush& flush) ATOLL_EXCLUDES(mutex_);
@@ -91,8 +92,8 @@ class FlushWatch {
   std::array<Shown, 3> shown_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// `files` and `ledger`, whose flushes are watched; the latter's file is named `path`. Thread-safe as they are; `watch`
-// outlives them.
+// Wraps `files` or `ledger` so that `watch` sees their flushes; `path` is the ledger's file. As
+// thread-safe as the wrapped object. `watch` must outlive the result.
 std::unique_ptr<Files> WithFlushWatch(std::unique_ptr<Files> files, FlushWatch& watch);
 std::unique_ptr<Ledger> WithFlushWatch(std::unique_ptr<Ledger> ledger, std::string path, FlushWatch& watch);
 

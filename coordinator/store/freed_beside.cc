@@ -19,7 +19,7 @@ class FilesFreedBeside final : public ForwardedFiles {
     return inner().WriteNewFile(path, file, fill);
   }
   absl::Status Remove(const std::string& path) override {
-    // Whoever has it open last frees it.
+    // The last open descriptor frees the blocks.
     std::shared_ptr<File> last = waiting_->load() < kFreedBesideFiles ? OpenLarge(path) : nullptr;
     const absl::Status removed = inner().Remove(path);
     if (last == nullptr) return removed;
@@ -32,7 +32,7 @@ class FilesFreedBeside final : public ForwardedFiles {
   }
 
  private:
-  // None where there is nothing large or it cannot be opened: then Remove says what there is to say.
+  // Null if the file is small or cannot be opened; Remove then reports the error.
   std::shared_ptr<File> OpenLarge(const std::string& path) const {
     absl::StatusOr<std::unique_ptr<File>> file = inner().OpenForRead(path);
     if (!file.ok()) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files whose room is given back by another thread. Where the last name of a large file goes, the file system gives its
-// blocks back within that call, a tenth of a second for a gigabyte and seconds on a slow disk, which is long for a
-// thread that contributions wait for.
+// Deletes large files on another thread. When the last name of a large file is removed, the file
+// system frees its blocks within that call: a tenth of a second for a gigabyte, seconds on a slow
+// disk. That is too long for a thread on which contributions wait.
 #ifndef ATOLL_COORDINATOR_STORE_FREED_BESIDE_H_
 #define ATOLL_COORDINATOR_STORE_FREED_BESIDE_H_
 
@@ -13,12 +13,14 @@
 
 namespace atl {
 
-constexpr uint64_t kFreedBesideBytes = uint64_t{1} << 20;  // smaller files go at once
-// So many files wait at most, each with a descriptor; while they do, further ones go at once.
+constexpr uint64_t kFreedBesideBytes = uint64_t{1} << 20;  // smaller files are freed by Remove itself
+// At most this number of files waits to be freed, each with an open descriptor. Further files are
+// freed by Remove itself.
 constexpr int kFreedBesideFiles = 16;
 
-// `files`, whose Remove takes the name and leaves the room of a large file to a job of `executor`, which must outlive
-// them: until it has run the disk still counts that room as taken. Thread-safe as `files` is.
+// Wraps `files`: Remove unlinks the name, and a task on `executor` frees the space of a large file.
+// Until the task has run, the disk counts that space as used. `executor` must outlive the result.
+// As thread-safe as `files`.
 std::unique_ptr<Files> FreedBeside(std::unique_ptr<Files> files, Executor& executor);
 
 }  // namespace atl

@@ -17,7 +17,7 @@
 namespace atl {
 namespace {
 
-// What the records say that follow each other from the start of the file.
+// The contents of the consecutive records from the start of the file.
 struct Held {
   uint64_t whole_bytes = 0, file_bytes = 0;
   std::map<WorkerId, Digest> accepted;
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t
   return text;
 }
 
-// False when the message is not whole, which ends what can be used of the file.
+// False if the message is incomplete: the rest of the file cannot be used.
 absl::StatusOr<bool> ReadMessage(const File& file, const RecordHeader& header, uint64_t offset, Held& held) {
   if (header.type == RecordType::kAccepted) {
     if (header.payload_bytes < 4 || header.payload_bytes > limits::kMessageBytes) return false;
@@ -54,7 +54,7 @@ absl::StatusOr<bool> ReadMessage(const File& file, const RecordHeader& header, u
 absl::StatusOr<Held> ReadHeld(const File& file) {
   Held held;
   ATOLL_ASSIGN_OR_RETURN(held.file_bytes, file.Size());
-  std::optional<uint64_t> sequence;  // of the next record; the first one says where they start
+  std::optional<uint64_t> sequence;  // of the next record; the first record gives the start
   uint64_t chain = 0;
   while (held.file_bytes - held.whole_bytes >= kRecordHeaderBytes) {
     RecordHeaderBytes raw;
@@ -73,7 +73,8 @@ absl::StatusOr<Held> ReadHeld(const File& file) {
   return held;
 }
 
-// Whether what the update was made from is still there: the state before it, and so no snapshot at or behind it.
+// Whether the state before the update still exists, which is so if no snapshot has a version at or
+// after it.
 absl::StatusOr<bool> CanBeRecomputed(const Files& files, const DataDirectory& directory, const RoundRecord& record) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> snapshots,
                          SnapshotsOnDisk(files, directory, record.job, record.epoch, record.reached.fragment));
@@ -100,7 +101,7 @@ RoundKey KeyOf(const RoundRecord& record) {
   return {record.job, record.epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
 }
 
-// The segments of one fragment in one epoch.
+// Checks the segments of one fragment in one epoch.
 absl::Status CheckFragment(const Files& files, const DataDirectory& directory, const Ledger& ledger,
                            const RoundKey& first, std::vector<DamagedRound>& damaged) {
   const absl::StatusOr<std::vector<Version>> listed =

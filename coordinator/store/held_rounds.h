@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the segments of committed rounds that are still on disk hold what the ledger counts. Every contribution of a
-// committed round was flushed before the commit, and its update before any snapshot of the version that it led to or of
-// a later one. So a segment without a contribution was damaged since, and one without its update where there is such a
-// snapshot; where there is none the update is recomputed from the contributions. Nothing here changes a file. Cost: the
-// record headers and the small messages of each segment, never a contribution's bytes. Thread rule: that of the ledger
-// given.
+// Checks that the segments of committed rounds on disk contain the contributions and updates that
+// the ledger counts. A contribution is flushed before the commit of its round. An update is flushed
+// before any snapshot of the version that it produced or of a later version. So a missing
+// contribution means damage; a missing update means damage only if such a snapshot exists, and
+// otherwise the update is recomputed from the contributions. No file is changed. Cost: the record
+// headers and small messages of each segment, but no contribution's bytes. Thread rule: that of the
+// given ledger.
 #ifndef ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 #define ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 
@@ -19,14 +20,16 @@
 
 namespace atl {
 
-// DataLoss, as that sentence, when a contribution that `record` counts is not in the segment, or its update where it
-// cannot be recomputed, or the segment is not there. Another error when it cannot be read.
+// DataLoss, as one sentence: the segment is missing, a contribution counted by
+// `record` is not in it, or its update is missing and cannot be recomputed. Another error: the
+// segment cannot be read.
 absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, const RoundRecord& record);
 
-// Of the jobs that have not ended, the newest segments on disk of each fragment whose rounds the ledger has committed,
-// by job, fragment and version. A start must not last longer the more rounds are kept: `verify` looks at all. Errors
-// are those of the ledger.
-constexpr size_t kRoundsCheckedAtStart = 64;  // of a fragment
+// Checks the newest segments on disk of each fragment whose rounds are committed, for all jobs that
+// have not ended, ordered by job, fragment and version. The number is limited so that the start of
+// a coordinator does not slow down with the number of kept rounds; `verify` checks all of them.
+// Errors are those of the ledger.
+constexpr size_t kRoundsCheckedAtStart = 64;  // per fragment
 absl::StatusOr<std::vector<DamagedRound>> CheckHeldRounds(const Files& files, const DataDirectory& directory,
                                                           const Ledger& ledger, const RecoveredState& state);
 

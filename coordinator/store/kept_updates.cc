@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates that stay when their segments are dropped, for workers that catch up from an older snapshot: each a segment
-// of its own that has nothing but the header and the update.
+// Updates that are kept when their segments are dropped, for workers that catch up from an older
+// snapshot. Each is a segment of its own with only the header and the update.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
 constexpr char kUnfinished[] = ".new";
 
-// The records that stay.
+// The records to be copied.
 struct Found {
   std::optional<ScannedRecord> header, update;
 };
@@ -33,7 +33,8 @@ absl::Status CopyRecord(const File& from, const ScannedRecord& record, const Rec
   return absl::OkStatus();
 }
 
-// Without a flush: what a power cut leaves of it is found by its digest, and nothing starts from it.
+// No flush is needed: the digest detects the damage of a power failure, and no state is built from
+// this file.
 absl::Status Copy(const File& from, const Found& found, File& to) {
   RecordHeader first = found.header->header, second = found.update->header;
   first.previous = first.flushed_bytes = 0;
@@ -60,7 +61,7 @@ absl::Status RoundLog::KeepUpdate(const RoundKey& key) {
   ATOLL_RETURN_IF_ERROR(ScanSegment(*from, segment, visit, ScanOf::kUpdate).status());
   if (!found.header || !found.update) return absl::NotFoundError(absl::StrCat("no update in ", segment));
   ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(DirectoryOf(path)));
-  ATOLL_RETURN_IF_ERROR(files_.Remove(unfinished));  // of a process that died
+  ATOLL_RETURN_IF_ERROR(files_.Remove(unfinished));  // left by a process that died
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> to, files_.OpenForAppend(unfinished));
   absl::Status copied = Copy(*from, found, *to);
   if (copied.ok()) copied = files_.Rename(unfinished, path);

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::string>> TableNames(const Database& database) {
   return Texts(database, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
 }
 
-// row_crc of all columns but the checksum itself.
+// row_crc of all columns except `crc`.
 absl::StatusOr<std::string> Sum(const Database& database, const std::string& table) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> columns,
                          Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table,
@@ -37,7 +37,8 @@ absl::StatusOr<std::string> Sum(const Database& database, const std::string& tab
   return absl::StrCat("row_crc(", absl::StrJoin(columns, ","), ")");
 }
 
-// What SQLite's check says of a page ends in the code of what befell it, which may be the disk and not the page.
+// A message of SQLite's integrity check ends with the error code, which can be that of a failed
+// read instead of a damaged page.
 bool IsOfAReadThatFailed(std::string_view told) {
   constexpr std::string_view kCode = "error code=";
   const size_t at = told.find(kCode);

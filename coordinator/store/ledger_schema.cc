@@ -11,9 +11,10 @@
 namespace atl {
 namespace {
 
-// Revision 0 (an empty file) to 1. Numbers are signed 64-bit with the bits of the unsigned ones; digests are 16 bytes
-// (high half first, big-endian), version vectors 8 bytes each (big-endian). `seq` is the order of commits over all
-// history tables. The last column of every table is the checksum of its row, which the runner below computes.
+// Revision 0 (an empty file) to 1. Numbers are signed 64-bit with the bits of the unsigned ones;
+// digests are 16 bytes (high half first, big-endian), version vectors 8 bytes for each version
+// (big-endian). `seq` is the order of commits over all history tables. The last column of every
+// table is the checksum of its row, computed below.
 constexpr char kRevision1[] = R"sql(
 CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), boot INTEGER NOT NULL, next_seq INTEGER NOT NULL,
   next_lease INTEGER NOT NULL, next_incarnation INTEGER NOT NULL, next_job_sequence INTEGER NOT NULL,
@@ -68,7 +69,8 @@ absl::Status TakeStep(Database& database, const char* step, size_t reached) {
 }
 
 absl::Status TakeAlone(Database& database) {
-  // Exclusive locking holds the file from the first transaction on; a second opener gets FailedPrecondition.
+  // With exclusive locking SQLite keeps the lock from the first transaction on; another process
+  // gets FailedPrecondition.
   ATOLL_RETURN_IF_ERROR(database.Run("PRAGMA locking_mode=EXCLUSIVE; PRAGMA busy_timeout=0;"));
   return database.Run("BEGIN EXCLUSIVE; COMMIT;");
 }
@@ -99,7 +101,7 @@ absl::Status PrepareSchema(Database& database, const std::string& path, std::spa
   ATOLL_RETURN_IF_ERROR(CheckOwner(database, path, revision, steps.size()));
   ATOLL_RETURN_IF_ERROR(database.Run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=OFF;"));
   size_t reached = static_cast<size_t>(revision);
-  // A step computes the checksums again: a damaged row must not get one that fits it.
+  // A step recomputes all checksums, so damaged rows must be found before.
   if (reached > 0 && reached < steps.size()) ATOLL_RETURN_IF_ERROR(CheckRows(database));
   for (; reached < steps.size(); ++reached) ATOLL_RETURN_IF_ERROR(TakeStep(database, steps[reached], reached + 1));
   return absl::OkStatus();

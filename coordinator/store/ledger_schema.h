@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of the ledger (docs/formats/ledger.md) and the steps from one revision of the format to the next.
+// The tables of the ledger (docs/formats/ledger.md) and the upgrades from one revision of the
+// format to the next.
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_SCHEMA_H_
 
@@ -10,14 +11,14 @@
 
 namespace atl {
 
-// Takes the database for this process alone and brings it to revision kLedgerRevision: creates the tables of a new
-// file, upgrades an older revision. FailedPrecondition: a newer revision, another program's database, or a second
-// opener.
+// Locks the database exclusively and brings it to revision kLedgerRevision: creates the tables of a
+// new file or upgrades an older revision. FailedPrecondition: a newer revision, another program's
+// database, or another process has it open.
 absl::Status PrepareLedgerSchema(Database& database, const std::string& path);
 
-// The same with given steps: the SQL of steps[r] leads from revision r to r + 1, each in one transaction. After each
-// step every row gets its checksum; a table's last column must be `crc`. DataLoss before the first step where a row of
-// an older revision is damaged.
+// The same with the given upgrades: the SQL of steps[r] leads from revision r to r + 1, each in one
+// transaction. After each step every row gets its checksum; the last column of a table must be
+// `crc`. DataLoss before the first step: a row of the older revision is damaged.
 absl::Status PrepareSchema(Database& database, const std::string& path, std::span<const char* const> steps);
 
 }  // namespace atl

@@ -122,7 +122,8 @@ class RecordWriter {
   }
 
  private:
-  // Checkpoints are kept as a history, dropped ones too: a rollback is understood by what was there when it was made.
+  // Dropped checkpoints stay in the history, because a rollback refers to the checkpoints of its
+  // time.
   absl::Status WriteCheckpoint(const CheckpointRecord& r, bool dropped) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT INTO checkpoints", 11)));
     s.Bind(next_seq_++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is decided, as rows of the ledger (docs/formats/ledger.md).
+// Writes decisions as rows of the ledger (docs/formats/ledger.md).
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_WRITER_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_WRITER_H_
 
@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Inside a transaction. `next_seq` numbers the rows of all history tables. Internal: the key of a history table is
-// there already, with other content.
+// Must run inside a transaction. `next_seq` numbers the rows of all history tables. Internal: the
+// key of a history table exists with other content.
 absl::Status WriteRecord(Database& database, const LedgerRecord& record, uint64_t& next_seq);
 
 }  // namespace atl

@@ -38,7 +38,7 @@ absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directo
 
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {
   const std::string link = JoinPath(directory.root(), "LOCK.link.tmp");
-  ATOLL_RETURN_IF_ERROR(files.Remove(link));  // of a start that was killed here
+  ATOLL_RETURN_IF_ERROR(files.Remove(link));  // left by a start that was killed here
   const absl::Status linked = files.HardLink(directory.LockPath(), link);
   if (linked.ok()) return files.Remove(link);
   for (const int refusal : {EACCES, EROFS}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a coordinator looks at before it opens its state directory, whose lock it holds.
+// Checks of a locked state directory before the coordinator opens its ledger.
 #ifndef ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_
 #define ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_
 
@@ -11,14 +11,15 @@
 
 namespace atl {
 
-// FailedPrecondition when the ledger is missing or empty while other files of a state are there: with a new ledger they
-// would belong to no job, and be removed. A directory without such files is a new one.
+// FailedPrecondition: the ledger is missing or empty while other files of a state exist. Under a
+// new ledger these files would belong to no job and would be removed. A directory without such
+// files is a new state directory.
 absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directory);
 
-// FailedPrecondition when the file system makes no hard links, of which checkpoints consist.
+// FailedPrecondition: the file system does not support hard links, which checkpoints need.
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory);
 
-// NotFound or InvalidArgument when `data_root` (--data-root), where one is given, is no directory that can be read.
+// NotFound or InvalidArgument: `data_root` (--data-root) is not empty and not a readable directory.
 absl::Status CheckDataRoot(const Files& files, const std::string& data_root);
 
 }  // namespace atl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stored files (blob_store.h) that nobody needs any more: weights, manifests, tokenizers and tasks that jobs were
-// submitted with which have ended and whose parameters are gone.
+// Deletes stored files (blob_store.h) that no job needs any more: weights, manifests, tokenizers
+// and tasks of jobs that have ended and whose parameters are deleted.
 #ifndef ATOLL_COORDINATOR_STORE_PURGED_FILES_H_
 #define ATOLL_COORDINATOR_STORE_PURGED_FILES_H_
 
@@ -17,10 +17,11 @@ struct DroppedFiles {
   uint64_t files = 0, bytes = 0;
 };
 
-// Removes each stored file that such jobs name (`atoll job purge`, or none ever had parameters) and no other does. A
-// file that no job names stays: it was uploaded for one that is still to be submitted. While no store is at work, since
-// a job that is being submitted has looked for its files before the ledger knows it. The log says what went, and warns
-// of what cannot be removed, which stays.
+// Removes each stored file named only by jobs without parameters (after `atoll job purge`, or
+// because the job never had any). A file that no job names stays: it may belong to a job that is
+// about to be submitted. Call it while no BlobStore is in use: a job being submitted looks for its
+// files before the ledger has a record of the job. Logs the removed files, and a warning for each
+// file that cannot be removed.
 DroppedFiles DropFilesOfPurgedJobs(Files& files, const DataDirectory& directory, const RecoveredState& state, Log& log);
 
 }  // namespace atl

@@ -49,7 +49,7 @@ absl::StatusOr<bool> RoundLog::FindSame(const RoundKey& key, Digest layout) cons
 
 absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
   ATOLL_ASSIGN_OR_RETURN(bool known, FindSame(key, layout));
-  if (known) return absl::OkStatus();  // without a wait for others that are being opened
+  if (known) return absl::OkStatus();  // does not wait for segments being opened
   MutexLock opening(opening_);
   ATOLL_ASSIGN_OR_RETURN(known, FindSame(key, layout));
   if (known) return absl::OkStatus();
@@ -73,7 +73,7 @@ absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
 
 absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
   ATOLL_ASSIGN_OR_RETURN(bool known, FindSame(key, layout));
-  if (known) return absl::OkStatus();  // without a wait for others that are being opened
+  if (known) return absl::OkStatus();  // does not wait for segments being opened
   MutexLock opening(opening_);
   ATOLL_ASSIGN_OR_RETURN(known, FindSame(key, layout));
   if (known) return absl::OkStatus();
@@ -90,11 +90,11 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
       segment->next_sequence = StreamKey(secret_, path);
       segment->header = {kSegmentRevision, key.job, key.epoch, key.target, layout, boot_};
       const std::string header = SerializeSegmentHeader(segment->header);
-      // The name first: a file with a header is one whose name is durable, whoever finds it.
+      // The directory first: a file with a header always has a durable name.
       absl::Status begun = files_.SyncDirectory(directory);
       if (begun.ok()) begun = segment->AppendRecord(RecordType::kSegmentHeader, std::array{AsBytes(header)});
       if (begun.ok()) begun = segment->Flush();
-      if (!begun.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
+      if (!begun.ok()) (void)files_.Remove(path);  // otherwise the next attempt would consider it durable
       ATOLL_RETURN_IF_ERROR(begun);
       segment->has_header = true;
     }
@@ -208,7 +208,8 @@ void RoundLog::Abandon(const RoundKey& key, const WorkerId& worker) {
   const auto segment = Find(key);
   if (!segment.ok()) return;
   MutexLock lock((*segment)->mutex);
-  // Without the record the bytes come back at the next start as a prefix that fails its digest: no harm.
+  // Without this record the bytes reappear at the next start as a prefix with a wrong digest, which
+  // is harmless.
   const absl::Status written = (*segment)->Abandon(worker);
   static_cast<void>(written);
 }
@@ -218,7 +219,7 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   Digest digest;
   std::vector<RoundChunk>
-      chunks;  // what is accepted stays as it is: read outside the lock, so that several are at once
+      chunks;  // accepted chunks never change: reading outside the lock lets readers run in parallel
   {
     MutexLock lock(segment->mutex);
     const RoundContribution* contribution = segment->FindWorker(worker);
@@ -235,7 +236,7 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey
   for (const RoundChunk& chunk : chunks) {
     const std::span<std::byte> piece = rest.first(chunk.bytes);
     ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(chunk.file_offset, piece));
-    hasher.Update(piece);  // while the cache has it
+    hasher.Update(piece);  // while it is in the CPU cache
     rest = rest.subspan(chunk.bytes);
   }
   if (hasher.Finish() != digest) {
@@ -258,7 +259,7 @@ absl::Status RoundLog::WriteUpdate(const RoundKey& key, const UpdateInfo& info, 
   segment->update = info;
   segment->update_bytes = {segment->file_bytes - encoded.size(), encoded.size()};
   segment->has_update = true;
-  ForgetUpdate(key);  // where another one lay
+  ForgetUpdate(key);  // the segment may have had an earlier update
   return absl::OkStatus();
 }
 

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame
-// by frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
+// The round log: one segment file for each (job, epoch, fragment, version). Contributions are
+// appended frame by frame as they arrive, each followed by an *accepted* trailer; the encoded
+// update follows them (docs/formats/round-log.md).
 //
-// What holds: the trailer, once flushed, is the acceptance. A record is length, type, sequence, boot number, flushed
-// length, CRC-32C and the hash of the record before. Crash cases: a torn tail is cut at the next open and everything
-// before it stands; unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage below a
-// length that a later record knows to be flushed is DataLoss with the offset, never skipped. Opening is idempotent
-// (I26). A failed flush ends the process (I24); a failed append is cut off again and reported, so that a full disk
-// refuses an upload and loses nothing. Thread rule: thread-safe; calls for one segment wait for each other. All but
-// VerifiedPrefix may block on the disk.
+// Invariants: a contribution is accepted once its trailer is flushed. The header of a record has
+// length, type, sequence, boot number, flushed length, CRC-32C and the hash of the previous header.
+// Opening a segment is idempotent (I26).
+//
+// After a crash:
+// - A torn tail is cut off at the next open, and every record before it is valid.
+// - The bytes of an unaccepted contribution before the tear are the verified prefix from which its
+//   sender resumes.
+// - Damage below a length that a later record reports as flushed is DataLoss with the offset. It is
+//   never skipped.
+//
+// Errors: a failed flush ends the process (I24). A failed append is cut off again and returned, so
+// that a full disk refuses an upload and loses nothing. Thread rule: thread-safe; calls for one
+// segment wait for each other. All calls except VerifiedPrefix may block on the disk.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 
@@ -42,91 +50,100 @@ struct SegmentInfo {
   UpdateInfo update;
   uint64_t file_bytes = 0;
   std::string path;
-  uint64_t cut_bytes = 0;  // that were behind what was whole when it was opened
+  uint64_t cut_bytes = 0;  // torn tail removed when the segment was opened
 };
 
 class RoundLog {
  public:
-  // `files` must outlive the log. `secret`: random bits that no worker knows; the sequences of new segments start where
-  // they say, so that no payload can hold what looks like a record of its own segment.
+  // `files` must outlive the log. `secret`: random bits unknown to every worker. The sequence
+  // numbers of new segments start at a value derived from it, so that no payload can contain bytes
+  // that look like a record of its own segment.
   RoundLog(Files& files, DataDirectory directory, BootNumber boot, uint64_t secret);
   ~RoundLog();
   RoundLog(const RoundLog&) = delete;
   RoundLog& operator=(const RoundLog&) = delete;
 
-  // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on
-  // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout. IsFailedFlush:
-  // what is there may not be durable.
+  // Creates the segment durably, or opens and scans an existing one. Required before other calls on
+  // the key. DataLoss: damaged in the middle. FailedPrecondition: a newer revision or another
+  // layout. IsFailedFlush: the existing segment may not be durable.
   absl::Status Open(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
-  // Of a committed round, to read from: nothing is made, cut off or added. DataLoss also when the file is not there.
+  // Opens the segment of a committed round for reading: creates, cuts and appends nothing. DataLoss
+  // also if the file is missing.
   absl::Status OpenCommitted(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
 
-  // Flushes an open segment, to which a process that was killed may have written what it did not flush. A failure ends
-  // the process (I24).
+  // Flushes an open segment, because a process that was killed may have left unflushed bytes in it.
+  // A failure ends the process (I24).
   absl::Status MakeDurable(const RoundKey& key) const;
 
-  // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
-  // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced,
-  // and so is an accepted one with the digest `refused`, which the screens have left out of the round. AlreadyExists:
-  // the worker has another accepted one. FailedPrecondition: it has begun anew so often that the log has taken more of
-  // it than a round may (round_segment.h); the same for Append.
+  // Begins or resumes a contribution. Returns the length of the verified prefix: encoded_bytes if
+  // only the trailer is missing or the contribution is accepted. An unaccepted contribution of the
+  // same worker with another digest is replaced; so is an accepted one with the digest `refused`,
+  // which the screens have excluded from the round. AlreadyExists: the worker has another accepted
+  // contribution. FailedPrecondition, also from Append: the worker has restarted so often that it
+  // has used its share of the file (kTakenFactor in round_segment.h).
   absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header, Digest refused = {});
-  // 0 when nothing of that digest is there. OK for a key that is not open.
+  // 0 if nothing with this digest is stored, or if `key` is not open.
   uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
-  // Appends the next bytes (the pieces in order, at most limits::kMessageBytes in all). OutOfRange unless `offset` is
-  // the length so far and the end is within encoded_bytes. ResourceExhausted: disk full; the segment is as before.
+  // Appends `pieces` in order, at most limits::kMessageBytes in all. OutOfRange unless `offset` is
+  // the current length and the end is within encoded_bytes. ResourceExhausted: the disk is full,
+  // and the segment is unchanged.
   absl::Status Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces);
-  // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so
-  // that the sender begins anew.
+  // OK if all bytes have arrived and have the announced digest. Otherwise DataLoss: the bytes are
+  // discarded and the sender starts again.
   absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
-  // Appends the trailers and flushes once. Implies CheckComplete. Idempotent. Where it fails, for want of room too,
-  // none counts yet, and some may by the next start: the caller ends the process.
+  // Calls CheckComplete, appends the trailers and flushes once. Idempotent. After an error, also on
+  // a full disk, no contribution is accepted yet, and some of them may be at the next start: the
+  // caller must end the process.
   absl::Status Accept(const RoundKey& key, std::span<const WorkerId> workers, int64_t wall_nanos);
   absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
     return Accept(key, std::span(&worker, 1), wall_nanos);
   }
-  // Forgets an unaccepted contribution.
+  // Discards an unaccepted contribution.
   void Abandon(const RoundKey& key, const WorkerId& worker);
 
-  // The encoded bytes of an accepted contribution, checked again against its digest. NotFound, DataLoss. They are
-  // returned in `buffer`, whose memory is used again.
+  // The encoded bytes of an accepted contribution, verified against its digest. NotFound, DataLoss.
+  // Reuses the memory of `buffer` for the result.
   absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker,
                                                           std::vector<std::byte> buffer = {}) const;
-  // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes
-  // do not have the size of `info`. Its digest is stored as it was given: taken when the bytes were made, so that what
-  // damages them on the way here is found by whoever reads them.
+  // Appends the encoded update and flushes. Replaces the update of an earlier attempt that was not
+  // committed. Internal: the size differs from `info`. The digest in `info` is stored unchanged; it
+  // was computed when the bytes were made, so that a reader finds damage that happened before this
+  // call.
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
-  // Of an open segment. NotFound when there is none.
+  // The update of an open segment. NotFound if it has none.
   absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
-  // The encoded update, to be served; the segment need not be open. Found and checked the first time; whoever reads it
-  // at a time shares one open file. Also one that was kept of a segment that is dropped. NotFound when there is no such
-  // segment or no update in it; DataLoss; as Open.
+  // Opens the encoded update for downloads; the segment need not be open. Also finds an update that
+  // was kept when its segment was dropped. The first call finds and verifies it, and concurrent
+  // readers share one open file. NotFound: no such segment, or no update in it. DataLoss and other
+  // errors as Open.
   absl::StatusOr<std::shared_ptr<const UpdateReader>> OpenUpdate(const RoundKey& key, Digest layout)
       ATOLL_EXCLUDES(mutex_);
 
-  // Of an open segment. NotFound when it is not open.
+  // NotFound if the segment is not open.
   absl::StatusOr<SegmentInfo> Info(const RoundKey& key) const;
-  // Closes the file of a segment; Open brings it back. Its pages leave the page cache, so that the next round's take
-  // their place: pages that nobody used for a while cost a virtual machine several times as much as those.
+  // Closes the file of a segment; Open opens it again. The pages of the file leave the page cache,
+  // so that the next round's pages reuse their memory: on a virtual machine, pages that were unused
+  // for a while cost several times as much.
   void Close(const RoundKey& key);
   // Versions with a segment on disk, ascending.
   absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
-  // Unlinks segments whose version is below `keep_from`; returns the bytes freed. The encoded updates of those from
-  // `updates_from` on stay, where the disk lets them, and no others.
+  // Unlinks the segments with a version below `keep_from`. Returns the bytes freed. Updates from
+  // version `updates_from` on are kept if the disk has space; all others are deleted.
   absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
                                       std::optional<Version> updates_from = {});
-  // Whether OpenUpdate has something to look at.
+  // Whether a file exists in which OpenUpdate can look for the update.
   bool HasUpdate(const RoundKey& key) const;
   absl::Status Drop(const RoundKey& key);
-  // Closes and unlinks the segments of epochs below `epoch`, at most `most` files; whether all of them are gone.
+  // Closes and unlinks the segments of epochs below `epoch`, at most `most` files. True when all of
+  // them are removed.
   absl::StatusOr<bool> DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most = SIZE_MAX);
 
  private:
   absl::StatusOr<std::shared_ptr<RoundSegment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);
-  // Checks an open segment; whether there is one.
+  // True if the segment is open; an error if the open segment has another layout.
   absl::StatusOr<bool> FindSame(const RoundKey& key, Digest layout) const ATOLL_EXCLUDES(mutex_);
   std::shared_ptr<RoundSegment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
-  // Where the update of a segment lies, once it was looked for.
+  // The place of a segment's update in its file.
   struct KnownUpdate {
     UpdateInfo info;
     uint64_t file_offset = 0;
@@ -145,20 +162,22 @@ class RoundLog {
   DataDirectory directory_;
   BootNumber boot_;
   const uint64_t secret_;
-  // Held while a segment is opened, so that two threads do not both begin one; before mutex_ and a segment's.
+  // Held while a segment is opened, so that two threads do not both create it. Acquired before
+  // mutex_ and before a segment's mutex.
   Mutex opening_;
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
-  std::map<RoundKey, KnownUpdate> updates_ ATOLL_GUARDED_BY(mutex_);  // as many as update_reader.cc says
+  std::map<RoundKey, KnownUpdate> updates_ ATOLL_GUARDED_BY(mutex_);  // at most kUpdatesKnown (update_reader.cc)
 };
 
-// Whether RoundLog::Open could not flush the segment that it found. Once a process has begun its work that must end it
-// (I24): the next try would be told nothing, and count as durable what may be lost.
+// Whether RoundLog::Open failed to flush an existing segment. A process that is already serving
+// must then end (I24): the next flush would report no error although bytes may be lost.
 bool IsFailedFlush(const absl::Status& opened);
 
-// For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and
-// puts the accepted headers into `state`, by fragment, then worker name. Gives the jobs of which one cannot be used,
-// and why: nothing is added to those. `cut` hears of each segment that was cut to what is whole.
+// Opens the segment of the current version of every fragment of each job in `layouts` (digest of
+// the model layout by job), if it is on disk. Adds the accepted headers to `state`, by fragment,
+// then worker name. Returns the jobs with an unusable segment and the reason; nothing is added to
+// these jobs. Each segment with a torn tail is appended to `cut`.
 std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state,
                                          std::vector<DamagedRound>* cut = nullptr);
 

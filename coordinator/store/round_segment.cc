@@ -44,7 +44,7 @@ absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
   next_sequence = result.next_sequence;
   chain = result.chain;
   if (has_header) ATOLL_RETURN_IF_ERROR(CheckIdentity(key, layout));
-  if (!broken.ok()) return absl::OkStatus();  // to read from only
+  if (!broken.ok()) return absl::OkStatus();  // opened for reading only
   if (result.torn) {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
     cut_bytes = size - file_bytes;
@@ -100,7 +100,8 @@ absl::Status RoundSegment::VisitBegin(Bytes head) {
   ATOLL_ASSIGN_OR_RETURN(ContributionHeader begun, ParseContributionBegin(TextOf(head.subspan(kSlotBytes))));
   next_slot = std::max(next_slot, slot + 1);
   taken[begun.worker] += kRecordHeaderBytes + head.size();
-  // The same slot again: the same bytes under a newer header (another incarnation of the worker).
+  // The same slot again: the same bytes under a newer header, from another incarnation of the
+  // worker.
   if (RoundContribution* known = FindSlot(slot)) {
     known->header = std::move(begun);
     return absl::OkStatus();
@@ -117,7 +118,7 @@ absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
   if (head.size() != record.header.payload_bytes || head.size() <= kChunkHeadBytes)
     return Strange(path, "a chunk has a wrong size");
   RoundContribution* contribution = FindSlot(GetU32(head));
-  if (contribution == nullptr) return absl::OkStatus();  // of a contribution that was replaced or abandoned since
+  if (contribution == nullptr) return absl::OkStatus();  // its contribution was replaced or abandoned
   const Bytes bytes = head.subspan(kChunkHeadBytes);
   taken[contribution->header.worker] += kRecordHeaderBytes + head.size();
   if (GetU64(head.subspan(kSlotBytes)) != contribution->length || contribution->accepted ||
@@ -182,7 +183,7 @@ absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> 
   ATOLL_RETURN_IF_ERROR(broken);
   RecordHeader record{
       .type = type, .sequence = next_sequence, .boot = boot.value, .flushed_bytes = flushed_bytes, .previous = chain};
-  pieces.assign(1, Bytes());  // of the header
+  pieces.assign(1, Bytes());  // place of the header
   pieces.insert(pieces.end(), head.begin(), head.end());
   pieces.insert(pieces.end(), body.begin(), body.end());
   for (const Bytes& piece : pieces) {
@@ -203,7 +204,7 @@ absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> 
 
 absl::Status RoundSegment::Flush() {
   ATOLL_RETURN_IF_ERROR(broken);
-  // Never tried again (I24): what a failed flush has left on the disk is unknown.
+  // Never repeated (I24): after a failed flush the state on disk is unknown.
   broken = file->Sync();
   if (broken.ok()) flushed_bytes = file_bytes;
   return broken;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One open segment of the round log: the file, what was found in it, and appending to it. Only round_log.cc uses it.
+// One open segment of the round log: its file, its contents, and appending to it. Only the round
+// log uses it.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 
@@ -19,7 +20,7 @@
 
 namespace atl {
 
-// A run of a contribution's bytes in the file.
+// A contiguous range of a contribution's bytes in the file.
 struct RoundChunk {
   uint64_t file_offset = 0;
   uint64_t bytes = 0;
@@ -35,12 +36,12 @@ struct RoundContribution {
   AcceptedRecord trailer;  // meaningful when accepted
 };
 
-// What one worker may take of a segment, so many times the size of its contribution and so much: it may begin anew, or
-// send in small pieces, but not for ever.
+// The bytes of a segment that one worker may use: kTakenFactor times the size of its contribution,
+// plus kTakenSlack. A worker may restart an upload or send small pieces, but not without limit.
 constexpr uint64_t kTakenFactor = 8, kTakenSlack = uint64_t{16} << 20;
 constexpr uint64_t kChunkHeadBytes = 12;  // slot, offset
 
-// The slot at the head of a payload.
+// The start of a payload: the slot.
 std::string SlotHead(uint32_t slot);
 
 // One open segment file and what is in it.
@@ -57,13 +58,14 @@ struct RoundSegment {
   absl::Status VisitUpdate(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
   absl::Status CheckIdentity(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
 
-  // Appends one record whose payload is these pieces, `head` before `body`; after an error the file is as before. Fails
-  // for good once that did not work.
+  // Appends one record whose payload is `head`, then `body`. After an error the file is restored to
+  // its previous length. If that fails, all later calls fail.
   absl::Status AppendRecord(RecordType type, std::span<const Bytes> head, std::span<const Bytes> body = {})
       ATOLL_REQUIRES(mutex);
   absl::Status Flush() ATOLL_REQUIRES(mutex);
-  // Whether `more` bytes of file may go to a worker whose contribution has `encoded_bytes`: FailedPrecondition beyond
-  // kTakenFactor of them and kTakenSlack, over all that it has begun in this round.
+  // FailedPrecondition if `more` further bytes would exceed the share of a worker whose
+  // contribution has `encoded_bytes` (kTakenFactor, kTakenSlack), counted over all its uploads of
+  // this round.
   absl::Status CheckTaken(const WorkerId& worker, uint64_t encoded_bytes, uint64_t more) const ATOLL_REQUIRES(mutex);
   RoundContribution* FindSlot(uint32_t slot) ATOLL_REQUIRES(mutex);
   RoundContribution* FindWorker(const WorkerId& worker) ATOLL_REQUIRES(mutex);
@@ -77,18 +79,20 @@ struct RoundSegment {
   bool has_header ATOLL_GUARDED_BY(mutex) = false;
   SegmentHeader header ATOLL_GUARDED_BY(mutex);
   std::map<WorkerId, RoundContribution> contributions ATOLL_GUARDED_BY(mutex);
-  std::map<WorkerId, uint64_t> taken ATOLL_GUARDED_BY(mutex);  // bytes of file, replaced and abandoned ones too
+  std::map<WorkerId, uint64_t> taken
+      ATOLL_GUARDED_BY(mutex);  // bytes in the file, with replaced and abandoned contributions
   uint32_t next_slot ATOLL_GUARDED_BY(mutex) = 1;
   bool has_update ATOLL_GUARDED_BY(mutex) = false;
   UpdateInfo update ATOLL_GUARDED_BY(mutex);
   RoundChunk update_bytes ATOLL_GUARDED_BY(mutex);
   uint64_t file_bytes ATOLL_GUARDED_BY(mutex) = 0;
   uint64_t flushed_bytes ATOLL_GUARDED_BY(mutex) = 0;
-  uint64_t cut_bytes ATOLL_GUARDED_BY(mutex) = 0;  // torn tail that was there when it was opened
+  uint64_t cut_bytes ATOLL_GUARDED_BY(mutex) = 0;  // torn tail removed by the open
   uint64_t next_sequence ATOLL_GUARDED_BY(mutex) = 0;
   uint64_t chain ATOLL_GUARDED_BY(mutex) = 0;
   absl::Status broken ATOLL_GUARDED_BY(mutex);
-  std::vector<Bytes> pieces ATOLL_GUARDED_BY(mutex);  // of the record that is appended; its memory is used again
+  std::vector<Bytes> pieces
+      ATOLL_GUARDED_BY(mutex);  // of the record being appended; a member so that its memory is reused
 };
 
 }  // namespace atl

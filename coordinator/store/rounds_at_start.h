@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a start finds in the round logs of the jobs that have not ended, before anything is served.
+// Reads the round logs of all jobs that have not ended when a coordinator starts, before it serves
+// any request.
 #ifndef ATOLL_COORDINATOR_STORE_ROUNDS_AT_START_H_
 #define ATOLL_COORDINATOR_STORE_ROUNDS_AT_START_H_
 
@@ -18,13 +19,13 @@
 namespace atl {
 
 struct RoundsAtStart {
-  std::map<JobId, std::string> unusable;  // jobs whose accepted contributions cannot be read, and why
-  std::vector<DamagedRound> damaged;      // committed rounds of which something is missing; nothing was changed
-  std::vector<DamagedRound> cut;          // open rounds whose file was cut to what is whole
+  std::map<JobId, std::string> unusable;  // jobs with unreadable accepted contributions, and the reason
+  std::vector<DamagedRound> damaged;      // committed rounds with missing parts; no file was changed
+  std::vector<DamagedRound> cut;          // open rounds whose torn tail was cut off
 };
 
-// Opens the segments of open rounds, adds what they have accepted to `state`, and looks at those of committed rounds
-// (held_rounds.h). Errors are those of the ledger.
+// Opens the segments of open rounds, adds their accepted contributions to `state`, and checks the
+// segments of committed rounds (held_rounds.h). Errors are those of the ledger.
 absl::StatusOr<RoundsAtStart> LookAtRounds(RoundLog& log, const Files& files, const DataDirectory& directory,
                                            const Ledger& ledger, RecoveredState& state);
 

@@ -20,8 +20,9 @@ bool IsVisited(RecordType type, ScanOf of) {
   return of == ScanOf::kAll || type == RecordType::kSegmentHeader || type == RecordType::kUpdate;
 }
 
-// Reads one record at `offset` and checks its payload, of one that is visited. Nothing when it is broken, the file ends
-// before it does, or its header is not one that the caller wants; an error when the disk cannot be read.
+// Reads one record at `offset`, and verifies the payload of a record that is visited. Empty if the
+// record is broken, the file ends before it does, or `wanted` rejects its header. An error if the
+// disk cannot be read.
 template <typename Wanted>
 absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
                                                         const Wanted& wanted, RecordHeaderBytes& raw,
@@ -48,9 +49,10 @@ absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64
   return record;
 }
 
-// Whether an intact record beyond `offset` knows that the file was flushed beyond it. `first`: the sequence of the
-// file's first record, where that is whole. A payload may look like such a record; its sender does not know `first`.
-// Where that is not known, no payload was written yet: the first record is flushed before any other.
+// Whether an intact record after `offset` reports that the file was flushed beyond `offset`.
+// `first` is the sequence of the file's first record, if that record is intact. A payload may look
+// like such a record, but its sender does not know `first`. If `first` is missing, no payload was
+// written yet, because the first record is flushed before any other.
 absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t file_bytes,
                                    std::optional<uint64_t> first) {
   const auto knows = [&](const RecordHeader& header) {
@@ -60,7 +62,7 @@ absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t f
   std::vector<std::byte> window, head;
   RecordHeaderBytes raw;
   for (uint64_t at = offset + 1; at + kRecordHeaderBytes <= file_bytes; at += kWindow) {
-    // Windows overlap by one header, so that none is missed at a border.
+    // Windows overlap by one byte less than a header, so that no header is missed at a border.
     window.resize(std::min<uint64_t>(kWindow + kRecordHeaderBytes - 1, file_bytes - at));
     ATOLL_RETURN_IF_ERROR(file.ReadAt(at, window));
     for (size_t i = 0; i + kRecordHeaderBytes <= window.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a round log segment: their bytes, and the scan that finds the valid prefix of a file. The layout is in
-// docs/formats/round-log.md. Pure besides reading the file; used by round_log.cc and tests.
+// The records of a round log segment: their encoding, and the scan that finds the valid prefix of a
+// file (docs/formats/round-log.md). Pure except that the scan reads the file.
 #ifndef ATOLL_COORDINATOR_STORE_SEGMENT_FORMAT_H_
 #define ATOLL_COORDINATOR_STORE_SEGMENT_FORMAT_H_
 
@@ -30,27 +30,27 @@ enum class RecordType : uint32_t {
 
 constexpr uint32_t kRecordMagic = 0x524C5441;  // "ATLR"
 constexpr size_t kRecordHeaderBytes = 56;
-constexpr uint64_t kRecordPayloadBytes = uint64_t{1} << 43;  // an update of limits::kParameters in fp32 and its header
+constexpr uint64_t kRecordPayloadBytes = uint64_t{1} << 43;  // an update of limits::kParameters in fp32, and its header
 
 struct RecordHeader {
   RecordType type = RecordType::kSegmentHeader;
   uint64_t payload_bytes = 0;
-  uint64_t sequence = 0;       // of the first record: the segment's secret start; then by one
-  uint64_t boot = 0;           // boot number of the writer; never falls within a file
-  uint64_t flushed_bytes = 0;  // length of the file that was flushed before this record was written
-  uint64_t previous = 0;       // ChainOf the record before, 0 for the first
+  uint64_t sequence = 0;       // the first record has the segment's secret start, each next one 1 more
+  uint64_t boot = 0;           // boot number of the writer; never decreases within a file
+  uint64_t flushed_bytes = 0;  // length of the file known to be flushed when this record was written
+  uint64_t previous = 0;       // ChainOf the previous record; 0 for the first
   uint32_t payload_crc32c = 0;
 };
 
 using RecordHeaderBytes = std::array<std::byte, kRecordHeaderBytes>;
 RecordHeaderBytes EncodeRecordHeader(const RecordHeader& header);
-// False when magic or the header's own CRC is wrong, or a value is impossible.
+// False if the magic or the header's own CRC is wrong, or a value is out of range.
 bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, RecordHeader& out);
-// What the next record's `previous` must be: the low half of the XXH3-128 of these bytes, which cover the payload by
-// its CRC.
+// The value of `previous` in the next record: the low half of the XXH3-128 of this header, which
+// includes the CRC of the payload.
 uint64_t ChainOf(const RecordHeaderBytes& bytes);
 
-// Little-endian numbers at the head of payloads.
+// Little-endian numbers at the start of payloads.
 void PutU32(std::string& out, uint32_t value);
 void PutU64(std::string& out, uint64_t value);
 uint32_t GetU32(Bytes bytes);
@@ -62,19 +62,20 @@ struct ScannedRecord {
   uint64_t payload_offset = 0;  // in the file
 };
 struct ScanResult {
-  uint64_t valid_bytes = 0;  // everything before is intact
+  uint64_t valid_bytes = 0;  // all records before are intact
   uint64_t next_sequence = 0;
   uint64_t chain = 0;  // `previous` of the next record
   uint64_t last_boot = 0;
   bool torn = false;  // bytes beyond valid_bytes are a torn tail
 };
-// Visits the intact records of `file` in order, each with the first kScanHeadBytes of its payload. An error of the
-// visitor ends the scan. DataLoss, naming path and offset, when the first broken record lies below a length that an
-// intact record further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail. What
-// counts as a record there has a sequence of this segment, which nobody who sends payloads can guess (round-log.md).
+// Visits the intact records of `file` in order, each with at most kScanHeadBytes of its payload. An
+// error of the visitor ends the scan. DataLoss with path and offset: the first broken record lies
+// below a length that an intact later record reports as flushed, so the file is damaged in the
+// middle. Otherwise the broken part is a torn tail. A later record counts only if its sequence
+// belongs to this segment; no sender of payloads can guess it (round-log.md).
 constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
-// kUpdate: the segment's header and updates alone are visited. Of all other records the headers are read, and no
-// payload, which may be broken without a word.
+// kUpdate visits only the segment's header and its updates. The payloads of other records are not
+// read, so damage in them is not reported.
 enum class ScanOf { kAll, kUpdate };
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
 absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which segments are on disk, which may go, and what a restart finds accepted in them.
+// Lists and drops segments on disk, and reads their accepted contributions after a restart.
 #include "coordinator/store/segments_on_disk.h"
 
 #include <algorithm>
@@ -38,8 +38,9 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
     const RoundKey key{job, epoch, {fragment, version}};
     ATOLL_ASSIGN_OR_RETURN(auto file, files_.OpenForRead(directory_.SegmentPath(key)));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-    file.reset();  // or its room might be given back here, by whoever has it open last
-    // Who needs it and does not find it takes the newest snapshot: a full disk keeps nothing for that.
+    file.reset();  // otherwise this descriptor might be the last one and free the blocks here
+    // Best effort: a worker that does not find the update fetches the newest snapshot, so a full
+    // disk keeps none.
     if (updates_from && version >= *updates_from) static_cast<void>(KeepUpdate(key));
     ATOLL_RETURN_IF_ERROR(Drop(key));
     freed += size;
@@ -53,7 +54,7 @@ absl::StatusOr<bool> RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch
     MutexLock lock(mutex_);
     std::erase_if(open_, [&](const auto& open) { return open.first.job == job && open.first.epoch < epoch; });
   }
-  // First: whoever finds no rounds any more looks for nothing else.
+  // Kept updates first: callers look for them only while segments exist.
   ATOLL_ASSIGN_OR_RETURN(const bool gone,
                          RemoveEpochsBefore(files_, directory_.KeptUpdatesDirectory(job), epoch, most));
   return gone ? RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch, most) : absl::StatusOr<bool>(false);

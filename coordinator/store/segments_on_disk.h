@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which segments of the round log are on disk.
+// The segments of the round log on disk.
 #ifndef ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_
 
@@ -13,7 +13,7 @@
 
 namespace atl {
 
-// Versions with a segment, ascending. None where the directory is not there.
+// Versions with a segment, ascending. Empty if the directory does not exist.
 absl::StatusOr<std::vector<Version>> SegmentsOnDisk(const Files& files, const DataDirectory& directory,
                                                     const JobId& job, uint64_t epoch, FragmentIndex fragment);
 

@@ -21,7 +21,7 @@ constexpr uint64_t kPrologueBytes = 16;
 constexpr char kCheckpointManifestName[] = "manifest";
 constexpr char kUnfinished[] = ".tmp";
 constexpr size_t kManifestLimit = size_t{16} << 20;
-constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // of a digest
+constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // per read while a digest is computed
 static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
 
 Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
@@ -48,7 +48,8 @@ Digest DigestOfZeros(uint64_t bytes) {
   return hasher.Finish();
 }
 
-// The digest of one of the three arrays, of the bytes of the state as they are written, in order.
+// Computes the digest of one of the three arrays from the bytes of the state, in the order in which
+// they are written.
 class ArrayDigest {
  public:
   ArrayDigest(const StateShot& state, uint64_t array)
@@ -66,7 +67,7 @@ class ArrayDigest {
   DigestHasher hasher_;
 };
 
-// One of the three arrays, piece by piece.
+// Reads one of the three arrays piece by piece.
 template <typename Take>
 absl::Status ReadArray(const File& file, uint64_t elements, uint64_t array, const Take& take) {
   const uint64_t bytes = elements * sizeof(float), begin = kDataOffset + array * bytes;
@@ -87,7 +88,7 @@ absl::Status CheckArrays(const SnapshotHeader& header, const std::string& path, 
   return absl::OkStatus();
 }
 
-// The header's digests of momentum and residual are those of what is written.
+// Sets the digests of momentum and residual in the header to those of the written bytes.
 absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeader header, StateShot& state) {
   static_assert(kDataOffset == kNewFileHead, "the header is written when its digests are known");
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
@@ -134,7 +135,7 @@ absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& p
   return header;
 }
 
-// Than a ledger whose process has this boot number, and which knows these heads of that epoch.
+// Whether the checkpoint is newer than a ledger with this boot number and these heads of `epoch`.
 bool IsNewer(const CheckpointManifest& manifest, BootNumber boot, uint64_t epoch, const VersionVector& heads) {
   if (manifest.boot.value >= boot.value || manifest.epoch != epoch)
     return manifest.boot.value >= boot.value || manifest.epoch > epoch;
@@ -185,11 +186,11 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, StateShot& state, Dige
   absl::Status written = WriteTemporary(files_, temporary, header, state);
   if (written.ok()) written = files_.Rename(temporary, path);
   if (!written.ok()) {
-    (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else
+    (void)files_.Remove(temporary);  // on a full disk an incomplete file blocks all other writes
     return written;
   }
   written = files_.SyncDirectory(DirectoryOf(path));
-  if (!written.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
+  if (!written.ok()) (void)files_.Remove(path);  // otherwise the next attempt would consider it durable
   return written;
 }
 

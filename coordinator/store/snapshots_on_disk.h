@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which snapshots of fragments are on disk.
+// The snapshots of fragments on disk.
 #ifndef ATOLL_COORDINATOR_STORE_SNAPSHOTS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_SNAPSHOTS_ON_DISK_H_
 
@@ -13,7 +13,8 @@
 
 namespace atl {
 
-// Versions with a snapshot, ascending; half written files do not count. None where the directory is not there.
+// Versions with a snapshot, ascending, without incomplete files. Empty if the directory does not
+// exist.
 absl::StatusOr<std::vector<Version>> SnapshotsOnDisk(const Files& files, const DataDirectory& directory,
                                                      const JobId& job, uint64_t epoch, FragmentIndex fragment);
 

@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-// row_crc(value, ...)
+// Implements row_crc(value, ...).
 void RowCrc(sqlite3_context* context, int count, sqlite3_value** values) {
   std::string bytes;
   for (int i = 0; i < count; ++i) {
@@ -24,7 +24,7 @@ void RowCrc(sqlite3_context* context, int count, sqlite3_value** values) {
         continue;
       case SQLITE_TEXT: bytes += 't'; break;
       case SQLITE_BLOB: bytes += 'b'; break;
-      default: bytes += 'n'; continue;  // tables have no other kinds
+      default: bytes += 'n'; continue;  // the tables have no other kinds
     }
     const void* data = sqlite3_value_blob(value);
     const auto size = static_cast<size_t>(sqlite3_value_bytes(value));
@@ -56,10 +56,11 @@ Database::~Database() { sqlite3_close(db_); }
 
 int Database::CauseOf(int code) const {
   if ((code & 0xff) == SQLITE_FULL) return ENOSPC;
-  // A page that cannot be read may be told as one that is malformed.
+  // SQLite may report a failed read as a malformed page.
   if (((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CORRUPT) || db_ == nullptr) return 0;
-  // "disk I/O error" is all that SQLite says of a flush that finds no room, or of a file that may not grow. Of a commit
-  // that fails the connection does not know the cause (SQLite 3.40), but the file: log or journal, else the database.
+  // SQLite reports only "disk I/O error" for a flush on a full disk or for a file that may not
+  // grow. After a failed commit the connection does not know errno (SQLite 3.40), but the file
+  // does: the log or journal, or else the database.
   int cause = sqlite3_system_errno(db_);
   for (const int which : {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER}) {
     sqlite3_file* file = nullptr;
@@ -73,9 +74,9 @@ int Database::CauseOf(int code) const {
 absl::Status Database::Error(int code) const {
   std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
   const int cause = CauseOf(code);
-  // In the system's words too, at the end, where advice is looked for.
+  // The system's error message comes last, where the advice for it is looked up.
   if (cause != 0) absl::StrAppend(&text, ": ", std::strerror(cause));
-  // A journal whose flush has failed is closed again by the time that it could be asked.
+  // After a failed flush of a journal SQLite has already closed it, so errno is unknown.
   const bool unknown = (code & 0xff) == SQLITE_IOERR && cause == 0, unopened = (code & 0xff) == SQLITE_CANTOPEN;
   if (unknown || unopened) absl::StrAppend(&text, "; see that the disk has room and works");
   if (unopened) absl::StrAppend(&text, ", and that this user may write there");

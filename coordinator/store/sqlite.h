@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQLite as values and statuses: a database, its prepared statements, bound by position. Only the ledger uses it.
-// Not thread-safe.
+// A small C++ interface to SQLite that returns statuses: a database and prepared statements, bound
+// by position. Only the ledger uses it. Not thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_H_
 #define ATOLL_COORDINATOR_STORE_SQLITE_H_
 
@@ -17,61 +17,62 @@ namespace atl {
 
 class Statement;
 
-// Eight bytes, big-endian: numbers in blobs and under checksums.
+// Appends eight bytes, big-endian: for numbers in blobs and under checksums.
 void PutBig(std::string& out, uint64_t value);
 
 class Database {
  public:
-  // Makes the file if needed. FailedPrecondition: held by another process. DataLoss: not a database, or damaged.
-  // Statements may call row_crc(value, ...): the CRC-32C of all values, each as its kind and bytes
-  // (docs/formats/ledger.md, "Checksums").
+  // Creates the file if it does not exist. FailedPrecondition: another process holds it. DataLoss:
+  // damaged, or not a database. Statements may call row_crc(value, ...): the CRC-32C of all values,
+  // each as its kind and bytes (docs/formats/ledger.md, "Checksums").
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Statements without results, separated by semicolons.
+  // Runs statements without results, separated by semicolons.
   absl::Status Run(const std::string& sql);
-  // A single number.
+  // Runs a query whose result is one number.
   absl::StatusOr<int64_t> Number(const std::string& sql);
   absl::StatusOr<Statement> Prepare(const std::string& sql) const;
-  // Rows changed by the last insert, update or delete.
+  // Rows changed by the last INSERT, UPDATE or DELETE.
   int64_t changes() const;
-  // Whether the path no longer leads to the open file: it was moved, removed or replaced.
+  // Whether the path no longer names the open file, because the file was moved, removed or
+  // replaced.
   bool IsUnlinked() const;
-  // The present error of SQLite, with the path and, of a failing read, write or flush, the system's words for its
-  // cause. ResourceExhausted: disk or quota full, or the file may not grow. FailedPrecondition: busy. DataLoss:
-  // damaged.
+  // The current SQLite error with the path and, for a failed read, write or flush, the system's
+  // error message. ResourceExhausted: disk or quota full, or the file may not grow.
+  // FailedPrecondition: busy. DataLoss: damaged.
   absl::Status Error(int code) const;
   const std::string& path() const { return path_; }
 
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}
-  // errno of the failed call of the system behind the error; 0 where there was none, or nobody knows it.
+  // errno of the failed system call; 0 if there was none or it is unknown.
   int CauseOf(int code) const;
   std::string path_;
   sqlite3* db_ = nullptr;
 };
 
-// A prepared statement and its present row. Bind calls fill the parameters from left to right. A failed bind shows at
-// Step.
+// A prepared statement and its current row. Bind calls fill the parameters from left to right. Step
+// reports the error of a failed Bind.
 class Statement {
  public:
   ~Statement();
   Statement(Statement&& other) noexcept;
   Statement& operator=(Statement&&) = delete;
 
-  Statement& Bind(uint64_t value);  // stored as the signed number of the same bits
+  Statement& Bind(uint64_t value);  // stored as the signed number with the same bits
   Statement& Bind(int64_t value);
   Statement& Bind(double value);
   Statement& Bind(const std::string& text);
   Statement& BindBlob(const std::string& bytes);
-  // True when a row is there, false at the end.
+  // True if there is a row, false at the end.
   absl::StatusOr<bool> Step();
-  // Steps to the end and makes the statement ready to be bound again.
+  // Steps to the end and resets the statement for new parameters.
   absl::Status Run();
 
-  // Columns of the present row, from left to right.
+  // Columns of the current row, from left to right.
   uint64_t NextNumber();
   int64_t NextSigned();
   std::string NextText();

@@ -147,7 +147,7 @@ absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& o
   }
 }
 
-// Appended records but rounds, by the order of their commits.
+// All appended records except rounds, by the order of their commits.
 using History = std::map<uint64_t, LedgerRecord>;
 
 absl::Status ReadEvaluations(const Database& database, History& out) {
@@ -209,8 +209,8 @@ absl::Status ReadRollbacks(const Database& database, History& out) {
   }
 }
 
-// Gives a fold what was appended. A record must fit it, since it treats what does not as a broken program; on disk it
-// is a damaged ledger.
+// Applies the appended records to a fold. Each record is checked first: the fold treats an
+// inconsistent record as a bug, but a record read from disk may be damaged.
 class HistoryFold {
  public:
   HistoryFold(const std::vector<LedgerRecord>& jobs, LedgerFold& fold) : fold_(fold) {
@@ -219,8 +219,8 @@ class HistoryFold {
     }
   }
 
-  // All of `history` and the rounds, in the order of their commits. Of a job's rounds, of which there may be millions,
-  // one is held at a time.
+  // Applies `history` and the rounds in the order of their commits. Reads one round at a time,
+  // because a job may have millions.
   absl::Status Take(const Database& database, const History& history) {
     auto next = history.begin();
     ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT seq, job, epoch, record FROM rounds ORDER BY seq"));
@@ -305,7 +305,7 @@ class SqliteLedger final : public Ledger {
     if (status.ok()) status = database_->Run(absl::StrCat("UPDATE meta SET next_seq = ", next_seq));
     if (status.ok()) status = SealMeta(*database_);
     if (status.ok()) status = database_->Run("COMMIT");
-    // The first error is what is told; a rollback that fails as well changes nothing about it.
+    // The first error is returned; a failed rollback would not change it.
     if (!status.ok()) database_->Run("ROLLBACK").IgnoreError();
     return status;
   }
@@ -327,7 +327,7 @@ class SqliteLedger final : public Ledger {
     LedgerFold fold;
     fold.Apply(rows);
     ATOLL_RETURN_IF_ERROR(HistoryFold(rows, fold).Take(*database_, history));
-    std::vector<LedgerRecord> screened;  // of rounds behind all of those
+    std::vector<LedgerRecord> screened;  // of rounds after all of those
     ATOLL_RETURN_IF_ERROR(ReadScreened(*database_, screened));
     fold.Apply(screened);
     return fold.State(BootNumber{static_cast<uint64_t>(boot)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ledger in one SQLite file: WAL, synchronous=FULL, typed tables. `application_id` says that it is a ledger of this
-// project, `user_version` is the revision of the format (docs/formats/ledger.md).
+// The ledger in one SQLite file: WAL, synchronous=FULL, typed tables. `application_id` marks the
+// file as a ledger of Atoll; `user_version` is the revision of the format (docs/formats/ledger.md).
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_LEDGER_H_
 #define ATOLL_COORDINATOR_STORE_SQLITE_LEDGER_H_
 
@@ -15,12 +15,13 @@ namespace atl {
 constexpr int kLedgerRevision = 1;
 constexpr int kLedgerApplicationId = 0x41544C31;  // "ATL1"
 
-// Makes the file if needed and brings an older revision up to date. FailedPrecondition: a newer revision, another
-// program's database, or a second opener of the same file. DataLoss: the file is damaged.
+// Creates the file if it does not exist, and upgrades an older revision. FailedPrecondition: a
+// newer revision, another program's database, or another process has the file open. DataLoss:
+// damaged.
 absl::StatusOr<std::unique_ptr<Ledger>> OpenSqliteLedger(const std::string& path);
 
-// Makes a ledger that comes from a backup the first of a new line (common/plan/boot_lines.h), durably; `wall_s` is Unix
-// time. Errors of OpenSqliteLedger. Afterwards there is no write-ahead log beside it.
+// Durably starts a new line (common/plan/boot_lines.h) in a ledger restored from a backup; `wall_s`
+// is Unix time. Errors are those of OpenSqliteLedger. Leaves no write-ahead log.
 absl::Status BeginLedgerLine(const std::string& path, int64_t wall_s);
 
 }  // namespace atl

@@ -9,13 +9,13 @@
 namespace atl {
 namespace {
 
-// Up to the last array that there is, in floats of one.
+// Number of arrays up to the last one that is not empty.
 uint64_t Filled(const FragmentArrays& arrays) {
   if (!arrays.residual.empty()) return 3;
   return arrays.momentum.empty() ? 1 : 2;
 }
 
-// Of bytes that begin at `offset`, those between two others.
+// The part of `out`, whose bytes begin at `offset`, between the offsets `from` and `to`.
 std::span<std::byte> PartOf(uint64_t offset, std::span<std::byte> out, uint64_t from, uint64_t to) {
   const uint64_t begin = std::max(offset, from), end = std::min(offset + out.size(), to);
   return begin < end ? out.subspan(begin - offset, end - begin) : std::span<std::byte>();
@@ -33,7 +33,7 @@ StateShot::StateShot(const FragmentArrays& arrays, const std::shared_ptr<ShotCop
 
 void StateShot::ReadArrays(uint64_t offset, std::span<std::byte> out) const {
   const uint64_t array_bytes = arrays_.front().size();
-  uint64_t begin = 0;  // of the array, in all of them
+  uint64_t begin = 0;  // offset of the array in the concatenation
   for (const std::span<const std::byte> array : arrays_) {
     const std::span<std::byte> part = PartOf(offset, out, begin, begin + array_bytes);
     if (!part.empty() && array.empty()) std::memset(part.data(), 0, part.size());
@@ -55,7 +55,7 @@ void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
 
 std::span<std::byte> StateShot::PlaceOf(uint64_t offset, size_t bytes) const {
   const uint64_t from_end = filled_bytes_ - offset, copy = (from_end - 1) / copy_bytes_;
-  const uint64_t in_copy = (copy + 1) * copy_bytes_ - from_end;  // the last byte of a part is that of its place
+  const uint64_t in_copy = (copy + 1) * copy_bytes_ - from_end;  // the end of a part is the end of its place
   return room_.subspan(copy * copy_bytes_ + in_copy, std::min<uint64_t>(bytes, copy_bytes_ - in_copy));
 }
 
@@ -82,7 +82,8 @@ bool StateShot::DetachSome() {
   uint64_t from = 0;
   const std::span<std::byte> place = NextToCopy(from);
   if (place.empty()) return false;
-  // Without the lock: nobody reads this place before it is told of, and the arrays do not change yet.
+  // No lock is needed: no thread reads this place before copied_from_ is lowered, and the arrays do
+  // not change yet.
   ReadArrays(from, place);
   MutexLock lock(mutex_);
   copied_from_ = from;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a fragment as it is at one moment, for whoever writes it to a file meanwhile: where it is about to
-// change before the writer is through, what is not written yet is copied. Thread-safe.
+// The state of a fragment at one moment, for a writer that runs concurrently with training. Before
+// the arrays change, Detach copies the part that the writer has not read yet. Thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 #define ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 
@@ -16,50 +16,53 @@
 
 namespace atl {
 
-// Views; equal lengths. Empty momentum or residual means zeros.
+// Views of equal length. An empty momentum or residual means zeros.
 struct FragmentArrays {
   std::span<const float> public_copy, momentum, residual;
 };
 
-// What shots of one fragment, one after the other, copy into.
+// Memory for the copies, reused by successive shots of one fragment.
 using ShotCopies = ReusePool<Pages>;
 
 class StateShot {
  public:
   static constexpr size_t kCopyBytes = size_t{1} << 20;
 
-  // The arrays must stay as they are until Detach, or for the life of this. What Detach copies lies in room of
-  // `copies`, so that the next shot finds memory that the system has cleared already; without one in room of its own.
-  // `copy_bytes`: as much is copied at a time.
+  // The arrays must not change until Detach returns, or until this object is destroyed. Detach
+  // copies into memory from `copies`, so that the next shot reuses pages that the system has
+  // already cleared; without `copies` the object allocates its own. `copy_bytes`: size of one copy
+  // step.
   explicit StateShot(const FragmentArrays& arrays, const std::shared_ptr<ShotCopies>& copies = nullptr,
                      size_t copy_bytes = kCopyBytes);
 
   uint64_t elements() const { return elements_; }
-  // Behind these bytes there are zeros: of a residual that is empty, or of both.
+  // The bytes from here to the end are zeros: an empty residual, or an empty momentum and residual.
   uint64_t filled_bytes() const { return filled_bytes_; }
-  // Bytes of public copy, momentum and residual, one behind the other (12 bytes an element), from `offset`, which is
-  // not below what was passed.
+  // Reads public copy, momentum and residual, concatenated (12 bytes an element), from `offset`.
+  // `offset` must not be below the last Passed.
   void Read(uint64_t offset, std::span<std::byte> out) const ATOLL_EXCLUDES(mutex_);
-  // Nobody reads below `offset` any more.
+  // No caller will read below `offset` again.
   void Passed(uint64_t offset) ATOLL_EXCLUDES(mutex_);
-  // Before the arrays change or go: what may still be read of them is copied, from its end on, until that meets what
-  // was passed meanwhile; later reads are of the copy. So it takes no longer than a copy of all of it, nor than whoever
-  // reads, and memory for what it has copied. The second time it does nothing. One thread at a time.
+  // Called before the arrays change or are freed. Copies the unread bytes from the end towards the
+  // start, until it meets the offset that Passed has reached; later reads use the copy. So it takes
+  // at most the time of one full copy and at most that of the reader, and memory only for the
+  // copied bytes. A second call has no effect. One thread at a time.
   void Detach() ATOLL_EXCLUDES(mutex_);
-  // A part of Detach; false: nothing is left of it.
+  // One step of Detach. False: nothing is left to copy.
   bool DetachSome() ATOLL_EXCLUDES(mutex_);
-  // What Detach has copied.
+  // Bytes copied by Detach so far.
   uint64_t copied_bytes() const ATOLL_EXCLUDES(mutex_);
 
  private:
-  // Of the arrays themselves.
+  // Reads from the arrays, not from the copy.
   void ReadArrays(uint64_t offset, std::span<std::byte> out) const;
   void ReadCopy(uint64_t offset, std::span<std::byte> out) const ATOLL_REQUIRES(mutex_);
-  // Where a part of the state from `offset` on lies in the room: `bytes` of it, or what of them lies in one piece.
-  // Parts of copy_bytes_ lie there in the order in which they are copied, so that each shot uses the memory of the one
-  // before.
+  // The place in the copy for the state from `offset` on: `bytes` long, or shorter where the place
+  // ends. Parts of copy_bytes_ are stored in the order of copying, so that each shot reuses the
+  // memory of the previous shot.
   std::span<std::byte> PlaceOf(uint64_t offset, size_t bytes) const ATOLL_REQUIRES(mutex_);
-  // The place of the part from `from` to what is copied already; empty: nothing is left to copy.
+  // The place of the next part to copy, which starts at `from` and ends at copied_from_. Empty:
+  // nothing is left to copy.
   std::span<std::byte> NextToCopy(uint64_t& from) ATOLL_EXCLUDES(mutex_);
 
   const uint64_t elements_, filled_bytes_;
@@ -67,8 +70,8 @@ class StateShot {
   const size_t copy_bytes_;
   const std::shared_ptr<Pages> copy_;
   mutable Mutex mutex_;
-  std::span<std::byte> room_ ATOLL_GUARDED_BY(mutex_);  // once Detach has begun
-  uint64_t copied_from_ ATOLL_GUARDED_BY(mutex_);       // from here to filled_bytes_
+  std::span<std::byte> room_ ATOLL_GUARDED_BY(mutex_);  // set by the first copy step
+  uint64_t copied_from_ ATOLL_GUARDED_BY(mutex_);       // copied: from here to filled_bytes_
   uint64_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -14,8 +14,8 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // of a digest
-constexpr size_t kUpdatesKnown = 1024;                 // of all jobs
+constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // per read while the digest is computed
+constexpr size_t kUpdatesKnown = 1024;                 // over all jobs
 
 absl::Status CheckDigest(const UpdateReader& update, const std::string& path) {
   const uint64_t bytes = update.info().encoded_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoded update of a committed round as it lies in the round log, for downloads: read piece by piece, so that
-// nothing of it is in memory for whoever takes it slowly.
+// Reads the encoded update of a committed round from the round log, piece by piece for downloads. A
+// slow download therefore occupies no memory for the update.
 #ifndef ATOLL_COORDINATOR_STORE_UPDATE_READER_H_
 #define ATOLL_COORDINATOR_STORE_UPDATE_READER_H_
 
@@ -14,19 +14,19 @@
 
 namespace atl {
 
-// An open reader is a pin: the file stays readable after it was dropped. ReadAt may run beside other ReadAt calls.
+// The file stays readable after it was dropped while a reader is open. ReadAt is thread-safe.
 class UpdateReader {
  public:
-  // The `info.encoded_bytes` from `file_offset` on.
+  // The update is the `info.encoded_bytes` bytes of `file` from `file_offset` on.
   UpdateReader(std::shared_ptr<File> file, UpdateInfo info, uint64_t file_offset);
-  // Its pages leave the page cache, as those of a segment that is closed.
+  // Removes the file's pages from the page cache, as RoundLog::Close does.
   ~UpdateReader();
   UpdateReader(const UpdateReader&) = delete;
   UpdateReader& operator=(const UpdateReader&) = delete;
 
   const UpdateInfo& info() const { return info_; }
   uint64_t file_offset() const { return file_offset_; }
-  // OutOfRange beyond the update.
+  // OutOfRange: beyond the end of the update.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -8,7 +8,8 @@
 namespace atl {
 namespace {
 
-// A worker asks for the next update while the one before is on its way: that may break and be asked for again.
+// A worker requests the next update while the previous one is in flight, and may have to request
+// that one again.
 constexpr uint64_t kAskedAtOnce = 2;
 
 }  // namespace
