@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll-coordinator: composition root. Builds everything in order, runs the engine, stops in reverse.
+// atoll-coordinator: the composition root. Builds all parts, runs the engine, stops in reverse order.
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -77,18 +77,18 @@ constexpr char kVersion[] = ATOLL_VERSION;
 // Exit codes beyond those of the command line (docs/formats/exit-codes.md).
 constexpr int kExitOk = 0;
 constexpr int kExitStart = 1;     // could not start: port in use, state directory locked or damaged
-constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
+constexpr int kExitStorage = 74;  // the disk can no longer be written; nothing acknowledged is lost
 
-// A request is a few kilobytes and has its answer at once.
+// An enrolment request is a few kilobytes and is answered at once.
 constexpr guard::ConnectionLimits kEnrollConnections = {
     .connections = 256, .per_address = 128, .without_call = Seconds(10)};
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
-constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
-constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request
+constexpr Duration kStoppingAtMost = Seconds(60);  // after each message to the service manager
+constexpr Duration kSameSignal = Seconds(5);       // a second signal within this time may be a copy of the first
 
-// verify, replay, backup and restore; nothing for anything else.
+// Runs verify, replay, backup or restore; no value for any other command line.
 std::optional<int> RunOnState(const CoordinatorCommandLine& line, std::ostream& out) {
   if (line.audit) return audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, out, std::cerr);
   if (!line.backup) return std::nullopt;
@@ -96,7 +96,7 @@ std::optional<int> RunOnState(const CoordinatorCommandLine& line, std::ostream& 
   return backup::RunBackup({line.backup->restore, line.backup->state_dir, line.backup->backup, now_s}, out, std::cerr);
 }
 
-// What ends by itself; nothing for a coordinator that is to run.
+// Runs a command that ends by itself; no value if the coordinator is to serve.
 std::optional<int> RunCommand(const CoordinatorCommandLine& line) {
   if (line.options.has_value()) return std::nullopt;
   UnblockStopSignals();
@@ -120,10 +120,11 @@ class Coordinator {
 
   absl::Status Start();
   void WaitForSignal();
-  void Close();  // what serves and decides
-  // Of one that has started: writes what the next start would recompute, until another of these signals comes.
+  void Close();  // stops the parts that serve and decide
+  // For a coordinator that has started: writes the state that the next start would otherwise
+  // recompute, until another signal of this kind arrives.
   void SaveAll();
-  void Stop();  // the rest, behind Close
+  void Stop();  // stops the rest; called after Close
   Log& log() { return log_; }
 
  private:
@@ -133,7 +134,8 @@ class Coordinator {
   absl::StatusOr<ServerSecurity> OpenTrust();
   absl::Status OpenEnrollPort();
   absl::Status OpenPorts();
-  // Metrics and health show what is trained and by whom, to anybody: never beyond this machine.
+  // Metrics and health reveal the jobs and workers to every client, so they are served on this
+  // machine only.
   std::string AdminAddress() const {
     return IsLoopbackHost(options_.listen_address) ? options_.listen_address : "127.0.0.1";
   }
@@ -142,7 +144,7 @@ class Coordinator {
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
   void Opened(const std::string& port, guard::Guard& door);
-  // The service manager, where there is one, takes note or is said not to.
+  // Logs an error of the service manager's protocol.
   void Tell(const absl::Status& told) {
     if (!told.ok()) log_.Warn("service manager", {{"reason", std::string(told.message())}});
   }
@@ -168,7 +170,7 @@ class Coordinator {
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<EventLog> events_;
   RecoveredState recovered_;
-  std::vector<TokenRecord> tokens_;  // as the ledger had them at start
+  std::vector<TokenRecord> tokens_;  // as read from the ledger at start
   std::vector<RevocationRecord> revocations_;
   RoundsAtStart rounds_found_;
   std::unique_ptr<DataPlane> data_;
@@ -183,7 +185,7 @@ class Coordinator {
   std::unique_ptr<OwnTrust> own_trust_;     // with --trust
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
-  // They end before what their jobs use, so they are declared after it.
+  // Executors end before the objects that their jobs use, so they are declared after these objects.
   std::unique_ptr<Executors> executors_;
   std::unique_ptr<Server> control_server_, bulk_server_;
   std::unique_ptr<guard::Guard> enroll_door_;
@@ -248,7 +250,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   });
 }
 
-// Callers without a certificate speak to this port: one bounded HTTPS request each, and no gRPC.
+// Clients without a certificate connect to this port: one bounded HTTPS request each, and no gRPC.
 absl::Status Coordinator::OpenEnrollPort() {
   if (!enrollment_) return absl::OkStatus();
   ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<guard::TlsServer> tls, ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
@@ -274,7 +276,7 @@ absl::Status Coordinator::OpenPorts() {
   services_.push_back(MakeControlService([this](std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
-  // The command line moves files over the port it knows; workers keep bulk on a connection of its own.
+  // The command line transfers files over the control port; workers use a separate bulk connection.
   services_.push_back(MakeBulkService(*bulk_, executors_->reads, clock_, {.reads_at_once = Executors::kReadThreads}));
   std::vector<grpc::Service*> control_services;
   for (const auto& service : services_) control_services.push_back(service.get());
@@ -380,7 +382,7 @@ CoordinatorCapacity Coordinator::Capacity() const {
   return capacity;
 }
 
-// Dials a port as a stranger would: the handshake up to the certificate, or what a plaintext server says by itself.
+// Logs an open port after one connection to it as an unknown client, up to the certificate or the plaintext answer.
 void Coordinator::Opened(const std::string& port, guard::Guard& door) {
   const std::string address = AddressToDial(options_.listen_address, door.port());
   const std::string preamble = options_.proxied ? "PROXY UNKNOWN\r\n" : "";
@@ -393,7 +395,7 @@ void Coordinator::Opened(const std::string& port, guard::Guard& door) {
 void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   DiskState state = DiskState::kOk;
   size_t jobs = 0;
-  int looks = 2;  // still to trim at
+  int looks = 2;  // remaining trims
   while (!stop.stop_requested()) {
     const auto space = files_->SpaceAt(directory_.root());
     const DiskState now = space.ok() ? JudgeDiskSpace(*space, state) : state;
@@ -411,9 +413,8 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       engine_->Tell(DiskSpace{.low = state == DiskState::kLow});
     }
     if (own_trust_) own_trust_->Look();
-    // What a flood or a job has taken is given back to the system: the allocator alone would keep it. Without a job
-    // nothing needs it again; beside jobs it stays for their next rounds, but for two looks after the start, which has
-    // read what is recorded, and after a job's end or a flood, whose last buffers may be freed behind it.
+    // Returns memory that the allocator would keep: always without a job in memory. Jobs need theirs for the next
+    // rounds, so with jobs only a few times after the start, a job's end or a flood (the last buffers are freed late).
     const size_t jobs_now = data_->JobsInMemory();
     if (ports_.TellTurnedAway() || jobs_now < std::exchange(jobs, jobs_now)) looks = 3;
     if (jobs_now == 0 || (looks > 0 && looks-- > 0)) malloc_trim(0);
@@ -427,7 +428,7 @@ void Coordinator::WaitForSignal() {
   sigwait(&signals, &signal);
   signalled_ = clock_.Now();
   log_.Info("stopping", {{"signal", SignalName(signal)}});
-  vitals_thread_ = {};  // or it might say that all is well after the last word
+  vitals_thread_ = {};  // otherwise it might report a healthy state after Stopping
   Tell(manager_.Stopping());
 }
 
@@ -468,12 +469,12 @@ void Coordinator::Stop() {
 int main(int argc, char** argv) {
   atl::StartProcess();
   atl::SilenceTransportLog();
-  // Large buffers come from the heap, not from fresh mappings, and stay with it from round to round: 1.3 to 1.8 times
-  // the throughput of gRPC, a tenth of a round. What a job or a flood has left is given back when it is over
-  // (malloc_trim).
+  // The heap keeps large buffers from round to round instead of mapping new ones: 1.3 to 1.8 times the throughput of
+  // gRPC, a tenth of a round. malloc_trim returns the memory after a job or a flood.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  // An arena of a thread gives what is above 64 MiB back to the system at once, and its pages are cleared anew.
+  // An arena of a thread returns memory above 64 MiB to the system at once, and the system clears
+  // the pages again.
   mallopt(M_ARENA_MAX, 1);
   const atl::Environment environment = atl::ReadEnvironment();
   if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();

@@ -33,13 +33,14 @@
 
 namespace {
 
-// Large buffers come back to the same pages instead of being mapped anew each time: worth a tenth to a fifth of the
+// Reuses the pages of large buffers instead of mapping new ones: worth a tenth to a fifth of the
 // training speed and half of the transfer speed (measured; development.md).
 void TuneMalloc() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   atl::SetHeapStep(size_t{256} << 20);
-  // An arena of a thread gives what is above 64 MiB back to the system at once, and its pages are cleared anew.
+  // An arena of a thread returns memory above 64 MiB to the system at once, and the system clears
+  // the pages again.
   mallopt(M_ARENA_MAX, 1);
 }
 
@@ -48,7 +49,7 @@ std::string HostName() {
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
 }
 
-// The plugin lies beside the program.
+// The plugin is in the directory of the program.
 std::string PluginPath() {
   char path[PATH_MAX] = {};
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -57,7 +58,7 @@ std::string PluginPath() {
   return program.substr(0, program.rfind('/') + 1) + "libatoll_gpu.so";
 }
 
-// Only a worker that may train on a GPU loads what that takes.
+// Loads the plugin only for a worker that may train on a GPU.
 atl::GpuPlugin PluginFor(const atl::WorkerCommandLine& line) {
   atl::GpuPlugin plugin;
   const std::optional<atl::WorkerOptions>& options = line.check ? line.check : line.run;
@@ -105,7 +106,8 @@ int EvalTasks(const atl::EvalTaskCommand& c, std::ostream& out) {
   return Report(atl::RunEvalTasks(options, out, std::cerr));
 }
 
-// `pause`, `resume`, `generate`, `eval-loss`, `eval` and `check`; the text of --help and of wrong options.
+// Runs `pause`, `resume`, `generate`, `eval-loss`, `eval` or `check`, or prints the text of --help
+// or of an error.
 int RunCommand(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin, std::ostream& out) {
   if (line.generate) return Generate(*line.generate, out);
   if (line.eval_loss) return EvalLoss(*line.eval_loss, out);
@@ -151,7 +153,7 @@ int main(int argc, char** argv) {
   const atl::ServiceManager manager(environment, getpid());
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, manager, clock, log);
   if (!end.paused) return end.exit_code;
-  // As a new process: whatever the device still holds for this one goes back to the owner.
+  // Starts as a new process, so that all device memory of this one is released to the owner.
   std::vector<std::string> lines = atl::LinesOf(environment);
   (void)atl::StandardError().Flush();
   execve("/proc/self/exe", argv, atl::PointersTo(lines).data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process hides of its environment, and how it hands one on. For the beginning of main, before there are
-// threads.
+// Hides secrets in the process's environment, and passes an environment to another program. Call at
+// the start of main, before other threads exist.
 #ifndef ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 #define ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 
@@ -13,16 +13,18 @@ namespace atl {
 
 // The shared secret of an island's ranks.
 inline constexpr char kIslandSecretVariable[] = "ATOLL_ISLAND_SECRET";
-// "True": torchrun's agent listens at MASTER_PORT itself.
+// torchrun sets it to "True" when its agent listens at MASTER_PORT.
 inline constexpr char kAgentStoreVariable[] = "TORCHELASTIC_USE_AGENT_STORE";
-// Where it is set to anything, processes that hold keys leave core dumps and let in debuggers of the same user.
+// If set to any value, processes that hold keys may leave core dumps and be debugged by the same
+// user.
 inline constexpr char kDebuggableVariable[] = "ATOLL_DEBUGGABLE";
 
-// Overwrites the value where the system shows it to whoever lists processes (/proc/PID/environ). To be read before.
+// Overwrites the value that the system shows in process lists (/proc/PID/environ). Read the
+// variable before.
 void HideInEnvironment(const std::string& name);
-// "NAME=VALUE" of each.
+// One "NAME=VALUE" for each variable.
 std::vector<std::string> LinesOf(const Environment& environment);
-// As exec takes arguments and environment: pointers into `texts`, and null at the end.
+// The form that exec needs for arguments and environment: pointers into `texts`, then null.
 std::vector<char*> PointersTo(std::vector<std::string>& texts);
 
 }  // namespace atl

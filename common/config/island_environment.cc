@@ -21,7 +21,8 @@ class Reader {
     const auto found = environment_.find(name);
     return found == environment_.end() ? std::string() : found->second;
   }
-  // 0, and a fault, when it is missing or no number from `low` to `high`.
+  // Returns 0 and adds an error message if the variable is missing or is not a number from `low` to
+  // `high`.
   uint32_t Number(const char* name, uint32_t low, uint32_t high) {
     const std::string text = Text(name);
     uint32_t value = 0;
@@ -60,7 +61,7 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   island.rank_here = island.rank % island.ranks_here;
   const size_t faults = reader.faults.size();
   if (!reader.Text("LOCAL_RANK").empty()) island.rank_here = reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
-  // Memory and cores of the machine are shared out among its ranks.
+  // The ranks of one machine share its memory and cores.
   const bool is_told = !reader.Text("LOCAL_WORLD_SIZE").empty() || reader.faults.size() > faults;
   if (!is_told && island.rank_here != island.rank) {
     reader.faults.push_back(absl::StrCat("LOCAL_WORLD_SIZE is missing where RANK is ", island.rank, " and LOCAL_RANK ",
@@ -69,7 +70,7 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
                                          "many of them run there"));
   }
   island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
-  // torchrun's agent listens at MASTER_PORT itself, for a store that it lends to its ranks.
+  // The agent of torchrun listens at MASTER_PORT itself, for the store of its ranks.
   if (reader.Text(kAgentStoreVariable) == "True") ++island.port;
   island.address = reader.Text("MASTER_ADDR");
   if (island.address.empty()) {

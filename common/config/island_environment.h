@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a launcher tells the ranks of an island by the environment. Private to common/config.
+// The environment variables that a launcher sets for the ranks of an island. Private to
+// common/config.
 #ifndef ATOLL_COMMON_CONFIG_ISLAND_ENVIRONMENT_H_
 #define ATOLL_COMMON_CONFIG_ISLAND_ENVIRONMENT_H_
 
@@ -10,8 +11,9 @@
 
 namespace atl {
 
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ATOLL_ISLAND_SECRET, where WORLD_SIZE is
-// there and more than 1; `island` has what the options say. Every fault is a sentence; the secret is in none of them.
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
+// ATOLL_ISLAND_SECRET if WORLD_SIZE is set and more than 1. `island` already has the values of the
+// options. Returns one error message for each problem; no message contains the secret.
 std::vector<std::string> ReadIslandEnvironment(const Environment& environment, IslandOptions& island);
 
 }  // namespace atl

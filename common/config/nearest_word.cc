@@ -6,8 +6,8 @@
 namespace atl {
 namespace {
 
-constexpr size_t kLongestWord = 64;  // longer ones are compared by their beginning
-constexpr size_t kShortWord = 3;     // of which one letter makes another word: cpu and gpu
+constexpr size_t kLongestWord = 64;  // of longer words only the beginning is compared
+constexpr size_t kShortWord = 3;     // a word of this length needs the same first letter: cpu and gpu differ by one
 
 }  // namespace
 

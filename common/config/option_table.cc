@@ -28,8 +28,9 @@ std::string EnvironmentName(const std::string& prefix, const std::string& name) 
   return out;
 }
 
-// Kubernetes sets these in every pod for each Service of its namespace ("service links", named as Docker named them):
-// ATOLL_COORDINATOR_SERVICE_HOST, _PORT=tcp://..., _PORT_7070_TCP_ADDR and so on for one called atoll-coordinator.
+// Kubernetes sets these "service links" in every pod for each Service of its namespace: for one
+// named atoll-coordinator, ATOLL_COORDINATOR_SERVICE_HOST, _PORT=tcp://..., _PORT_7070_TCP_ADDR and
+// others.
 bool IsServiceLink(absl::string_view name, absl::string_view value) {
   if (absl::EndsWith(name, "_SERVICE_HOST") || absl::EndsWith(name, "_SERVICE_PORT")) return true;
   if (absl::StrContains(name, "_SERVICE_PORT_") && !absl::EndsWith(name, "_")) return true;
@@ -43,7 +44,7 @@ bool IsServiceLink(absl::string_view name, absl::string_view value) {
   return digits > 0 && absl::EndsWith(name.substr(0, name.size() - digits), "_PORT_");
 }
 
-// Breaks a help text into lines that fit the second column; CLI11 indents them.
+// Breaks a help text into lines that fit the second column; CLI11 indents the lines.
 std::string Wrapped(const std::string& text) {
   constexpr size_t kWidth = 48;
   std::string out;
@@ -186,17 +187,18 @@ void OptionTable::Apply(Entry& entry, const std::string& value, const std::strin
   entry.source = source;
 }
 
-// CLI11 stops at the first fault: here it only takes the words apart, and what it leaves over is read below.
+// CLI11 stops at the first error. Here it only splits the command line; the code below interprets
+// the rest.
 void OptionTable::ReadFlags(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words;  // last one first
+  std::vector<std::string> words;  // in reverse order
   for (auto word = arguments.rbegin(); word != arguments.rend(); ++word) {
     const bool is_emptied = absl::StartsWith(*word, "--") && word->find('=') == word->size() - 1;
-    if (is_emptied) words.emplace_back();  // "--name=" would take the next word
+    if (is_emptied) words.emplace_back();  // otherwise "--name=" would consume the next word
     words.push_back(is_emptied ? word->substr(0, word->size() - 1) : *word);
   }
   try {
     flags_->parse(words);
-  } catch (const CLI::ArgumentMismatch&) {  // nothing follows the last one
+  } catch (const CLI::ArgumentMismatch&) {  // the last flag has no value
     faults_.push_back(absl::StrCat(arguments.back(), " needs a value"));
   }
   std::vector<std::string> known = Names();

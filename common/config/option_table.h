@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of options that flags (read by CLI11), environment and file fill in one way. Private to common/config.
+// Options that can be set by a flag (read by CLI11), an environment variable or a file. Private to
+// common/config.
 #ifndef ATOLL_COMMON_CONFIG_OPTION_TABLE_H_
 #define ATOLL_COMMON_CONFIG_OPTION_TABLE_H_
 
@@ -23,14 +24,15 @@ namespace atl {
 
 class OptionTable {
  public:
-  // `program`: "atoll-coordinator"; `prefix`: "ATOLL_COORDINATOR_", or empty for a command that has neither environment
-  // nor file.
+  // `program`: "atoll-coordinator". `prefix`: "ATOLL_COORDINATOR_", or empty for a command without
+  // environment variables and without a file.
   OptionTable(const std::string& program, const std::string& description, std::string prefix);
   OptionTable(OptionTable&&) noexcept;
   ~OptionTable();
 
-  // Each binds --name to a variable that must outlive Parse and holds the default. `help` is one line without a full
-  // stop. `missing`: what to do when a required text is empty; none: the text is optional.
+  // Each call binds --name to a variable that has the default and must outlive Parse. `help` is one
+  // line without a full stop. `missing`: the advice if a required text is empty; without it the
+  // text is optional.
   void Text(const std::string& name, std::string& value, const std::string& placeholder, const std::string& help,
             const std::string& missing = "");
   void Number(const std::string& name, uint32_t& value, uint32_t high, const std::string& help);
@@ -48,11 +50,12 @@ class OptionTable {
         name, choices, static_cast<size_t>(value), [&value](size_t i) { value = static_cast<Choice>(i); }, help);
   }
 
-  // The file is another table's: its options are known there, and set what is bound there. `table` must outlive Parse.
+  // Reads the file of another table: the file may set the options of that table, in the variables
+  // bound there. `table` must outlive Parse.
   void TakeFileOf(OptionTable& table) { file_table_ = &table; }
 
-  // Fills the variables; false when `out` has a text to print instead. All faults are reported at once, one line each;
-  // once every value can be read, those of `check` as well.
+  // Sets the variables. False if `out` has a text to print instead. Reports all problems at once,
+  // one line each; `check` runs once every value can be read.
   bool Parse(const std::vector<std::string>& arguments, const Environment& environment, const std::string& version,
              CommandLine& out, const std::function<std::vector<std::string>()>& check = nullptr);
 
@@ -82,12 +85,12 @@ class OptionTable {
   CLI::Option* config_ = nullptr;
   std::string prefix_;
   std::vector<Entry> entries_;
-  std::vector<std::pair<const std::string*, std::string>> required_;  // a text, and the fault when it is empty
+  std::vector<std::pair<const std::string*, std::string>> required_;  // the value, and the error message if it is empty
   std::vector<std::string> faults_;
   OptionTable* file_table_ = nullptr;
 };
 
-// The faults of a command line, each a line of `program`, and the exit code of wrong usage.
+// Prints one line of `program` for each error, and sets the exit code of wrong usage.
 void Refuse(const std::string& program, const std::vector<std::string>& faults, CommandLine& out);
 
 }  // namespace atl

@@ -32,7 +32,7 @@ std::string NameFromHost(const std::string& host) {
   return name.empty() ? "worker" : name;
 }
 
-// 0 when there is none.
+// 0 if `endpoint` has no port.
 uint32_t PortOf(const std::string& endpoint) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
   return parsed.ok() ? parsed->port : 0;
@@ -50,7 +50,7 @@ void CheckLoopback(const std::string& option, const std::string& host, std::vect
       absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
 }
 
-// Plaintext is asked for by name, and never leaves this machine.
+// Plaintext must be requested by name, and is limited to loopback.
 void CheckTrust(const CoordinatorOptions& o, std::vector<std::string>& faults) {
   if (!o.trust_dir.empty()) {
     if (o.insecure) faults.emplace_back("--insecure and --trust exclude each other; give one");
@@ -87,7 +87,7 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   return faults;
 }
 
-// Empty: none.
+// An error message, or empty if the endpoint is valid.
 std::string EndpointFault(const char* option, const std::string& endpoint) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
   if (!parsed.ok() || parsed->port == 0) return absl::StrCat(option, " is '", endpoint, "'; it must be HOST:PORT");
@@ -136,7 +136,7 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
   if (o.coordinator_bulk.empty()) o.coordinator_bulk = PortAfter(o.coordinator, 1);
   if (o.coordinator_enroll.empty()) o.coordinator_enroll = PortAfter(o.coordinator, 3);
   if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
-  const std::string enrolled = o.cache_dir + "/identity.pem";  // by an earlier start
+  const std::string enrolled = o.cache_dir + "/identity.pem";  // written by an earlier start
   if (o.identity.empty() && (!o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0)) o.identity = enrolled;
 }
 
@@ -205,9 +205,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   return table;
 }
 
-// What the commands of a daemon read.
+// The input of a daemon's commands.
 struct Given {
-  const std::vector<std::string>& arguments;  // after the command's word
+  const std::vector<std::string>& arguments;  // after the name of the command
   const Environment& environment;
   const std::string& version;
   const std::string& host_name;
@@ -237,7 +237,8 @@ void ParseCheck(const Given& given, WorkerCommandLine& out) {
   out.check = ParseWorkerRun("atoll-worker check", kCheckAbout, given, out);
 }
 
-// Reads the same --name and --cache-dir as the worker, from the same variables of the environment and the same file.
+// Reads --name and --cache-dir as the worker does, from the same environment variables and the same
+// file.
 void ParseOwnerCommand(bool resume, const Given& given, WorkerCommandLine& out) {
   WorkerOptions worker;
   worker.name = NameFromHost(given.host_name);
@@ -254,7 +255,7 @@ void ParseOwnerCommand(bool resume, const Given& given, WorkerCommandLine& out) 
   OptionTable whole = WorkerTable(program, "", worker);
   table.TakeFileOf(whole);
   if (!resume) table.Time("for", o.length, "as 30m or 2h; 0s: until 'atoll-worker resume'");
-  Environment own;  // the worker's other variables are not for this command
+  Environment own;  // without the worker's other variables
   for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR", "ATOLL_WORKER_CONFIG"}) {
     if (const auto found = given.environment.find(name); found != given.environment.end()) own.insert(*found);
   }
@@ -370,7 +371,8 @@ void ParseRestore(const Given& given, CoordinatorCommandLine& out) {
   if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
 }
 
-// Runs the command that the first argument names, and refuses an unknown one; false when the first argument is no word.
+// Runs the command named by the first argument, and refuses an unknown one. False if the first
+// argument is not a word.
 template <typename Line>
 bool ParseSubcommand(const std::string& program, const Given& given,
                      const std::map<std::string, void (*)(const Given&, Line&)>& commands, Line& out) {

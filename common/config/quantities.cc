@@ -30,7 +30,8 @@ constexpr Unit kByteUnits[] = {{"", 1},
 constexpr Unit kBitUnits[] = {{"bit", 0.125}, {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
                               {"bps", 0.125}, {"kbps", 125}, {"Mbps", 125e3}, {"Gbps", 125e6}, {"Tbps", 125e9}};
 
-// A decimal number without sign or exponent, then a unit; the product, or -1 when the text is something else.
+// Parses a decimal number without sign or exponent, then a unit. Returns the product, or -1 for any
+// other text.
 double NumberWithUnit(const std::string& text, std::span<const Unit> units) {
   const size_t digits = text.find_first_not_of("0123456789.");
   const std::string number = text.substr(0, digits), unit = digits == std::string::npos ? "" : text.substr(digits);
@@ -77,7 +78,7 @@ absl::StatusOr<uint64_t> ParseRate(const std::string& text) {
   const bool has_unit = rate.find_first_not_of("0123456789.") != std::string::npos;
   double bytes = NumberWithUnit(rate, kBitUnits);
   if (bytes < 0) bytes = NumberWithUnit(rate, kByteUnits);
-  // Bits or bytes, a thousand or 1,024: nobody can tell of a bare number what was meant.
+  // A bare number is ambiguous: bits or bytes, powers of 1000 or of 1024.
   if (bytes < 0 || bytes >= kTooManyBytes || (!has_unit && bytes > 0)) {
     return Refuse(
         text,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers with units as people write them in flags and files. Each returns one clause that says what is allowed on
-// error (InvalidArgument), without the option's name.
+// Parses numbers with units, as people write them in flags and files. An error (InvalidArgument) is
+// a clause with the allowed values, without the option's name.
 #ifndef ATOLL_COMMON_CONFIG_QUANTITIES_H_
 #define ATOLL_COMMON_CONFIG_QUANTITIES_H_
 
@@ -19,7 +19,8 @@ std::string FormatDuration(Duration d);
 
 // Bytes: "512MiB", "10MB", "4096", with B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024).
 absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
-// Bytes a second: "10Mbit", "1Gbit/s", "1Gbps" (k, M, G, T: powers of 1000, 8 bits a byte) or any form of ParseBytes.
+// Bytes per second: "10Mbit", "1Gbit/s", "1Gbps" (k, M, G, T: powers of 1000, 8 bits to a byte) or
+// any form of ParseBytes.
 absl::StatusOr<uint64_t> ParseRate(const std::string& text);
 
 // Decimal digits only, at most `high`.
