@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seventeen ways to change the state left by takes_part.py: the independent reader finds each, and so does verify or
-replay."""
+"""Seventeen ways to change the state left by takes_part.py: the independent reader finds and names each, and verify or
+replay finds it too."""
 import pathlib
 import shutil
 import sqlite3
@@ -148,24 +148,30 @@ def cut(state):
     path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
 
 
+DAMAGED, WELL = 65, 0
+# What the reader must report, and the exit codes of verify and replay.
 WAYS = {
-    "a bit of a contribution": a_bit_of_a_contribution,
-    "a bit of a contribution, with checksums and chain": lambda state: a_bit_of_a_contribution(state, checksums=True),
-    "a bit of a contribution, with all digests": lambda state: a_bit_of_a_contribution(state, checksums=True, digests=True),
-    "a bit of the update at the end of a segment": a_bit_of_an_update,
-    "a bit of an update, with checksums": lambda state: a_bit_of_an_update(state, checksums=True),
-    "a bit of a public copy": lambda state: a_bit_of_a_snapshot(state, 0),
-    "a bit of a momentum": lambda state: a_bit_of_a_snapshot(state, 1),
-    "a bit of a residual": lambda state: a_bit_of_a_snapshot(state, 2),
-    "a weight, with the row's checksum": a_weight,
-    "a learning rate, with the row's checksum": a_rate,
-    "a row without its checksum": lambda state: a_rate(state, keep_checksum=True),
-    "one more sample consumed": one_more_consumed,
-    "a segment removed": lambda state: segment_of(state, MEAN, 1).unlink(),
-    "a segment cut": cut,
-    "two segments swapped": swapped,
-    "a byte of a manifest": lambda state: flip(next((state / f"jobs/{MEAN}/checkpoints").glob("*/manifest")), 20),
-    "a byte of a stored file": lambda state: flip(next((state / "blobs").glob("*/*")), 3),
+    "a bit of a contribution": (a_bit_of_a_contribution, "damaged at", DAMAGED, DAMAGED),
+    "a bit of a contribution, with checksums and chain":
+        (lambda state: a_bit_of_a_contribution(state, checksums=True), "the contribution of b is not what the ledger says", DAMAGED, DAMAGED),
+    "a bit of a contribution, with all digests":
+        (lambda state: a_bit_of_a_contribution(state, checksums=True, digests=True), "the contribution of b does not have its norm", WELL, DAMAGED),
+    "a bit of the update at the end of a segment": (a_bit_of_an_update, "the update is not there", DAMAGED, DAMAGED),
+    "a bit of an update, with checksums":
+        (lambda state: a_bit_of_an_update(state, checksums=True), "the update is not the one recomputed", DAMAGED, DAMAGED),
+    "a bit of a public copy": (lambda state: a_bit_of_a_snapshot(state, 0), "the public copy is not", DAMAGED, DAMAGED),
+    "a bit of a momentum": (lambda state: a_bit_of_a_snapshot(state, 1), "the momentum is not", DAMAGED, DAMAGED),
+    "a bit of a residual": (lambda state: a_bit_of_a_snapshot(state, 2), "the residual is not", DAMAGED, DAMAGED),
+    "a weight, with the row's checksum": (a_weight, "are not those of the ledger", WELL, DAMAGED),
+    "a learning rate, with the row's checksum": (a_rate, "the update is not the one recomputed", WELL, DAMAGED),
+    "a row without its checksum": (lambda state: a_rate(state, keep_checksum=True), "does not have its checksum", DAMAGED, DAMAGED),
+    "one more sample consumed": (one_more_consumed, "do not balance", DAMAGED, DAMAGED),
+    "a segment removed": (lambda state: segment_of(state, MEAN, 1).unlink(), "is not there", DAMAGED, DAMAGED),
+    "a segment cut": (cut, "is not there", DAMAGED, DAMAGED),
+    "two segments swapped": (swapped, "another round's segment", DAMAGED, DAMAGED),
+    "a byte of a manifest":
+        (lambda state: flip(next((state / f"jobs/{MEAN}/checkpoints").glob("*/manifest")), 20), "the manifest is not what the ledger says", DAMAGED, WELL),
+    "a byte of a stored file": (lambda state: flip(next((state / "blobs").glob("*/*")), 3), "not the content of its name", DAMAGED, WELL),
 }
 
 
@@ -174,16 +180,18 @@ def test(scene):
     if not (left / "ledger.sqlite").exists():
         raise Skip("takes_part.py has left no state")
     check(not reader.read_state(left).damage, "the state is damaged before anything is changed")
-    state = scene.path("state")
-    for name, change in WAYS.items():
+    state, failed = scene.path("state"), []
+    for name, (change, reported, *wanted) in WAYS.items():
         shutil.rmtree(state, ignore_errors=True)
         shutil.copytree(left, state)
         change(state)
         damage = reader.read_state(state).damage
-        check(damage, f"the reader has not found {name}")
+        found = any(reported in line for line in damage)
         audits = [scene.run("atoll-coordinator", tool, "--state", state, code=None).code for tool in ("verify", "replay")]
-        check(65 in audits, f"neither verify nor replay has found {name}: {audits}")
-        print(f"{name}: verify {audits[0]}, replay {audits[1]}; {damage[0]}")
+        print(f"{name}: the reader {damage[:1]}; verify and replay {audits}")
+        if not found or audits != wanted:
+            failed.append(f"{name}: the reader found {damage}, not {reported!r}; verify and replay ended with {audits}, not {wanted}")
+    check(not failed, failed)
 
 
 try:
