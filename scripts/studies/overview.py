@@ -3,11 +3,11 @@
 from studies import definition, judging, records, report
 
 OTHERS = {"compute-utilization": "the planner's utilization against the paper's table", "long": "the long tests",
-          "crash-points": "the coordinator ended at every point where it writes",
+          "crash-points": "each durable call meets each fault; pairs of faults",
           "faults": "each fault, how it is injected, and the test that shows no harm", "soak": "real processes under seeded faults",
           "recovery": "the cost of faults: goodput, loss, rounds, time to detect a death", "simulation": "hours of faults in one thread, from a seed",
           "performance": "speed against the limits of the machine and other systems", "benchmarks": "the tables of every benchmark",
-          "security": "attacks, and the tests that show that they fail",
+          "security": "attacks, and the tests that show that they fail", "hostile-contributions": "what merges and screens bear",
           "mutants": "deliberate mistakes, and the tests that caught them", "fuzzing": "parsers of outside bytes, under the sanitizers"}
 HEAD = """<!-- Made by scripts/study, with every report. -->
 # Results

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of docs/results/security.md names existing tests, and each of these tests carries the row's number: `grep
--rw S21 tests/` finds them. Every invariant of tests/invariants.toml names existing tests, stories, laws and sources,
-and names within these sources."""
+"""Every attack of tests/attacks.toml and every fault of tests/faults.toml names existing tests, and each test of an S row carries
+the row's number: `grep -rw S21 tests/` finds them. Every invariant of tests/invariants.toml names existing tests, stories, laws
+and sources, and names within these sources."""
 
 import pathlib
 import re
@@ -10,14 +10,14 @@ import sys
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PAGE = "docs/results/security.md"
+ATTACKS = "tests/attacks.toml"
+FAULTS = "tests/faults.toml"
 INVARIANTS = "tests/invariants.toml"
-ROW = re.compile(r"^\| (S\d+(?:, S\d+)*) \|")
 # `Suite.Name`, `Suite.*`, `integration.name`, `a_test`; other text in backquotes is not a test.
 GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
 INTEGRATION = re.compile(r"`integration\.(\w+)`")
 PROGRAM = re.compile(r"`(\w+_test)`")
-NUMBERS = 35
+ROWS = ((ATTACKS, "S", 35), (FAULTS, "F", 37))  # file, letter and number of its last row
 LAST_INVARIANT = 30
 TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 
@@ -74,10 +74,12 @@ def texts_of_tests(row, every, at):
 
 
 def is_test(root, name, every, at, lists):
-    """`name` is a test, a story, a law, or a test that runs a script of scripts/."""
+    """`name` is a test, a story, a law, a script of scripts/, or a test that runs one."""
     kind, _, rest = name.partition("/" if "/" in name else " ")
     if kind == "stories":
         return (root / f"tests/scenario/stories/{rest}.txt").exists()
+    if kind == "scripts":
+        return (root / name).exists()
     if kind == "law":
         return any(f'"{rest}: ' in text for path, text in every.items() if "sim" in path.parts)
     return any(found for _, found in texts_of_tests(f"`{name}`", every, at)) or f"({name} " in lists
@@ -103,30 +105,36 @@ def invariant_problems(root, every, at):
                     yield f"{INVARIANTS}: {number} names {name} in {path}, which has no such name"
 
 
+def row_problems(root, every, at):
+    lists = "\n".join(text for path, text in every.items() if path.suffix == ".cmake")
+    for file, letter, last in ROWS:
+        rows = tomllib.loads((root / file).read_text())
+        for number in sorted({f"{letter}{n}" for n in range(1, last + 1)} - {one for key in rows for one in key.split(", ")}):
+            yield f"{file}: there is no row {number}"
+        for key, row in rows.items():
+            if not row["tests"]:
+                yield f"{file}: {key} names no test"
+            for name in (one.removesuffix(" (long)") for one in row["tests"]):
+                if not is_test(root, name, every, at, lists):
+                    yield f"{file}: {key} names {name}, which is no test; name the one that shows it"
+                elif key.startswith("S"):
+                    yield from unmarked(file, key, name, every, at)
+
+
+def unmarked(file, key, name, every, at):
+    """The numbers of a row that do not stand at one of its tests."""
+    found = [text for path, text in every.items() if path.stem == name.removeprefix("stories/") and name.startswith("stories/")]
+    found = found or [text for _, texts_of_one in texts_of_tests(f"`{name}`", every, at) for text in texts_of_one]
+    for number in key.split(", "):
+        if not any(re.search(rf"\b{number}\b", text) for text in found):
+            yield f"{file}: {number} does not stand at {name}; write it into its comment, or name the test that shows it"
+
+
 def check(root=ROOT):
     root = pathlib.Path(root)
     every = texts(root)
     at = gtests(every)
-    problems, seen = list(invariant_problems(root, every, at)), set()
-    for line in (root / PAGE).read_text().splitlines():
-        row = ROW.match(line)
-        if not row:
-            continue
-        numbers = row.group(1).split(", ")
-        seen.update(numbers)
-        if not any(named_tests(line)):
-            problems.append(f"{PAGE}: [security] {row.group(1)} names no test")
-        for name, found in texts_of_tests(line, every, at):
-            if not found:
-                problems.append(f"{PAGE}: [security] {row.group(1)} names {name}, which is no test; name the one that shows it")
-                continue
-            for number in numbers:
-                if not any(re.search(rf"\b{number}\b", text) for text in found):
-                    problems.append(f"{PAGE}: [security] {number} does not stand at {name}; write it into its comment, or name the test that shows it")
-    for number in range(1, NUMBERS + 1):
-        if f"S{number}" not in seen:
-            problems.append(f"{PAGE}: [security] there is no row S{number}")
-    return problems
+    return [*invariant_problems(root, every, at), *row_problems(root, every, at)]
 
 
 if __name__ == "__main__":
