@@ -69,7 +69,7 @@ class Pipe {
   double bytes_per_second_, free_at_ = 0;
 };
 
-void CheckJob(const LinkJob& job, const Link& link) {
+void CheckJob(const LinkJob& job, const LinkCapacity& link) {
   ATOLL_CHECK(!job.units.empty() && !job.fragments.empty(), "a plan needs a model");
   ATOLL_CHECK(StepSeconds(job) > 0, "a plan needs the time of a step");
   ATOLL_CHECK(link.upload_bytes_per_second > 0 && link.download_bytes_per_second > 0, "a plan needs a link");
@@ -90,7 +90,7 @@ double SteadyUtilization(const LinkJob& job, Machine& machine) {
 
 class AllReduceRun {
  public:
-  AllReduceRun(const LinkJob& job, const Link& link)
+  AllReduceRun(const LinkJob& job, const LinkCapacity& link)
       : job_(job),
         calendar_(job),
         pipe_(link.upload_bytes_per_second),
@@ -153,7 +153,7 @@ class AllReduceRun {
 
 class CoordinatorRun {
  public:
-  CoordinatorRun(const LinkJob& job, const Link& link)
+  CoordinatorRun(const LinkJob& job, const LinkCapacity& link)
       : job_(job),
         calendar_(job),
         up_(link.upload_bytes_per_second),
@@ -205,22 +205,22 @@ double StepSeconds(const LinkJob& job) {
   return seconds;
 }
 
-double AllReduceUtilization(const LinkJob& job, const Link& link) {
+double AllReduceUtilization(const LinkJob& job, const LinkCapacity& link) {
   CheckJob(job, link);
   AllReduceRun run(job, link);
   return SteadyUtilization(job, run);
 }
 
-double CoordinatorUtilization(const LinkJob& job, const Link& link) {
+double CoordinatorUtilization(const LinkJob& job, const LinkCapacity& link) {
   CheckJob(job, link);
   CoordinatorRun run(job, link);
   return SteadyUtilization(job, run);
 }
 
-double NeededUploadRate(const LinkJob& job, const Link& link, double target,
-                        double (*utilization)(const LinkJob&, const Link&)) {
+double NeededUploadRate(const LinkJob& job, const LinkCapacity& link, double target,
+                        double (*utilization)(const LinkJob&, const LinkCapacity&)) {
   const auto reaches = [&](double upload_rate) {
-    Link scaled = link;
+    LinkCapacity scaled = link;
     scaled.upload_bytes_per_second = upload_rate;
     scaled.download_bytes_per_second *= upload_rate / link.upload_bytes_per_second;
     return utilization(job, scaled) >= target;

@@ -44,7 +44,7 @@ struct LinkJob {
 // Rates are finite and above 0. Latency is for one direction. round_seconds: time that the
 // coordinator needs from the last contribution of a round to its update, for flushes to disk, merge
 // and commit.
-struct Link {
+struct LinkCapacity {
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
   double latency_seconds = 0;
   double round_seconds = 0;
@@ -56,16 +56,16 @@ constexpr double kForwardShare = 1.0 / 3.0;
 double StepSeconds(const LinkJob& job);
 
 // In (0, 1]. Monotonic in the rate, up to rounding. Depends on the upload rate only.
-double AllReduceUtilization(const LinkJob& job, const Link& link);
+double AllReduceUtilization(const LinkJob& job, const LinkCapacity& link);
 // In (0, 1]. Monotonic in both rates, up to rounding. Never above AllReduceUtilization at the
 // upload rate if updates are at least as large as contributions and are downloaded at that rate.
-double CoordinatorUtilization(const LinkJob& job, const Link& link);
+double CoordinatorUtilization(const LinkJob& job, const LinkCapacity& link);
 
 // Returns the upload rate at which `utilization` (one of the two above) reaches `target` in (0, 1),
 // within one part in 10^6. The download rate is scaled in proportion. 0 when no rate suffices,
 // because of the latency.
-double NeededUploadRate(const LinkJob& job, const Link& link, double target,
-                        double (*utilization)(const LinkJob&, const Link&));
+double NeededUploadRate(const LinkJob& job, const LinkCapacity& link, double target,
+                        double (*utilization)(const LinkJob&, const LinkCapacity&));
 
 }  // namespace atl
 

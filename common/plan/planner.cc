@@ -214,7 +214,7 @@ LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragmen
 }
 
 double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
-                      const Link& link, WireSize wire_size) {
+                      const LinkCapacity& link, WireSize wire_size) {
   return CoordinatorUtilization(MakeRunLinkJob(spec, fragment_elements, step_seconds, wire_size), link);
 }
 

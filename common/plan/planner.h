@@ -35,7 +35,7 @@ struct PlanRequest {
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
   bool bf16 = false;                    // model.precision; this and the next affect only a worker's memory
   bool forms_on_gpu = false;            // a worker with a GPU forms its contributions there
-  Link link;                            // of each worker
+  LinkCapacity link;                    // of each worker
   double target_utilization = 0.95;     // for the recommendation
   uint64_t tokens = 0;                  // of all workers; 0: no budget
   uint64_t tokens_per_worker_step = 0;  // 0: no budget
@@ -57,7 +57,7 @@ LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragmen
 // CoordinatorUtilization of that job on a worker's measured link. The measured rates already
 // include latency.
 double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
-                      const Link& link, WireSize wire_size);
+                      const LinkCapacity& link, WireSize wire_size);
 
 // A choice of codec (both directions), H and overlap, with its estimates.
 struct PlanPoint {

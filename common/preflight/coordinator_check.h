@@ -32,7 +32,7 @@ struct CoordinatorCheck {
 struct CoordinatorCheckResult {
   bool good = true;              // no finding has failed
   std::vector<JobOffer> offers;  // jobs that have not ended
-  Link link;                     // measured; rates are 0 when the measurement failed
+  LinkCapacity link;             // measured; rates are 0 when the measurement failed
 };
 
 // Returns the fault, with advice, that a TLS handshake with HOST:PORT shows; OK without a fault,

@@ -25,7 +25,7 @@ std::vector<uint64_t> FragmentElements(const JobSpec& spec) {
 
 // Returns the shortest inner step for which the link keeps a worker at kGoodUtilization; above
 // kLongestStep_s: none.
-double ShortestGoodStep(const JobOffer& offer, const std::vector<uint64_t>& elements, const Link& link) {
+double ShortestGoodStep(const JobOffer& offer, const std::vector<uint64_t>& elements, const LinkCapacity& link) {
   double low = kShortestStep_s, high = kLongestStep_s;
   const auto good = [&](double step) {
     return RunUtilization(offer.spec, elements, step, link, &EncodedSize) >= kGoodUtilization;
@@ -48,7 +48,7 @@ std::string TrafficText(const JobSpec& spec, const std::vector<uint64_t>& elemen
   return absl::StrFormat("%.3g MB up and %.3g MB down every %u steps", up * 1e-6, down * 1e-6, spec.sync.inner_steps);
 }
 
-Finding WithoutStepTime(const JobOffer& offer, const std::vector<uint64_t>& elements, const Link& link) {
+Finding WithoutStepTime(const JobOffer& offer, const std::vector<uint64_t>& elements, const LinkCapacity& link) {
   const double step = ShortestGoodStep(offer, elements, link);
   const std::string traffic = TrafficText(offer.spec, elements);
   if (step <= kShortestStep_s) {
@@ -74,7 +74,7 @@ std::string BitRateText(double bytes_per_second) {
   return absl::StrFormat("%.3g kbit/s", bits * 1e-3);
 }
 
-Finding JudgeLink(const JobOffer& offer, const Link& link) {
+Finding JudgeLink(const JobOffer& offer, const LinkCapacity& link) {
   const std::vector<uint64_t> elements = FragmentElements(offer.spec);
   if (!offer.step_seconds) return WithoutStepTime(offer, elements, link);
   const LinkJob job = MakeRunLinkJob(offer.spec, elements, *offer.step_seconds, &EncodedSize);

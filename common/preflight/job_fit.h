@@ -27,7 +27,7 @@ constexpr double kGoodUtilization = 0.95;
 
 // Good from kGoodUtilization on, otherwise a warning with the sufficient rate. Without a known step
 // time: states from which step time on the link suffices.
-Finding JudgeLink(const JobOffer& offer, const Link& link);
+Finding JudgeLink(const JobOffer& offer, const LinkCapacity& link);
 
 // Compares the memory of a worker of the job, without activations, with `available_bytes`, the free
 // memory of a machine with or without a GPU (unknown). A warning when a worker would not fit

@@ -174,7 +174,7 @@ std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec
   const auto up = Sample(worker, Metric::kUploadRate), down = Sample(worker, Metric::kDownloadRate);
   const auto usable = [](const std::optional<double>& rate) { return rate && *rate >= 1 && *rate <= kFastestLink; };
   if (!usable(up) || !usable(down) || worker.last.step_ns <= 0 || fragment_elements.empty()) return std::nullopt;
-  const Link link{.upload_bytes_per_second = *up, .download_bytes_per_second = *down, .latency_seconds = 0};
+  const LinkCapacity link{.upload_bytes_per_second = *up, .download_bytes_per_second = *down, .latency_seconds = 0};
   return RunUtilization(AtItsPace(worker, spec), fragment_elements, static_cast<double>(worker.last.step_ns) * 1e-9,
                         link, &EncodedSize);
 }

@@ -107,7 +107,7 @@ absl::StatusOr<std::optional<Arrival>> Reception::Turn(const std::function<bool(
     Guest known = std::move(*guest);
     guest = guests_.erase(guest);
     const DoorVerdict verdict = Judge(known, expects);
-    Welcome welcome{};
+    ClaimReply welcome{};
     std::memcpy(welcome.magic, kMagic, sizeof(kMagic));
     welcome.verdict = static_cast<uint32_t>(verdict);
     // A peer that did not prove the secret gets nothing derived from it.
@@ -140,7 +140,7 @@ absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, c
   ATOLL_ASSIGN_OR_RETURN(claim.nonce, MakeNonce());
   claim.proof = ProofOfClaim(place.secret, challenge.nonce, claim);
   ATOLL_RETURN_IF_ERROR(SendAll(socket, BytesOf(claim), deadline));
-  Welcome welcome{};
+  ClaimReply welcome{};
   ATOLL_RETURN_IF_ERROR(ReceiveAll(socket, std::as_writable_bytes(std::span(&welcome, 1)), deadline));
   if (welcome.verdict == static_cast<uint32_t>(DoorVerdict::kWrongSecret)) return Refused(place, welcome.verdict);
   if (welcome.proof != ProofOfWelcome(place.secret, challenge.nonce, claim, welcome.verdict)) {

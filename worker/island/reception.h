@@ -28,7 +28,7 @@ struct Claim {
   Proof proof;
 };
 enum class DoorVerdict : uint32_t { kWelcome, kWrongSecret, kWrongProgram, kWrongWorld, kWrongRank };
-struct Welcome {
+struct ClaimReply {
   char magic[8];
   uint32_t verdict, zero;
   Proof proof;

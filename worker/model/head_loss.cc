@@ -20,12 +20,12 @@ constexpr int64_t kLeastRows = 256;
 constexpr int64_t kByKernels = 4;  // worker/train/memory.cc assumes the same memory per score
 
 // Converts scores to fp32 for the judgement.
-Verdict ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
+LossAndGradient ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
   const at::ScalarType type = scores.scalar_type();
   scores = scores.to(at::kFloat);
   const at::Tensor columns = targets.unsqueeze(1);
   const at::Tensor log_sums = scores.logsumexp(1, /*keepdim=*/true);
-  Verdict out{(log_sums - scores.gather(1, columns)).sum(at::kDouble), {}};
+  LossAndGradient out{(log_sums - scores.gather(1, columns)).sum(at::kDouble), {}};
   if (!scale.has_value()) return out;
   // d(-log p + z_loss logsumexp^2) = p (1 + 2 z_loss logsumexp) - one at the target
   at::Tensor gradient = scores.sub_(log_sums).exp_();
@@ -36,8 +36,8 @@ Verdict ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<d
   return out;
 }
 
-Verdict ByKernels(PassKernels& kernels, const at::Tensor& scores, const at::Tensor& targets,
-                  std::optional<double> scale, double z_loss) {
+LossAndGradient ByKernels(PassKernels& kernels, const at::Tensor& scores, const at::Tensor& targets,
+                          std::optional<double> scale, double z_loss) {
   const at::Tensor losses = at::empty(targets.sizes(), scores.options().dtype(at::kFloat));
   const at::Tensor of_rows = targets.contiguous();
   ATOLL_CHECK(scores.is_contiguous(), "rows of scores have no room between them");
@@ -63,7 +63,7 @@ struct Part {
   at::Tensor hidden, targets;
 };
 
-Verdict JudgePart(const HeadInputs& in, const Part& part, std::optional<double> scale, double z_loss) {
+LossAndGradient JudgePart(const HeadInputs& in, const Part& part, std::optional<double> scale, double z_loss) {
   return Judge(at::mm(part.hidden, in.head.t()), part.targets, scale, z_loss, in.kernels);
 }
 
@@ -81,8 +81,8 @@ int64_t ScoreRows(int64_t vocab, bool by_kernels) {
   return std::max(kLeastRows, kScoresAtOnce / vocab) * (by_kernels ? kByKernels : 1);
 }
 
-Verdict Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
-              PassKernels* kernels) {
+LossAndGradient Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
+                      PassKernels* kernels) {
   if (kernels != nullptr) return ByKernels(*kernels, scores, targets, scale, z_loss);
   return ByLibTorch(std::move(scores), targets, scale, z_loss);
 }
@@ -101,7 +101,7 @@ HeadOutcome HeadLossAndGradients(const HeadInputs& in, double scale, double z_lo
   HeadOutcome out{at::zeros({}, in.hidden.options().dtype(at::kDouble)), at::empty_like(in.hidden)};
   for (int64_t first = 0; first < in.hidden.size(0); first += in.rows_at_once) {
     const Part part(in, first);
-    const Verdict verdict = JudgePart(in, part, scale, z_loss);
+    const LossAndGradient verdict = JudgePart(in, part, scale, z_loss);
     out.loss += verdict.loss;
     at::Tensor place = out.hidden_gradient.narrow(0, first, part.count);
     at::mm_out(place, verdict.gradient, in.head);

@@ -24,13 +24,13 @@ struct HeadInputs {
 };
 
 // The result for some rows: their loss, double, and with `scale` its gradient, in the type of the scores.
-struct Verdict {
+struct LossAndGradient {
   at::Tensor loss, gradient;
 };
 // For `scores` [rows, vocab] and `targets` int64 [rows]; otherwise as HeadLossAndGradients.
 // Consumes the scores: kernels overwrite them with the gradient.
-Verdict Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
-              PassKernels* kernels);
+LossAndGradient Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
+                      PassKernels* kernels);
 
 // The sum over targets of -log p(target), double, on the device: reading it waits for the device.
 at::Tensor HeadLoss(const HeadInputs& in);

@@ -101,7 +101,7 @@ absl::Status CheckJudge(const Place& place, int64_t vocab, double z_loss) {
     return Judge(kernels != nullptr ? scores.clone() : scores.to(at::kFloat, false, /*copy=*/true), targets, scale,
                  z_loss, kernels);
   };
-  const Verdict got = judged(kScale, &place.kernels), wanted = judged(kScale, nullptr);
+  const LossAndGradient got = judged(kScale, &place.kernels), wanted = judged(kScale, nullptr);
   ATOLL_RETURN_IF_ERROR(Agree("the loss", got.loss, wanted.loss));
   ATOLL_RETURN_IF_ERROR(Agree("the loss alone", judged(std::nullopt, &place.kernels).loss, wanted.loss));
   return Agree("the gradient of scores", got.gradient, wanted.gradient);

@@ -77,7 +77,7 @@ PlanRequest RequestOf(const Model& model, Row row) {
   return request;
 }
 
-Link LinkOf(double gigabits) {
+LinkCapacity LinkOf(double gigabits) {
   const double bytes_per_second = gigabits * 1e9 / 8;
   return {bytes_per_second, bytes_per_second, 0};
 }

@@ -22,7 +22,7 @@ LinkJob Job(uint32_t fragments, uint32_t inner_steps, uint32_t overlap_steps) {
   return job;
 }
 
-Link At(double megabytes_per_second, double latency_seconds = 0, double round_seconds = 0) {
+LinkCapacity At(double megabytes_per_second, double latency_seconds = 0, double round_seconds = 0) {
   return {megabytes_per_second * kMegabyte, megabytes_per_second * kMegabyte, latency_seconds, round_seconds};
 }
 
@@ -54,7 +54,7 @@ TEST(CoordinatorUtilization, AFullLinkIsTheBound) {
 }
 
 TEST(CoordinatorUtilization, TheSlowerDirectionCounts) {
-  Link link = At(1);
+  LinkCapacity link = At(1);
   link.download_bytes_per_second = 0.25 * kMegabyte;
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 0), link), 10.0 / 15, 1e-9);
 }

@@ -184,7 +184,7 @@ TEST(RunUtilization, IsTheModelOfTheJobAsItRuns) {
   spec.sync.overlap_steps = 0;
   spec.sync.upload_codec = spec.sync.download_codec = CodecKind::kFp32;
   const auto fp32 = [](CodecKind, uint64_t elements) { return elements * 4; };
-  const Link link{.upload_bytes_per_second = 4000, .download_bytes_per_second = 2000, .latency_seconds = 0};
+  const LinkCapacity link{.upload_bytes_per_second = 4000, .download_bytes_per_second = 2000, .latency_seconds = 0};
   EXPECT_NEAR(RunUtilization(spec, {1000, 1000}, 1, link, fp32), 10.0 / 16, 1e-9);
   spec.sync.overlap_steps = 3;
   EXPECT_NEAR(RunUtilization(spec, {1000, 1000}, 1, link, fp32), 1, 1e-9);

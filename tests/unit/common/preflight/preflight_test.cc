@@ -79,7 +79,7 @@ JobOffer Offer(std::optional<double> step_seconds) {
   return offer;
 }
 
-Link At(double bits_per_second) { return {bits_per_second / 8, bits_per_second / 8, 0.01}; }
+LinkCapacity At(double bits_per_second) { return {bits_per_second / 8, bits_per_second / 8, 0.01}; }
 
 TEST(JobFit, AFastLinkIsGood) {
   const Finding finding = JudgeLink(Offer(0.5), At(10e9));
