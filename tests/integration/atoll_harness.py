@@ -34,6 +34,7 @@ LOOK_INTERVAL_SECONDS = 0.1
 COORDINATOR_BASE_MB = 64  # reserved for a coordinator without its jobs (docs/capacity.md, "Memory")
 ALLOWANCE = 1.15  # over a published bound: overhead of the allocator and gRPC
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
+FOREIGN_READER = pathlib.Path(__file__).resolve().parents[1] / "foreign/reader.py"
 TEST_DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")
 
 
@@ -331,12 +332,16 @@ class Scene:
         return self.run("atoll-coordinator", "verify", "--state", self.path(state), "-o", "json", code=code).json()
 
     def replay(self, state="state", code=0):
-        """The report of atoll-coordinator replay. Every stored round must be equal."""
+        """The report of atoll-coordinator replay. Every stored round must be equal, also for the independent reader."""
         report = self.run("atoll-coordinator", "replay", "--state", self.path(state), "-o", "json", code=code, seconds=300).json()
         if code == 0:
             counts = report["counts"]
             equal(counts["rounds equal"] + counts["rounds without a state to start from"], counts["rounds held"],
                   "the number of rounds that replay found equal")
+            # The reader in Python shares no code with the programs. It must recompute the same rounds.
+            ran = subprocess.run(["/usr/bin/python3", "-B", FOREIGN_READER, self.path(state)], capture_output=True, text=True, check=False)
+            check(ran.returncode == 0, f"the independent reader ended with {ran.returncode}: {ran.stdout[-3000:]}{ran.stderr[-3000:]}")
+            equal(json.loads(ran.stdout)["counts"].get("rounds recomputed", 0), counts["rounds equal"], "the rounds that it recomputed")
         return report
 
     # ---- files
