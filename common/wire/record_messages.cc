@@ -289,6 +289,8 @@ std::string SerializeCheckpointManifest(const CheckpointManifest& manifest) {
 absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes) {
   v1::CheckpointManifest proto;
   ATOLL_RETURN_IF_ERROR(Parse(bytes, "checkpoint manifest", proto));
+  if (proto.format_revision() == 0)
+    return absl::DataLossError("a stored checkpoint manifest is damaged: it has no format revision");
   if (proto.format_revision() != 1) {
     return absl::FailedPreconditionError(absl::StrCat("a checkpoint manifest has format revision ",
                                                       proto.format_revision(),

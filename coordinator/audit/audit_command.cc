@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
 #include "coordinator/audit/replay.h"
-#include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
 #include "coordinator/audit/verify.h"
+#include "coordinator/store/reading_lock.h"
 
 namespace atl::audit {
 namespace {
@@ -25,8 +25,8 @@ absl::Status Audit(const AuditOptions& options, Report& report) {
         absl::StrCat("there is no directory ", options.state_dir, "; name a coordinator's --state-dir, or a backup"));
   }
   ATOLL_RETURN_IF_ERROR(CheckIsFinished(*files, options.state_dir));
-  const std::string ledger = LedgerPath(options.state_dir);
-  ATOLL_ASSIGN_OR_RETURN(const SharedLock lock, SharedLock::Take(options.state_dir));
+  const std::string ledger = DataDirectory(options.state_dir).LedgerPath();
+  ATOLL_ASSIGN_OR_RETURN(const auto lock, LockForReading(DataDirectory(options.state_dir)));
   if (!files->Exists(ledger)) {
     return absl::NotFoundError(
         absl::StrCat("there is no ", ledger, ": ", options.state_dir,

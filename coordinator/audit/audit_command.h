@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `atoll-coordinator verify` and `atoll-coordinator replay`: audits of the state directory of a
-// stopped coordinator, as a second implementation of docs/formats. This room shares no reading code
-// with coordinator/store and coordinator/aggregate, so that each finds the other's errors.
+// stopped coordinator, with the readers of coordinator/store and the arithmetic of
+// coordinator/aggregate. tests/foreign has the independent reading (docs/adr/0032).
 #ifndef ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
 #define ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
 

@@ -14,7 +14,7 @@ namespace atl::audit {
 
 // Reads every byte of every file of the job and reports damage, contradictions to the ledger, and
 // missing files.
-void CheckJobFiles(const Files& files, const std::string& root, const LedgerMeta& meta, const JobStanding& standing,
+void CheckJobFiles(const Files& files, const std::string& root, BootNumber boot, const JobStanding& standing,
                    const JobFiles& job_files, Report& report);
 
 // Checks every stored file against its name.

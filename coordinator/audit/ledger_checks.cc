@@ -12,57 +12,54 @@
 namespace atl::audit {
 namespace {
 
-constexpr uint64_t kLastState = 8;
-constexpr uint64_t kMostFragments = 1024;  // per job
 constexpr double kWeightSlack = 1e-9;
 
 std::string NameOf(const LedgerRound& round) {
-  return absl::StrCat("version ", round.version, " of fragment ", round.fragment, " of job ", round.job, " in epoch ",
-                      round.epoch);
+  return absl::StrCat("version ", round.reached.version.value, " of fragment ", round.reached.fragment.value,
+                      " of job ", round.job.value, " in epoch ", round.epoch);
 }
 
 // Checks the fields of single rounds.
 class RoundChecker {
  public:
-  RoundChecker(const LedgerImage& image, Report& report) : path_(image.path), meta_(image.meta), report_(report) {}
+  RoundChecker(const LedgerImage& image, Report& report) : image_(image), report_(report) {}
 
-  void Check(const LedgerRound& round, const LedgerJob& job) {
-    const v1::RoundRecord& record = *round.record;
-    Expect(record.reached().fragment() == round.fragment && record.reached().version() == round.version, round.job,
-           absl::StrCat(NameOf(round), " holds the record of another version"));
-    Expect(record.spec_revision() <= job.spec_revision, round.job,
-           absl::StrCat(NameOf(round), " was made by spec revision ", record.spec_revision(),
-                        ", which was never committed"));
-    const bool empty = record.contributions_size() == 0;
-    Expect(!empty || record.dropped_size() > 0, round.job, absl::StrCat(NameOf(round), " has no contribution"));
+  void Check(const LedgerRound& round, const JobRecord& job) {
+    const RoundRecord& record = *round.record;
+    Expect(record.reached == round.reached, round, "holds the record of another version");
+    Expect(record.spec_revision <= job.spec_revision, round,
+           absl::StrCat("was made by spec revision ", record.spec_revision, ", which was never committed"));
+    const bool empty = record.contributions.empty();
+    Expect(!empty || !record.dropped.empty(), round, "has no contribution");
     uint64_t tokens = 0;
     double weights = 0;
-    std::string worker;
-    for (const v1::CommittedContribution& c : record.contributions()) {
-      Expect(worker < c.worker(), round.job,
-             absl::StrCat(NameOf(round), " does not name its workers in order, each once"));
-      worker = c.worker();
-      tokens += c.tokens();
-      weights += c.weight();
-      const bool weighed = c.weight() >= 0 && c.clip_factor() > 0 && c.clip_factor() <= 1;
-      const bool known = c.incarnation() > 0 && c.incarnation() < meta_.next_incarnation;
-      Expect(weighed && known, round.job,
-             absl::StrCat(NameOf(round), " has an impossible weight, clip factor or incarnation for worker ", worker));
+    WorkerId worker;
+    for (const CommittedContribution& c : record.contributions) {
+      Expect(worker < c.header.worker, round, "does not name its workers in order, each once");
+      worker = c.header.worker;
+      tokens += c.header.tokens;
+      weights += c.weight;
+      const uint64_t incarnation = c.header.incarnation.value;
+      const bool weighed = c.weight >= 0 && c.clip_factor > 0 && c.clip_factor <= 1;
+      const bool known = incarnation > 0 && incarnation < image_.counters.next_incarnation;
+      Expect(weighed && known, round,
+             absl::StrCat("has an impossible weight, clip factor or incarnation for worker ", worker.value));
     }
-    Expect(empty || std::fabs(weights - 1) < kWeightSlack, round.job,
-           absl::StrCat("the weights of ", NameOf(round), " add up to ", weights, ", not 1"));
-    Expect(tokens == record.tokens(), round.job,
-           absl::StrCat(NameOf(round), " says ", record.tokens(), " tokens, its contributions have ", tokens));
+    Expect(empty || std::fabs(weights - 1) < kWeightSlack, round,
+           absl::StrCat("has weights that add up to ", weights, ", not 1"));
+    Expect(tokens == record.tokens, round,
+           absl::StrCat("says ", record.tokens, " tokens, its contributions have ", tokens));
   }
 
  private:
-  // Reports `problem` unless `holds`.
-  void Expect(bool holds, const std::string& job, const std::string& problem) {
-    if (!holds) report_.Damage({path_, std::nullopt, job, problem, kRestoreState});
+  // Reports `problem` of the round unless `holds`.
+  void Expect(bool holds, const LedgerRound& round, absl::string_view problem) {
+    if (holds) return;
+    report_.Damage(
+        {image_.path, std::nullopt, round.job.value, absl::StrCat(NameOf(round), " ", problem), kRestoreState});
   }
 
-  const std::string& path_;
-  const LedgerMeta& meta_;
+  const LedgerImage& image_;
   Report& report_;
 };
 
@@ -70,7 +67,7 @@ class Checker {
  public:
   Checker(const LedgerImage& image, Report& report) : image_(image), report_(report) {}
 
-  std::map<std::string, JobStanding> Run() {
+  std::map<JobId, JobStanding> Run() {
     CheckJobs();
     FoldHistory();
     CheckSequence();
@@ -80,74 +77,67 @@ class Checker {
   }
 
  private:
-  void Wrong(const std::string& job, const std::string& problem) {
-    report_.Damage({image_.path, std::nullopt, job, problem, kRestoreState});
+  void Wrong(const JobId& job, const std::string& problem) {
+    report_.Damage({image_.path, std::nullopt, job.value, problem, kRestoreState});
   }
   // Reports `problem` unless `holds`.
-  void Expect(bool holds, const std::string& job, const std::string& problem) {
+  void Expect(bool holds, const JobId& job, const std::string& problem) {
     if (!holds) Wrong(job, problem);
   }
 
   void CheckJobs() {
     std::set<uint64_t> sequences;
-    for (const LedgerJob& job : image_.jobs) {
+    for (const auto& [id, job] : image_.jobs) {
       report_.Count("jobs");
-      JobStanding& standing = standings_[job.job];
+      JobStanding& standing = standings_[id];
       standing.job = &job;
-      const bool can_be = job.fragments <= kMostFragments;
-      for (uint32_t fragment = 0; can_be && fragment < job.fragments; ++fragment) standing.lines[{0, fragment}];
-      Expect(can_be, job.job,
-             absl::StrCat("job ", job.job, " has ", job.fragments, " fragments, more than the ", kMostFragments,
-                          " that a job can have"));
-      Expect(job.state >= 1 && job.state <= kLastState, job.job,
-             absl::StrCat("job ", job.job, " has the unknown state ", job.state));
-      Expect(job.sequence < image_.meta.next_job_sequence && sequences.insert(job.sequence).second, job.job,
-             absl::StrCat("job ", job.job, " has the sequence number ", job.sequence, ", which is not its own"));
-      Expect(job.spec.name() == job.job, job.job, absl::StrCat("job ", job.job, " has the spec of ", job.spec.name()));
+      for (uint32_t fragment = 0; fragment < job.fragments; ++fragment) standing.lines[{0, fragment}];
+      Expect(job.state >= JobState::kPending && job.state <= JobState::kCancelled, id,
+             absl::StrCat("job ", id.value, " has the unknown state ", static_cast<uint32_t>(job.state)));
+      Expect(job.sequence < image_.counters.next_job_sequence && sequences.insert(job.sequence).second, id,
+             absl::StrCat("job ", id.value, " has the sequence number ", job.sequence, ", which is not its own"));
+      Expect(job.spec.name == id.value, id, absl::StrCat("job ", id.value, " has the spec of ", job.spec.name));
     }
   }
 
-  JobStanding* Find(const std::string& job, const char* what) {
+  JobStanding* Find(const JobId& job, const char* what) {
     const auto it = standings_.find(job);
     if (it != standings_.end()) return &it->second;
-    Wrong(job, absl::StrCat(what, " belongs to job ", job, ", which is not in the ledger"));
+    Wrong(job, absl::StrCat(what, " belongs to job ", job.value, ", which is not in the ledger"));
     return nullptr;
   }
 
-  // Folds all history tables, in commit order.
+  // Folds rounds and history in commit order.
   void FoldHistory() {
-    size_t rollback = 0, checkpoint = 0;
-    uint64_t boot = 0;
-    const auto before = [&](uint64_t seq) {
-      for (; checkpoint < image_.checkpoints.size() && image_.checkpoints[checkpoint].seq < seq; ++checkpoint) {
-        while (rollback < image_.rollbacks.size() &&
-               image_.rollbacks[rollback].seq < image_.checkpoints[checkpoint].seq)
-          Fold(image_.rollbacks[rollback++]);
-        Fold(image_.checkpoints[checkpoint]);
-      }
-      while (rollback < image_.rollbacks.size() && image_.rollbacks[rollback].seq < seq)
-        Fold(image_.rollbacks[rollback++]);
+    auto next = image_.history.begin();
+    BootNumber boot;
+    const auto fold_before = [&](uint64_t seq) {
+      for (; next != image_.history.end() && next->first < seq; ++next)
+        std::visit([this](const auto& record) { Fold(record); }, next->second);
     };
     for (const LedgerRound& round : image_.rounds) {
-      before(round.seq);
+      fold_before(round.seq);
       Fold(round);
-      Expect(round.boot >= boot && round.boot <= image_.meta.boot, round.job,
-             absl::StrCat(NameOf(round), " has the boot number ", round.boot, ", out of order"));
+      Expect(round.boot >= boot && round.boot <= image_.boot, round.job,
+             absl::StrCat(NameOf(round), " has the boot number ", round.boot.value, ", out of order"));
       boot = std::max(boot, round.boot);
     }
-    before(UINT64_MAX);
-    for (const auto& [name, standing] : standings_) {
-      Expect(standing.epoch == standing.job->epoch, name,
-             absl::StrCat("job ", name, " is in epoch ", standing.job->epoch, ", but its rollbacks lead to epoch ",
+    fold_before(UINT64_MAX);
+    for (const auto& [id, standing] : standings_) {
+      Expect(standing.epoch == standing.job->epoch, id,
+             absl::StrCat("job ", id.value, " is in epoch ", standing.job->epoch, ", but its rollbacks lead to epoch ",
                           standing.epoch));
     }
   }
+
+  template <typename Record>
+  void Fold(const Record&) {}  // is no history
 
   void Fold(const LedgerRound& round) {
     report_.Count("rounds in the ledger");
     JobStanding* const standing = Find(round.job, "a round");
     if (standing == nullptr) return;
-    const auto line = standing->lines.find({round.epoch, round.fragment});
+    const auto line = standing->lines.find({round.epoch, round.reached.fragment.value});
     if (round.epoch != standing->epoch || line == standing->lines.end())
       return Wrong(round.job, absl::StrCat(NameOf(round), " fits no epoch and fragment of the job"));
     Append(round, line->second);
@@ -155,39 +145,43 @@ class Checker {
 
   // A version that is not the successor is not appended, and neither are those after it: reported once.
   void Append(const LedgerRound& round, FragmentLine& line) {
-    if (round.version == line.head + 1) {
-      line.head = round.version;
+    if (round.reached.version.value == line.head + 1) {
+      line.head = round.reached.version.value;
       line.rounds.push_back(&round);
     } else if (!std::exchange(line.broken, true)) {
       Wrong(round.job, absl::StrCat(NameOf(round), " follows version ", line.head));
     }
   }
 
-  void Fold(const LedgerCheckpoint& checkpoint) {
+  void Fold(const CheckpointDropped& dropped) {
+    if (JobStanding* const standing = Find(dropped.job, "a checkpoint")) standing->checkpoints.erase(dropped.step);
+  }
+
+  void Fold(const CheckpointRecord& checkpoint) {
     JobStanding* const standing = Find(checkpoint.job, "a checkpoint");
     if (standing == nullptr) return;
-    standing->checkpoints.erase(checkpoint.step);
-    if (checkpoint.dropped) return;
     standing->checkpoints[checkpoint.step] = &checkpoint;
     const size_t fragments = standing->job->fragments;
     const bool fits =
         checkpoint.versions.size() == fragments && (!checkpoint.complete || checkpoint.hashes.size() == fragments);
     Expect(fits, checkpoint.job,
-           absl::StrCat("the checkpoint at step ", checkpoint.step, " of job ", checkpoint.job, " does not have ",
+           absl::StrCat("the checkpoint at step ", checkpoint.step, " of job ", checkpoint.job.value, " does not have ",
                         fragments, " fragments"));
   }
 
-  void Fold(const LedgerRollback& rollback) {
+  void Fold(const RollbackRecord& rollback) {
     report_.Count("rollbacks");
     JobStanding* const standing = Find(rollback.job, "a rollback");
     if (standing == nullptr) return;
-    const std::string name = absl::StrCat("the rollback of job ", rollback.job, " to epoch ", rollback.epoch);
+    const std::string name = absl::StrCat("the rollback of job ", rollback.job.value, " to epoch ", rollback.epoch);
     if (rollback.versions.size() != standing->job->fragments || rollback.epoch != standing->epoch + 1)
       return Wrong(rollback.job, absl::StrCat(name, " follows epoch ", standing->epoch, " with ",
                                               rollback.versions.size(), " fragments"));
     standing->epoch = rollback.epoch;
-    for (uint32_t f = 0; f < rollback.versions.size(); ++f)
-      standing->lines[{rollback.epoch, f}] = {.base = rollback.versions[f], .head = rollback.versions[f], .rounds = {}};
+    for (uint32_t f = 0; f < rollback.versions.size(); ++f) {
+      const uint64_t version = rollback.versions[f].value;
+      standing->lines[{rollback.epoch, f}] = {.base = version, .head = version, .rounds = {}};
+    }
     for (const auto& [step, checkpoint] : standing->checkpoints) {
       if (checkpoint->complete && checkpoint->versions == rollback.versions)
         standing->started_from[rollback.epoch] = checkpoint;
@@ -196,99 +190,101 @@ class Checker {
            absl::StrCat(name, " leads to versions of which there was no checkpoint"));
   }
 
-  // One sequence number covers all history tables.
+  void Fold(const EvaluationRecord& evaluation) {
+    const JobStanding* const standing = Find(evaluation.job, "an evaluation");
+    if (standing == nullptr) return;
+    Expect(
+        evaluation.evaluation < standing->job->next_evaluation &&
+            evaluation.versions.size() == standing->job->fragments,
+        evaluation.job,
+        absl::StrCat("evaluation ", evaluation.evaluation, " of job ", evaluation.job.value, " was never asked for"));
+  }
+
+  // One sequence number covers rounds and history.
   void CheckSequence() {
-    std::vector<std::pair<uint64_t, const std::string*>> numbers;  // with the job of each
-    const auto check = [&](uint64_t seq, const std::string& job) { numbers.emplace_back(seq, &job); };
-    for (const LedgerRound& row : image_.rounds) check(row.seq, row.job);
-    for (const LedgerRollback& row : image_.rollbacks) check(row.seq, row.job);
-    for (const LedgerCheckpoint& row : image_.checkpoints) check(row.seq, row.job);
-    for (const LedgerEvaluation& row : image_.evaluations) {
-      check(row.seq, row.job);
-      const JobStanding* const standing = Find(row.job, "an evaluation");
-      if (standing == nullptr) continue;
-      Expect(row.evaluation < standing->job->next_evaluation && row.versions.size() == standing->job->fragments,
-             row.job, absl::StrCat("evaluation ", row.evaluation, " of job ", row.job, " was never asked for"));
-    }
+    std::vector<uint64_t> numbers;
+    for (const LedgerRound& round : image_.rounds) numbers.push_back(round.seq);
+    for (const auto& [seq, record] : image_.history) numbers.push_back(seq);
     std::sort(numbers.begin(), numbers.end());
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const auto& [seq, job] = numbers[i];
-      Expect(
-          seq < image_.meta.next_seq && (i == 0 || numbers[i - 1].first != seq), *job,
-          absl::StrCat("a row of job ", *job, " has the number ", seq, ", which another one has or which comes later"));
+      Expect(numbers[i] < image_.next_seq && (i == 0 || numbers[i - 1] != numbers[i]), JobId(),
+             absl::StrCat("a row has the number ", numbers[i], ", which another one has or which comes later"));
     }
   }
 
   void CheckHolders() {
-    for (const LedgerWorker& worker : image_.workers) {
+    const CountersRecord& counters = image_.counters;
+    for (const WorkerRecord& worker : image_.workers) {
       report_.Count("workers");
-      const bool known = worker.job.empty() || standings_.contains(worker.job);
-      Expect(known && worker.incarnation < image_.meta.next_incarnation && worker.leases_from <= image_.meta.next_lease,
-             worker.job,
-             absl::StrCat("worker ", worker.worker, " has a job, an incarnation or leases that were never given"));
+      const bool known = worker.job.value.empty() || standings_.contains(worker.job);
+      Expect(
+          known && worker.incarnation.value < counters.next_incarnation &&
+              worker.leases_from.value <= counters.next_lease,
+          worker.job,
+          absl::StrCat("worker ", worker.worker.value, " has a job, an incarnation or leases that were never given"));
     }
-    for (const LedgerLease& lease : image_.leases) {
+    for (const LeaseRecord& lease : image_.leases) {
       report_.Count("leases");
-      Expect(standings_.contains(lease.job) && lease.lease < image_.meta.next_lease &&
-                 lease.incarnation < image_.meta.next_incarnation,
+      Expect(standings_.contains(lease.job) && lease.lease.value < counters.next_lease &&
+                 lease.incarnation.value < counters.next_incarnation,
              lease.job,
-             absl::StrCat("lease ", lease.lease, " has a job, a number or an incarnation that was never given"));
+             absl::StrCat("lease ", lease.lease.value, " has a job, a number or an incarnation that was never given"));
     }
   }
 
   // unleased + leased + consumed + abandoned = dataset, and no sample has two holders.
-  void CheckPool(const LedgerJob& job) {
+  void CheckPool(const JobRecord& job) {
     const auto found = image_.pools.find(job.job);
-    const LedgerPool pool = found == image_.pools.end() ? LedgerPool{} : found->second;
+    const PoolRecord pool = found == image_.pools.end() ? PoolRecord{} : found->second;
     std::vector<std::pair<uint64_t, uint64_t>> owned;
     uint64_t unleased = job.dataset_samples - pool.frontier, leased = 0;
-    for (const LedgerRange& range : pool.ranges) {
-      owned.emplace_back(range.first, range.last);
-      unleased += range.last - range.first;
+    for (const SampleRange& range : pool.returned) {
+      owned.emplace_back(range.begin, range.end);
+      unleased += range.end - range.begin;
     }
-    for (const LedgerLease& lease : image_.leases) {
+    for (const LeaseRecord& lease : image_.leases) {
       if (lease.job != job.job) continue;
-      owned.emplace_back(lease.consumed_to, lease.range.last);
-      leased += lease.range.last - lease.consumed_to;
-      Expect(lease.range.first <= lease.consumed_to, job.job,
-             absl::StrCat("lease ", lease.lease, " is consumed to ", lease.consumed_to, ", before its beginning"));
+      owned.emplace_back(lease.consumed_to, lease.range.end);
+      leased += lease.range.end - lease.consumed_to;
+      Expect(
+          lease.range.begin <= lease.consumed_to, job.job,
+          absl::StrCat("lease ", lease.lease.value, " is consumed to ", lease.consumed_to, ", before its beginning"));
     }
     std::sort(owned.begin(), owned.end());
     uint64_t end = 0;
     for (const auto& [first, last] : owned) {
-      Expect(
-          first < last && last <= pool.frontier && end <= first, job.job,
-          absl::StrCat("samples ", first, " to ", last, " of job ", job.job, " have two holders, or none that can be"));
+      Expect(first < last && last <= pool.frontier && end <= first, job.job,
+             absl::StrCat("samples ", first, " to ", last, " of job ", job.job.value,
+                          " have two holders, or none that can be"));
       end = last;
     }
     Expect(pool.frontier <= job.dataset_samples, job.job,
-           absl::StrCat("job ", job.job, " has leased ", pool.frontier, " of ", job.dataset_samples, " samples"));
+           absl::StrCat("job ", job.job.value, " has leased ", pool.frontier, " of ", job.dataset_samples, " samples"));
     Expect(
         unleased + leased + pool.consumed + pool.abandoned == job.dataset_samples, job.job,
-        absl::StrCat("the samples of job ", job.job, " do not balance: unleased ", unleased, " + leased ", leased,
+        absl::StrCat("the samples of job ", job.job.value, " do not balance: unleased ", unleased, " + leased ", leased,
                      " + consumed ", pool.consumed, " + abandoned ", pool.abandoned, " is not ", job.dataset_samples));
   }
 
   const LedgerImage& image_;
   Report& report_;
-  std::map<std::string, JobStanding> standings_;
+  std::map<JobId, JobStanding> standings_;
 };
 
 }  // namespace
 
 RoundVisitor CheckingRounds(const StateFiles& state, Report& report) {
   return [&state, &report](const LedgerImage& image, const LedgerRound& round) {
-    const auto job = std::lower_bound(image.jobs.begin(), image.jobs.end(), round.job,
-                                      [](const LedgerJob& j, const std::string& name) { return j.job < name; });
-    if (job == image.jobs.end() || job->job != round.job) return false;  // CheckLedger reports it
-    RoundChecker(image, report).Check(round, *job);
-    const auto files = state.jobs.find(round.job);
-    return files != state.jobs.end() &&
-           files->second.segments.contains({round.epoch, round.fragment, round.version - 1});
+    const auto job = image.jobs.find(round.job);
+    if (job == image.jobs.end()) return false;  // CheckLedger reports it
+    RoundChecker(image, report).Check(round, job->second);
+    const auto files = state.jobs.find(round.job.value);
+    return files != state.jobs.end() && files->second.segments.contains({round.epoch, round.reached.fragment.value,
+                                                                         round.reached.version.value - 1});
   };
 }
 
-std::map<std::string, JobStanding> CheckLedger(const LedgerImage& image, Report& report) {
+std::map<JobId, JobStanding> CheckLedger(const LedgerImage& image, Report& report) {
   return Checker(image, report).Run();
 }
 

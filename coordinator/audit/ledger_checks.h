@@ -29,11 +29,11 @@ struct FragmentLine {
 };
 
 struct JobStanding {
-  const LedgerJob* job = nullptr;
+  const JobRecord* job = nullptr;
   uint64_t epoch = 0;                                           // the newest epoch
   std::map<std::pair<uint64_t, uint32_t>, FragmentLine> lines;  // by epoch and fragment
-  std::map<uint64_t, const LedgerCheckpoint*> checkpoints;      // by step: the valid rows
-  std::map<uint64_t, const LedgerCheckpoint*> started_from;     // by epoch: the checkpoint of its rollback
+  std::map<uint64_t, const CheckpointRecord*> checkpoints;      // by step: the valid rows
+  std::map<uint64_t, const CheckpointRecord*> started_from;     // by epoch: the checkpoint of its rollback
 };
 
 // Checks the fields of each round, and keeps the records of rounds with a segment on disk, for
@@ -42,7 +42,7 @@ RoundVisitor CheckingRounds(const StateFiles& state, Report& report);
 
 // Checks everything else that needs no other file, for an image read with CheckingRounds. The image
 // must outlive the result.
-std::map<std::string, JobStanding> CheckLedger(const LedgerImage& image, Report& report);
+std::map<JobId, JobStanding> CheckLedger(const LedgerImage& image, Report& report);
 
 }  // namespace atl::audit
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/audit/state_paths.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace atl::audit {
 namespace {
@@ -33,10 +30,9 @@ class Lister {
       const std::string below = JoinPath(directory, group);
       ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(below));
       for (const std::string& name : names) {
-        const bool named = name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos &&
-                           name.starts_with(group);
-        if (named) {
-          out.blobs[name] = JoinPath(below, name);
+        Sha256 content;
+        if (Sha256::FromHex(name, content) && content.Hex() == name && name.starts_with(group)) {
+          out.blobs[content] = JoinPath(below, name);
         } else {
           Strange(below, name, "", name.ends_with(".part"));
         }
@@ -45,12 +41,11 @@ class Lister {
     return absl::OkStatus();
   }
 
-  absl::Status Job(const std::string& root, const std::string& job, JobFiles& out) {
-    const std::string home = absl::StrCat(root, "/jobs/", job);
-    ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "rounds"), job, ".seg", out.segments));
-    ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "snapshots"), job, ".snap", out.snapshots));
-    ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "updates"), job, ".upd", out.updates));
-    return Checkpoints(JoinPath(home, "checkpoints"), job, out);
+  absl::Status Job(const DataDirectory& directory, const std::string& job, JobFiles& out) {
+    ATOLL_RETURN_IF_ERROR(Versions(directory.RoundsDirectory({job}), job, ".seg", out.segments));
+    ATOLL_RETURN_IF_ERROR(Versions(directory.SnapshotsDirectory({job}), job, ".snap", out.snapshots));
+    ATOLL_RETURN_IF_ERROR(Versions(directory.KeptUpdatesDirectory({job}), job, ".upd", out.updates));
+    return Checkpoints(directory.CheckpointsDirectory({job}), job, out);
   }
 
  private:
@@ -132,7 +127,7 @@ absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, files.List(JoinPath(root, "jobs")));
   for (const std::string& job : jobs) {
     JobFiles found;
-    ATOLL_RETURN_IF_ERROR(lister.Job(root, job, found));
+    ATOLL_RETURN_IF_ERROR(lister.Job(DataDirectory(root), job, found));
     if (!found.empty()) out.jobs.emplace(job, std::move(found));
   }
   return out;
@@ -147,16 +142,6 @@ absl::Status CheckIsFinished(const Files& files, const std::string& root) {
   return absl::FailedPreconditionError(absl::StrCat(root, " is a ", restore ? "restored state" : "backup",
                                                     " that was not finished; let 'atoll-coordinator ",
                                                     restore ? "restore" : "backup", "' go on with it, or remove it"));
-}
-
-std::string LedgerPath(const std::string& root) { return JoinPath(root, "ledger.sqlite"); }
-
-std::string SegmentPath(const std::string& root, const std::string& job, const FileKey& key) {
-  return absl::StrFormat("%s/jobs/%s/rounds/e%010d/f%05d/v%010d.seg", root, job, key.epoch, key.fragment, key.version);
-}
-
-std::string CheckpointDirectory(const std::string& root, const std::string& job, uint64_t step) {
-  return absl::StrFormat("%s/jobs/%s/checkpoints/%010d", root, job, step);
 }
 
 }  // namespace atl::audit

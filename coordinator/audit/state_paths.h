@@ -7,12 +7,12 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "common/base/files.h"
 #include "common/base/status.h"
 #include "coordinator/audit/findings.h"
+#include "coordinator/store/data_directory.h"
 
 namespace atl::audit {
 
@@ -21,6 +21,7 @@ struct FileKey {
   uint64_t epoch = 0;
   uint32_t fragment = 0;
   uint64_t version = 0;
+  FragmentVersion At() const { return {{fragment}, {version}}; }
   friend auto operator<=>(const FileKey&, const FileKey&) = default;
 };
 
@@ -38,7 +39,7 @@ struct JobFiles {
 
 struct StateFiles {
   std::map<std::string, JobFiles> jobs;
-  std::map<std::string, std::string> blobs;  // path by SHA-256
+  std::map<Sha256, std::string> blobs;  // path by content
 };
 
 // Lists everything below `root`. Empty job directories do not count. Notes incomplete files and
@@ -51,10 +52,6 @@ inline constexpr char kUnfinishedName[] = "UNFINISHED";
 inline constexpr char kUnfinishedRestore[] = "A restore of ";
 // FailedPrecondition for an unfinished copy: it cannot be audited, run on or restored.
 absl::Status CheckIsFinished(const Files& files, const std::string& root);
-
-std::string LedgerPath(const std::string& root);
-std::string SegmentPath(const std::string& root, const std::string& job, const FileKey& key);
-std::string CheckpointDirectory(const std::string& root, const std::string& job, uint64_t step);
 
 }  // namespace atl::audit
 

@@ -18,17 +18,17 @@ absl::Status VerifyState(const Place& place, Report& report) {
   CheckTrail(place.files, place.root, report);
   if (!image) return absl::OkStatus();
   CheckNeededBlobs(place.root, *image, state, report);
-  const std::map<std::string, JobStanding> standings = CheckLedger(*image, report);
+  const std::map<JobId, JobStanding> standings = CheckLedger(*image, report);
   const JobFiles none;
-  for (const auto& [name, standing] : standings) {
-    if (standing.job->Purged()) continue;
-    const auto found = state.jobs.find(name);
-    CheckJobFiles(place.files, place.root, image->meta, standing, found == state.jobs.end() ? none : found->second,
+  for (const auto& [id, standing] : standings) {
+    if (IsPurged(*standing.job)) continue;
+    const auto found = state.jobs.find(id.value);
+    CheckJobFiles(place.files, place.root, image->boot, standing, found == state.jobs.end() ? none : found->second,
                   report);
   }
   for (const auto& [name, files] : state.jobs) {
-    if (standings.contains(name)) continue;
-    report.Damage({absl::StrCat(place.root, "/jobs/", name), std::nullopt, name, "the ledger knows no such job",
+    if (standings.contains(JobId{name})) continue;
+    report.Damage({DataDirectory(place.root).JobDirectory({name}), std::nullopt, name, "the ledger knows no such job",
                    "the ledger comes from an older copy: put the whole state directory back from one backup"});
   }
   return absl::OkStatus();

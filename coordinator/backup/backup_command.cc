@@ -13,7 +13,6 @@
 #include "common/base/files.h"
 #include "common/base/open_files.h"
 #include "common/trust/certificate.h"
-#include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
 #include "coordinator/audit/verify.h"
 #include "coordinator/backup/copy.h"
@@ -21,6 +20,7 @@
 #include "coordinator/backup/manifest.h"
 #include "coordinator/backup/room.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/reading_lock.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl::backup {
@@ -86,9 +86,9 @@ class Copying {
       return absl::NotFoundError(absl::StrCat(source_, " is no backup, it has no file ", kManifestName,
                                               "; name a directory that 'atoll-coordinator backup' made"));
     }
-    if (files_.Exists(audit::LedgerPath(source_))) return absl::OkStatus();
+    if (files_.Exists(DataDirectory(source_).LedgerPath())) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat(
-        "there is no ", audit::LedgerPath(source_), ": ", source_, " is no ",
+        "there is no ", DataDirectory(source_).LedgerPath(), ": ", source_, " is no ",
         options_.restore ? "whole backup; take another one" : "state directory; name a coordinator's --state-dir"));
   }
 
@@ -118,7 +118,7 @@ class Copying {
   }
 
   absl::StatusOr<bool> Restore() {
-    ATOLL_ASSIGN_OR_RETURN(const audit::SharedLock source_lock, audit::SharedLock::Take(source_));
+    ATOLL_ASSIGN_OR_RETURN(const auto source_lock, LockForReading(DataDirectory(source_)));
     auto manifest = ReadManifest(JoinPath(source_, kManifestName));
     if (!manifest.ok()) return Annotate(manifest.status(), absl::StrCat("backup ", source_));
     ATOLL_ASSIGN_OR_RETURN(const Room room, Room::Find(files_, source_, DirectoryOf(target_)));
@@ -129,7 +129,7 @@ class Copying {
     ATOLL_RETURN_IF_ERROR(MarkUnfinished());
     ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, *manifest, partial_));
     ATOLL_RETURN_IF_ERROR(CopyFiles(files_, *manifest, source_, partial_));
-    ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
+    ATOLL_RETURN_IF_ERROR(BeginLedgerLine(DataDirectory(partial_).LedgerPath(), options_.wall_s));
     return Finish(*manifest, kRestoredName);
   }
 
@@ -190,7 +190,8 @@ class Copying {
   }
 
   absl::StatusOr<bool> VerifyPartial() {
-    ATOLL_RETURN_IF_ERROR(audit::VerifyState({files_, partial_, audit::LedgerPath(partial_), files_}, report_));
+    ATOLL_RETURN_IF_ERROR(
+        audit::VerifyState({files_, partial_, DataDirectory(partial_).LedgerPath(), files_}, report_));
     if (report_.ok() || IsBesideTheRun()) return true;
     RemovePartial();
     return false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/store/pieces.h"
 
 namespace atl::backup {
 namespace {

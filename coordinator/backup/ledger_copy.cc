@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/audit/wal_reader.h"
+#include "coordinator/audit/wal.h"
 #include "coordinator/backup/copy.h"
 
 namespace atl::backup {

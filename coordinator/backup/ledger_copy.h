@@ -13,7 +13,7 @@
 #include "common/base/files.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
-#include "coordinator/audit/wal_prefix.h"
+#include "coordinator/audit/wal.h"
 #include "coordinator/backup/manifest.h"
 
 namespace atl::backup {

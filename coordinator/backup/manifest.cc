@@ -77,19 +77,6 @@ bool IsStateFile(const std::string& path) {
 
 bool MayBeLinked(const std::string& path) { return EndsWith(path, ".snap"); }
 
-absl::StatusOr<Sha256> HashFile(const Files& files, const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(path));
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-  Sha256Hasher hasher;
-  std::vector<std::byte> buffer(std::min<uint64_t>(kBufferBytes, size));
-  for (uint64_t at = 0; at < size; at += buffer.size()) {
-    const std::span<std::byte> part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
-    ATOLL_RETURN_IF_ERROR(file->ReadAt(at, part));
-    hasher.Update(part);
-  }
-  return hasher.Finish();
-}
-
 absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root) {
   std::vector<std::string> paths;
   for (const char* part : {"jobs", "blobs", "events"}) ATOLL_RETURN_IF_ERROR(ListBelow(root, part, kDeepest, paths));

@@ -43,8 +43,6 @@ std::string ToText(const Manifest& manifest);
 // DataLoss, naming the line, if the text is not in the form that ToText writes.
 absl::StatusOr<Manifest> ParseManifest(const std::string& text);
 
-absl::StatusOr<Sha256> HashFile(const Files& files, const std::string& path);
-
 }  // namespace atl::backup
 
 #endif  // ATOLL_COORDINATOR_BACKUP_MANIFEST_H_

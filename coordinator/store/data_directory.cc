@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "coordinator/store/reading_lock.h"
 
 namespace atl {
 namespace {
@@ -94,6 +95,20 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
     return absl::InternalError(absl::StrCat("write ", directory.LockPath(), ": ", std::strerror(errno)));
   }
   return lock;
+}
+
+absl::StatusOr<std::unique_ptr<DirectoryLock>> LockForReading(const DataDirectory& directory) {
+  const int fd = ::open(directory.LockPath().c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return std::make_unique<DirectoryLock>();
+  if (fd < 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(directory.LockPath(), " cannot be opened; run this as the coordinator's user"));
+  }
+  auto lock = std::make_unique<FlockedFile>(fd);
+  if (::flock(fd, LOCK_SH | LOCK_NB) == 0) return lock;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
+                   "; stop that coordinator first, or name a backup of it, which may be taken while it runs"));
 }
 
 absl::Status MakeDurableRoot(Files& files, const std::string& root) {

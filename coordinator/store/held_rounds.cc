@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/plan/limits.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/store/segment_format.h"
 #include "coordinator/store/segments_on_disk.h"
@@ -24,52 +23,30 @@ struct Held {
   std::optional<Digest> update;
 };
 
-absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t bytes) {
-  std::string text(bytes, '\0');
-  ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, std::as_writable_bytes(std::span(text.data(), text.size()))));
-  return text;
-}
-
-// False if the message is incomplete: the rest of the file cannot be used.
-absl::StatusOr<bool> ReadMessage(const File& file, const RecordHeader& header, uint64_t offset, Held& held) {
-  if (header.type == RecordType::kAccepted) {
-    if (header.payload_bytes < 4 || header.payload_bytes > limits::kMessageBytes) return false;
-    ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadText(file, offset, header.payload_bytes));
-    if (Crc32c(0, AsBytes(text)) != header.payload_crc32c) return false;
-    const absl::StatusOr<AcceptedRecord> accepted = ParseAccepted(text.substr(4));
-    if (accepted.ok()) held.accepted[accepted->header.worker] = accepted->header.digest;
-    return accepted.ok();
-  }
-  if (header.type != RecordType::kUpdate) return true;
-  if (header.payload_bytes < 4) return false;
-  ATOLL_ASSIGN_OR_RETURN(const std::string head, ReadText(file, offset, 4));
-  const uint64_t bytes = GetU32(AsBytes(head));
-  if (bytes > limits::kMessageBytes || bytes > header.payload_bytes - 4) return false;
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadText(file, offset + 4, bytes));
-  const absl::StatusOr<UpdateInfo> update = ParseUpdateInfo(text);
-  if (update.ok()) held.update = update->digest;
-  return update.ok();
+// The payload after its first number, at most `bytes` of it.
+std::string TextAfterNumber(Bytes head, uint64_t bytes) {
+  const Bytes text = head.subspan(4, std::min<uint64_t>(bytes, head.size() - 4));
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
 absl::StatusOr<Held> ReadHeld(const File& file) {
   Held held;
-  ATOLL_ASSIGN_OR_RETURN(held.file_bytes, file.Size());
-  std::optional<uint64_t> sequence;  // of the next record; the first record gives the start
-  uint64_t chain = 0;
-  while (held.file_bytes - held.whole_bytes >= kRecordHeaderBytes) {
-    RecordHeaderBytes raw;
-    ATOLL_RETURN_IF_ERROR(file.ReadAt(held.whole_bytes, raw));
-    RecordHeader header;
-    const uint64_t payload = held.whole_bytes + kRecordHeaderBytes;
-    const bool whole = DecodeRecordHeader(raw, header) && header.sequence == sequence.value_or(header.sequence) &&
-                       header.previous == chain && header.payload_bytes <= held.file_bytes - payload;
-    if (!whole) break;
-    ATOLL_ASSIGN_OR_RETURN(const bool readable, ReadMessage(file, header, payload, held));
-    if (!readable) break;
-    sequence = header.sequence + 1;
-    chain = ChainOf(raw);
-    held.whole_bytes = payload + header.payload_bytes;
-  }
+  const auto visit = [&held](const ScannedRecord& record, Bytes head) -> absl::Status {
+    if (record.header.type == RecordType::kSegmentHeader) return absl::OkStatus();
+    if (head.size() < 4) return absl::DataLossError("a record without its first number");
+    if (record.header.type == RecordType::kAccepted) {
+      ATOLL_ASSIGN_OR_RETURN(const AcceptedRecord accepted, ParseAccepted(TextAfterNumber(head, head.size())));
+      held.accepted[accepted.header.worker] = accepted.header.digest;
+      return absl::OkStatus();
+    }
+    ATOLL_ASSIGN_OR_RETURN(const UpdateInfo update, ParseUpdateInfo(TextAfterNumber(head, GetU32(head))));
+    held.update = update.digest;
+    return absl::OkStatus();
+  };
+  // An unusable message ends what can be used of the file, as a broken record does.
+  ATOLL_ASSIGN_OR_RETURN(const ScanResult scan, ScanRecords(file, visit, ScanOf::kMessages));
+  held.whole_bytes = scan.valid_bytes;
+  held.file_bytes = scan.file_bytes;
   return held;
 }
 

@@ -48,18 +48,18 @@ bool IsOfAReadThatFailed(std::string_view told) {
   return (code & 0xff) == SQLITE_IOERR;
 }
 
-absl::Status CheckTable(const Database& database, const std::string& table) {
+// The damaged rows of a table: "row (KEY) of table TABLE is not as it was written".
+absl::StatusOr<std::vector<std::string>> DamagedRows(const Database& database, const std::string& table) {
   ATOLL_ASSIGN_OR_RETURN(const std::string sum, Sum(database, table));
   ATOLL_ASSIGN_OR_RETURN(
       const std::vector<std::string> key,
       Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table, "') WHERE pk > 0 ORDER BY pk")));
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> damaged,
+  ATOLL_ASSIGN_OR_RETURN(std::vector<std::string> damaged,
                          Texts(database, absl::StrCat("SELECT CAST(", absl::StrJoin(key, " || ', ' || "),
-                                                      " AS TEXT) FROM ", table, " WHERE crc <> ", sum, " LIMIT 1")));
-  if (damaged.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("row (", absl::Utf8SafeCHexEscape(damaged[0]), ") of table ", table,
-                                          " of the ledger ", database.path(),
-                                          " is not as it was written: restore the directory from a copy"));
+                                                      " AS TEXT) FROM ", table, " WHERE crc IS NOT ", sum)));
+  for (std::string& row : damaged)
+    row = absl::StrCat("row (", absl::Utf8SafeCHexEscape(row), ") of table ", table, " is not as it was written");
+  return damaged;
 }
 
 }  // namespace
@@ -96,9 +96,20 @@ absl::Status CheckRows(Database& database) {
     return absl::DataLossError(
         absl::StrCat("the ledger ", database.path(), " is damaged (", told, "): restore the directory from a copy"));
   }
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> damaged, FindDamagedRows(database));
+  if (damaged.empty()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the ledger ", database.path(), ": ", damaged[0], ": restore the directory from a copy"));
+}
+
+absl::StatusOr<std::vector<std::string>> FindDamagedRows(const Database& database) {
+  std::vector<std::string> damaged;
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> tables, TableNames(database));
-  for (const std::string& table : tables) ATOLL_RETURN_IF_ERROR(CheckTable(database, table));
-  return absl::OkStatus();
+  for (const std::string& table : tables) {
+    ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> rows, DamagedRows(database, table));
+    damaged.insert(damaged.end(), rows.begin(), rows.end());
+  }
+  return damaged;
 }
 
 }  // namespace atl

@@ -5,6 +5,7 @@
 #define ATOLL_COORDINATOR_STORE_LEDGER_ROWS_H_
 
 #include <string>
+#include <vector>
 
 #include "coordinator/store/sqlite.h"
 
@@ -24,6 +25,8 @@ absl::Status SealRows(Database& database);
 // DataLoss with the name of the first row whose checksum differs; also if SQLite finds damaged
 // pages.
 absl::Status CheckRows(Database& database);
+// All damaged rows of readable pages, each as a clause with table and key.
+absl::StatusOr<std::vector<std::string>> FindDamagedRows(const Database& database);
 
 }  // namespace atl
 

@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t kSlotBytes = 4;
 
-absl::Status Strange(const std::string& path, const char* what) {
+absl::Status Strange(const char* what) { return absl::DataLossError(what); }
+
+absl::Status Contradiction(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat("round log segment ", path, " contradicts itself: ", what));
 }
 
@@ -29,12 +31,15 @@ std::string SlotHead(uint32_t slot) {
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
-  ATOLL_ASSIGN_OR_RETURN(const ScanResult result,
-                         ScanSegment(
-                             *file, path,
-                             [this](const ScannedRecord& record, Bytes head)
-                                 ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); },
-                             of));
+  absl::Status strange;
+  const auto visit = [this, &strange](const ScannedRecord& record, Bytes head) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+    strange = Visit(record, head);
+    return strange;
+  };
+  const absl::StatusOr<ScanResult> scanned = ScanSegment(*file, path, visit, of);
+  if (!strange.ok()) return Contradiction(path, strange.message());
+  ATOLL_RETURN_IF_ERROR(scanned.status());
+  const ScanResult& result = *scanned;
   if (result.last_boot > boot.value) {
     return absl::FailedPreconditionError(
         absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ",
@@ -45,7 +50,7 @@ absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
   chain = result.chain;
   if (has_header) ATOLL_RETURN_IF_ERROR(CheckIdentity(key, layout));
   if (!broken.ok()) return absl::OkStatus();  // opened for reading only
-  if (result.torn) {
+  if (result.torn()) {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
     cut_bytes = size - file_bytes;
     ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
@@ -60,7 +65,7 @@ absl::Status RoundSegment::CheckIdentity(const RoundKey& key, Digest layout) {
                                                       kSegmentRevision, ": use the newer program"));
   }
   if (header.job != key.job || header.epoch != key.epoch || header.target != key.target) {
-    return Strange(path, "it belongs to another round than its name says");
+    return Contradiction(path, "it belongs to another round than its name says");
   }
   if (header.layout != layout) {
     return absl::FailedPreconditionError(
@@ -71,7 +76,7 @@ absl::Status RoundSegment::CheckIdentity(const RoundKey& key, Digest layout) {
 
 absl::Status RoundSegment::Visit(const ScannedRecord& record, Bytes head) {
   if (!has_header && record.header.type != RecordType::kSegmentHeader)
-    return Strange(path, "it does not begin with a header");
+    return Strange("it does not begin with a header");
   switch (record.header.type) {
     case RecordType::kSegmentHeader: return VisitHeader(head);
     case RecordType::kBegin: return VisitBegin(head);
@@ -80,7 +85,7 @@ absl::Status RoundSegment::Visit(const ScannedRecord& record, Bytes head) {
     case RecordType::kUpdate: return VisitUpdate(record, head);
     case RecordType::kAbandon: break;
   }
-  if (head.size() != kSlotBytes) return Strange(path, "an abandoned contribution has a wrong size");
+  if (head.size() != kSlotBytes) return Strange("an abandoned contribution has a wrong size");
   const uint32_t slot = GetU32(head);
   std::erase_if(contributions,
                 [slot](const auto& entry) { return entry.second.slot == slot && !entry.second.accepted; });
@@ -88,14 +93,14 @@ absl::Status RoundSegment::Visit(const ScannedRecord& record, Bytes head) {
 }
 
 absl::Status RoundSegment::VisitHeader(Bytes head) {
-  if (has_header) return Strange(path, "it has two headers");
+  if (has_header) return Strange("it has two headers");
   ATOLL_ASSIGN_OR_RETURN(header, ParseSegmentHeader(TextOf(head)));
   has_header = true;
   return absl::OkStatus();
 }
 
 absl::Status RoundSegment::VisitBegin(Bytes head) {
-  if (head.size() < kSlotBytes) return Strange(path, "a contribution has no slot");
+  if (head.size() < kSlotBytes) return Strange("a contribution has no slot");
   const uint32_t slot = GetU32(head);
   ATOLL_ASSIGN_OR_RETURN(ContributionHeader begun, ParseContributionBegin(TextOf(head.subspan(kSlotBytes))));
   next_slot = std::max(next_slot, slot + 1);
@@ -116,14 +121,14 @@ absl::Status RoundSegment::VisitBegin(Bytes head) {
 
 absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
   if (head.size() != record.header.payload_bytes || head.size() <= kChunkHeadBytes)
-    return Strange(path, "a chunk has a wrong size");
+    return Strange("a chunk has a wrong size");
   RoundContribution* contribution = FindSlot(GetU32(head));
   if (contribution == nullptr) return absl::OkStatus();  // its contribution was replaced or abandoned
   const Bytes bytes = head.subspan(kChunkHeadBytes);
   taken[contribution->header.worker] += kRecordHeaderBytes + head.size();
   if (GetU64(head.subspan(kSlotBytes)) != contribution->length || contribution->accepted ||
       bytes.size() > contribution->header.encoded_bytes - contribution->length) {
-    return Strange(path, "a chunk does not follow the one before");
+    return Strange("a chunk does not follow the previous one");
   }
   contribution->chunks.push_back({record.payload_offset + kChunkHeadBytes, bytes.size()});
   contribution->hasher.Update(bytes);
@@ -133,12 +138,13 @@ absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
 
 absl::Status RoundSegment::VisitAccepted(Bytes head) {
   RoundContribution* contribution = head.size() < kSlotBytes ? nullptr : FindSlot(GetU32(head));
-  if (contribution == nullptr) return Strange(path, "an acceptance is of no contribution");
+  if (contribution == nullptr) return Strange("an acceptance is of no contribution");
   ATOLL_ASSIGN_OR_RETURN(contribution->trailer, ParseAccepted(TextOf(head.subspan(kSlotBytes))));
   contribution->header = contribution->trailer.header;
   if (contribution->length != contribution->header.encoded_bytes ||
       contribution->hasher.Finish() != contribution->header.digest) {
-    return Strange(path, "an accepted contribution does not have its digest");
+    return absl::DataLossError(
+        absl::StrCat("the contribution of worker ", contribution->header.worker.value, " does not have its digest"));
   }
   contribution->accepted = true;
   return absl::OkStatus();
@@ -146,10 +152,10 @@ absl::Status RoundSegment::VisitAccepted(Bytes head) {
 
 absl::Status RoundSegment::VisitUpdate(const ScannedRecord& record, Bytes head) {
   const uint64_t info_bytes = head.size() < 4 ? UINT64_MAX : GetU32(head);
-  if (info_bytes > head.size() - std::min<size_t>(head.size(), 4)) return Strange(path, "an update has a wrong size");
+  if (info_bytes > head.size() - std::min<size_t>(head.size(), 4)) return Strange("an update has a wrong size");
   ATOLL_ASSIGN_OR_RETURN(update, ParseUpdateInfo(TextOf(head.subspan(4, info_bytes))));
   update_bytes = {record.payload_offset + 4 + info_bytes, record.header.payload_bytes - 4 - info_bytes};
-  if (update_bytes.bytes != update.encoded_bytes) return Strange(path, "an update has a wrong size");
+  if (update_bytes.bytes != update.encoded_bytes) return Strange("an update has a wrong size");
   has_update = true;
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One open segment of the round log: its file, its contents, and appending to it. Only the round
-// log uses it.
+// One open segment of the round log: the file, its contents, and appending to it. For the files of the round log, and
+// for audits, which only read.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 

@@ -16,24 +16,15 @@ uint64_t Get(Bytes bytes, int count) {
   return value;
 }
 
+constexpr uint64_t kMessageHeadBytes = 4096;
+
 bool IsVisited(RecordType type, ScanOf of) {
-  return of == ScanOf::kAll || type == RecordType::kSegmentHeader || type == RecordType::kUpdate;
+  return of == ScanOf::kAll || type == RecordType::kSegmentHeader || type == RecordType::kUpdate ||
+         (of == ScanOf::kMessages && type == RecordType::kAccepted);
 }
 
-// Reads one record at `offset`, and verifies the payload of a record that is visited. Empty if the
-// record is broken, the file ends before it does, or `wanted` rejects its header. An error if the
-// disk cannot be read.
-template <typename Wanted>
-absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
-                                                        const Wanted& wanted, RecordHeaderBytes& raw,
-                                                        std::vector<std::byte>& head, ScanOf of = ScanOf::kAll) {
-  if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes) return std::nullopt;
-  ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, raw));
-  ScannedRecord record;
-  if (!DecodeRecordHeader(raw, record.header) || !wanted(record.header)) return std::nullopt;
-  record.payload_offset = offset + kRecordHeaderBytes;
-  if (record.header.payload_bytes > file_bytes - record.payload_offset) return std::nullopt;
-  if (!IsVisited(record.header.type, of)) return record;
+// Reads a payload, whose first kScanHeadBytes stay in `head`, and gives its CRC.
+absl::StatusOr<uint32_t> ReadPayload(const File& file, const ScannedRecord& record, std::vector<std::byte>& head) {
   uint32_t crc = 0;
   std::vector<std::byte> piece;
   for (uint64_t at = 0; at < record.header.payload_bytes || at == 0;) {
@@ -45,22 +36,52 @@ absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64
     at += size;
     if (size == 0) break;
   }
-  if (crc != record.header.payload_crc32c) return std::nullopt;
+  return crc;
+}
+
+// Reads one record at `offset`, and checks its payload if it is visited. Nothing, with the reason in `broken`, if it is
+// broken, longer than the file, or its header is not `wanted`; an error if the disk cannot be read.
+template <typename Wanted>
+absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
+                                                        const Wanted& wanted, RecordHeaderBytes& raw,
+                                                        std::vector<std::byte>& head, std::string& broken,
+                                                        ScanOf of = ScanOf::kAll) {
+  const auto because = [&broken](const char* reason) {
+    broken = reason;
+    return std::optional<ScannedRecord>();
+  };
+  if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes)
+    return because("the file ends within a record's header");
+  ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, raw));
+  ScannedRecord record;
+  if (!DecodeRecordHeader(raw, record.header)) return because("no whole header of a record begins here");
+  if (!wanted(record.header)) return because("the record does not follow the one before");
+  record.payload_offset = offset + kRecordHeaderBytes;
+  if (record.header.payload_bytes > file_bytes - record.payload_offset)
+    return because("the file ends within a record's payload");
+  if (!IsVisited(record.header.type, of)) return record;
+  if (of == ScanOf::kMessages && record.header.type == RecordType::kUpdate) {
+    head.resize(std::min(kMessageHeadBytes, record.header.payload_bytes));
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(record.payload_offset, head));
+    return record;
+  }
+  ATOLL_ASSIGN_OR_RETURN(const uint32_t crc, ReadPayload(file, record, head));
+  if (crc != record.header.payload_crc32c) return because("the record's payload does not have its CRC");
   return record;
 }
 
-// Whether an intact record after `offset` reports that the file was flushed beyond `offset`.
-// `first` is the sequence of the file's first record, if that record is intact. A payload may look
-// like such a record, but its sender does not know `first`. If `first` is missing, no payload was
-// written yet, because the first record is flushed before any other.
-absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t file_bytes,
-                                   std::optional<uint64_t> first) {
+// The first intact record after `offset` that was written after a flush of more than `offset` bytes. `first`: the
+// sequence of the file's first record, if that is whole. A payload may look like such a record, but its sender does not
+// know `first`. Without it no payload was written yet: the first record is flushed before any other.
+absl::StatusOr<std::optional<uint64_t>> FindProof(const File& file, uint64_t offset, uint64_t file_bytes,
+                                                  std::optional<uint64_t> first) {
   const auto knows = [&](const RecordHeader& header) {
     return header.flushed_bytes > offset && (!first || header.sequence - *first <= file_bytes / kRecordHeaderBytes);
   };
   constexpr uint64_t kWindow = uint64_t{1} << 20;
   std::vector<std::byte> window, head;
   RecordHeaderBytes raw;
+  std::string ignored;
   for (uint64_t at = offset + 1; at + kRecordHeaderBytes <= file_bytes; at += kWindow) {
     // Windows overlap by one byte less than a header, so that no header is missed at a border.
     window.resize(std::min<uint64_t>(kWindow + kRecordHeaderBytes - 1, file_bytes - at));
@@ -68,11 +89,11 @@ absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t f
     for (size_t i = 0; i + kRecordHeaderBytes <= window.size(); ++i) {
       if (static_cast<uint64_t>(window[i]) != (kRecordMagic & 0xff) || GetU32(Bytes(window).subspan(i)) != kRecordMagic)
         continue;
-      ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, knows, raw, head));
-      if (record) return true;
+      ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, knows, raw, head, ignored));
+      if (record) return std::optional<uint64_t>(at + i);
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 bool Follows(const RecordHeader& header, const ScanResult& so_far) {
@@ -123,30 +144,36 @@ bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, Re
 
 uint64_t ChainOf(const RecordHeaderBytes& bytes) { return DigestOf(bytes).low; }
 
-absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
-                                       ScanOf of) {
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t file_bytes, file.Size());
+absl::StatusOr<ScanResult> ScanRecords(const File& file, const ScanVisitor& visitor, ScanOf of) {
   ScanResult result;
+  ATOLL_ASSIGN_OR_RETURN(result.file_bytes, file.Size());
   RecordHeaderBytes raw;
   std::vector<std::byte> head;
   std::optional<uint64_t> first;
   const auto follows = [&result](const RecordHeader& header) { return Follows(header, result); };
-  while (result.valid_bytes < file_bytes) {
-    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, follows, raw, head, of));
-    if (!record) {
-      result.torn = true;
-      break;
-    }
+  while (result.valid_bytes < result.file_bytes) {
+    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, result.file_bytes, follows, raw,
+                                                         head, result.broken, of));
+    if (!record) break;
     if (!first) first = record->header.sequence;
-    if (IsVisited(record->header.type, of)) ATOLL_RETURN_IF_ERROR(visitor(*record, head));
+    if (IsVisited(record->header.type, of)) result.refused = visitor(*record, head);
+    if (!result.refused.ok()) return result;
     result.valid_bytes = record->payload_offset + record->header.payload_bytes;
     result.next_sequence = record->header.sequence + 1;
     result.chain = ChainOf(raw);
     result.last_boot = record->header.boot;
   }
-  if (!result.torn) return result;
-  ATOLL_ASSIGN_OR_RETURN(const bool damaged, FlushedBeyond(file, result.valid_bytes, file_bytes, first));
-  if (damaged) {
+  if (!result.broken.empty()) {
+    ATOLL_ASSIGN_OR_RETURN(result.proof, FindProof(file, result.valid_bytes, result.file_bytes, first));
+  }
+  return result;
+}
+
+absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
+                                       ScanOf of) {
+  ATOLL_ASSIGN_OR_RETURN(ScanResult result, ScanRecords(file, visitor, of));
+  ATOLL_RETURN_IF_ERROR(result.refused);
+  if (result.damaged()) {
     return absl::DataLossError(
         absl::StrCat("round log segment ", path, " is damaged at offset ", result.valid_bytes,
                      ", in what was durable before: restore the file from a copy, or roll the job back "

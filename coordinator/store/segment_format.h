@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,22 +63,29 @@ struct ScannedRecord {
   uint64_t payload_offset = 0;  // in the file
 };
 struct ScanResult {
-  uint64_t valid_bytes = 0;  // all records before are intact
+  uint64_t valid_bytes = 0;  // everything before is intact
+  uint64_t file_bytes = 0;
   uint64_t next_sequence = 0;
   uint64_t chain = 0;  // `previous` of the next record
   uint64_t last_boot = 0;
-  bool torn = false;  // bytes beyond valid_bytes are a torn tail
+  std::string broken;             // why the record at valid_bytes is not intact; empty if none is broken
+  std::optional<uint64_t> proof;  // offset of an intact record that was written after a flush of the broken one
+  absl::Status refused;           // the visitor's error about the record at valid_bytes, which ended the scan
+  bool damaged() const { return proof.has_value(); }
+  bool torn() const { return !broken.empty() && !damaged(); }
 };
-// Visits the intact records of `file` in order, each with at most kScanHeadBytes of its payload. An
-// error of the visitor ends the scan. DataLoss with path and offset: the first broken record lies
-// below a length that an intact later record reports as flushed, so the file is damaged in the
-// middle. Otherwise the broken part is a torn tail. A later record counts only if its sequence
-// belongs to this segment; no sender of payloads can guess it (round-log.md).
+// Visits the intact records of `file` in order, each with the first kScanHeadBytes of its payload. A broken record is
+// damage if an intact record after it proves that it was flushed; otherwise it begins a torn tail. Only a record with a
+// sequence number of this segment is such a proof: a sender of payloads cannot guess those (round-log.md). Returns read
+// errors only.
 constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
 // kUpdate visits only the segment's header and its updates. The payloads of other records are not
-// read, so damage in them is not reported.
-enum class ScanOf { kAll, kUpdate };
+// read, so damage in them is not reported. kMessages also visits acceptances, and reads only the
+// first 4 KiB of an update, which hold its message.
+enum class ScanOf { kAll, kUpdate, kMessages };
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
+absl::StatusOr<ScanResult> ScanRecords(const File& file, const ScanVisitor& visitor, ScanOf of = ScanOf::kAll);
+// As ScanRecords. Damage and the visitor's error are errors, of which damage (DataLoss) names path and offset.
 absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
                                        ScanOf of = ScanOf::kAll);
 

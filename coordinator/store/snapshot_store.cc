@@ -9,6 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "coordinator/store/epochs_on_disk.h"
+#include "coordinator/store/pieces.h"
+#include "coordinator/store/snapshot_file.h"
 #include "coordinator/store/snapshots_on_disk.h"
 
 namespace atl {
@@ -21,13 +23,24 @@ constexpr uint64_t kPrologueBytes = 16;
 constexpr char kCheckpointManifestName[] = "manifest";
 constexpr char kUnfinished[] = ".tmp";
 constexpr size_t kManifestLimit = size_t{16} << 20;
-constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // per read while a digest is computed
+constexpr uint64_t kZerosBytes = uint64_t{256} << 10;  // per read while a digest is computed
 static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
 
-Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
+constexpr char kDamageOffset[] = "atoll/damage-offset";  // payload of a status
 
-absl::Status Damaged(const std::string& path, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("snapshot ", path, " is damaged: ", what,
+// Without the path, which the callers add.
+absl::Status Damaged(uint64_t offset, absl::string_view what) {
+  absl::Status status = absl::DataLossError(what);
+  status.SetPayload(kDamageOffset, absl::Cord(absl::StrCat(offset)));
+  return status;
+}
+
+absl::Status WithPath(const absl::Status& status, const std::string& path) {
+  if (absl::IsFailedPrecondition(status))
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot ", path, ": ", status.message(), "; use the newer program"));
+  if (!absl::IsDataLoss(status)) return status;
+  return absl::DataLossError(absl::StrCat("snapshot ", path, " is damaged: ", status.message(),
                                           "; restore it from a backup or roll back to a checkpoint"));
 }
 
@@ -41,7 +54,7 @@ std::string Prologue(const std::string& header) {
 }
 
 Digest DigestOfZeros(uint64_t bytes) {
-  const std::vector<std::byte> zeros(std::min(bytes, kPieceBytes));
+  const std::vector<std::byte> zeros(std::min(bytes, kZerosBytes));
   DigestHasher hasher;
   for (uint64_t left = bytes; left > 0; left -= std::min<uint64_t>(left, zeros.size()))
     hasher.Update(std::span(zeros).first(std::min<uint64_t>(left, zeros.size())));
@@ -67,27 +80,6 @@ class ArrayDigest {
   DigestHasher hasher_;
 };
 
-// Reads one of the three arrays piece by piece.
-template <typename Take>
-absl::Status ReadArray(const File& file, uint64_t elements, uint64_t array, const Take& take) {
-  const uint64_t bytes = elements * sizeof(float), begin = kDataOffset + array * bytes;
-  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
-  for (uint64_t at = 0; at < bytes; at += piece.size()) {
-    const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
-    ATOLL_RETURN_IF_ERROR(file.ReadAt(begin + at, part));
-    take(Bytes(part));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckArrays(const SnapshotHeader& header, const std::string& path, Digest parameters, Digest momentum,
-                         Digest residual) {
-  if (parameters != header.hash) return Damaged(path, "the parameters do not have their hash");
-  if (momentum != header.momentum_digest) return Damaged(path, "the momentum does not have its digest");
-  if (residual != header.residual_digest) return Damaged(path, "the residual does not have its digest");
-  return absl::OkStatus();
-}
-
 // Sets the digests of momentum and residual in the header to those of the written bytes.
 absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeader header, StateShot& state) {
   static_assert(kDataOffset == kNewFileHead, "the header is written when its digests are known");
@@ -110,29 +102,30 @@ absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeade
   });
 }
 
-absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
+absl::StatusOr<SnapshotHeader> ReadHeader(const File& file) {
   std::string page(kDataOffset, '\0');
-  if (absl::Status read = file.ReadAt(0, std::as_writable_bytes(std::span(page))); !read.ok())
-    return absl::IsOutOfRange(read) ? Damaged(path, "it ends inside its header") : read;
-  if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0)
-    return Damaged(path, "it does not begin as a snapshot does");
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size < kDataOffset) return Damaged(size, "it ends inside its header");
+  ATOLL_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(page))));
+  if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(0, "it does not begin with ATLSNAP1");
   std::array<uint32_t, 2> numbers{};
   std::memcpy(numbers.data(), page.data() + kMagic.size(), sizeof numbers);
-  if (numbers[0] > kDataOffset - kPrologueBytes) return Damaged(path, "its header is longer than a page");
+  if (numbers[0] > kDataOffset - kPrologueBytes) return Damaged(kMagic.size(), "its header is longer than a page");
   const std::string bytes = page.substr(kPrologueBytes, numbers[0]);
-  if (Crc32c(0, AsBytes(bytes)) != numbers[1]) return Damaged(path, "its header does not have its checksum");
-  if (page.find_first_not_of('\0', kPrologueBytes + numbers[0]) != std::string::npos)
-    return Damaged(path, "a byte behind its header is not zero");
-  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ParseSnapshotHeader(bytes));
+  if (Crc32c(0, AsBytes(bytes)) != numbers[1]) return Damaged(kPrologueBytes, "its header does not have its checksum");
+  const size_t stray = page.find_first_not_of('\0', kPrologueBytes + numbers[0]);
+  if (stray != std::string::npos) return Damaged(stray, "a byte after its header is not zero");
+  absl::StatusOr<SnapshotHeader> parsed = ParseSnapshotHeader(bytes);
+  if (!parsed.ok()) return Damaged(kPrologueBytes, parsed.status().message());
+  SnapshotHeader& header = *parsed;
   if (header.format_revision > kSnapshotRevision) {
-    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " has format revision ",
-                                                      header.format_revision, ", this program reads up to ",
-                                                      kSnapshotRevision, "; use the newer program"));
+    return absl::FailedPreconditionError(absl::StrCat("format revision ", header.format_revision, " is newer than ",
+                                                      kSnapshotRevision, ", which this program reads"));
   }
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  if (size != kDataOffset + 3 * header.elements * sizeof(float))
-    return Damaged(path, "its length does not fit its header");
-  return header;
+  const uint64_t expected = kDataOffset + 3 * header.elements * sizeof(float);
+  if (size == expected) return parsed;
+  return Damaged(std::min(size, expected),
+                 absl::StrCat("it has ", size, " bytes, and ", header.elements, " elements take ", expected));
 }
 
 // Whether the checkpoint is newer than a ledger with this boot number and these heads of `epoch`.
@@ -147,13 +140,55 @@ bool IsNewer(const CheckpointManifest& manifest, BootNumber boot, uint64_t epoch
 }
 
 absl::StatusOr<SnapshotHeader> ReadHeaderOf(Digest layout, const File& file, const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeader(file, path));
-  if (header.layout == layout) return header;
+  absl::StatusOr<SnapshotHeader> header = ReadHeader(file);
+  if (!header.ok()) return WithPath(header.status(), path);
+  if (header->layout == layout) return header;
   return absl::FailedPreconditionError(
       absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
 }
 
+absl::StatusOr<SnapshotHeader> ReadSnapshotOf(Digest layout, const File& file, const std::string& path,
+                                              LoadedSnapshot* loaded) {
+  ATOLL_RETURN_IF_ERROR(ReadHeaderOf(layout, file, path).status());
+  const absl::StatusOr<SnapshotHeader> header = ReadSnapshot(file, loaded);
+  return header.ok() ? header : WithPath(header.status(), path);
+}
+
 }  // namespace
+
+absl::StatusOr<SnapshotHeader> ReadSnapshot(const File& file, LoadedSnapshot* loaded) {
+  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeader(file));
+  const uint64_t bytes = header.elements * sizeof(float);
+  const auto read = [&](uint64_t array, std::vector<float>* values, auto& hasher) {
+    uint64_t at = 0;
+    if (values != nullptr) values->resize(header.elements);
+    return ReadInPieces(file, kDataOffset + array * bytes, bytes, [&](Bytes piece) {
+      hasher.Update(piece);
+      if (values != nullptr) std::memcpy(values->data() + at / sizeof(float), piece.data(), piece.size());
+      at += piece.size();
+    });
+  };
+  ContentHasher parameters;
+  DigestHasher momentum, residual;
+  ATOLL_RETURN_IF_ERROR(read(0, loaded ? &loaded->public_copy : nullptr, parameters));
+  ATOLL_RETURN_IF_ERROR(read(1, loaded ? &loaded->momentum : nullptr, momentum));
+  ATOLL_RETURN_IF_ERROR(read(2, loaded ? &loaded->residual : nullptr, residual));
+  if (parameters.Finish(header.at.version.value, header.layout) != header.hash)
+    return Damaged(kDataOffset, "the parameters do not have their hash");
+  if (momentum.Finish() != header.momentum_digest)
+    return Damaged(kDataOffset + bytes, "the momentum does not have its digest");
+  if (residual.Finish() != header.residual_digest)
+    return Damaged(kDataOffset + 2 * bytes, "the residual does not have its digest");
+  if (loaded != nullptr) loaded->header = header;
+  return header;
+}
+
+std::optional<uint64_t> DamageOffset(const absl::Status& status) {
+  uint64_t offset = 0;
+  const auto payload = status.GetPayload(kDamageOffset);
+  if (!payload || !absl::SimpleAtoi(std::string(*payload), &offset)) return std::nullopt;
+  return offset;
+}
 
 SnapshotReader::SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset)
     : file_(std::move(file)), header_(std::move(header)), public_offset_(public_offset) {}
@@ -202,16 +237,7 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, Digest layout) const {
   ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(path));
   LoadedSnapshot loaded;
-  ATOLL_ASSIGN_OR_RETURN(loaded.header, ReadHeaderOf(layout, *file, path));
-  uint64_t at = kDataOffset;
-  for (std::vector<float>* values : {&loaded.public_copy, &loaded.momentum, &loaded.residual}) {
-    values->resize(loaded.header.elements);
-    ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(*values))));
-    at += values->size() * sizeof(float);
-  }
-  ATOLL_RETURN_IF_ERROR(CheckArrays(loaded.header, path,
-                                    ContentHash(loaded.public_copy, loaded.header.at.version.value, layout),
-                                    DigestOf(BytesOf(loaded.momentum)), DigestOf(BytesOf(loaded.residual))));
+  ATOLL_RETURN_IF_ERROR(ReadSnapshotOf(layout, *file, path, &loaded).status());
   return loaded;
 }
 
@@ -221,8 +247,9 @@ absl::StatusOr<LoadedSnapshot> SnapshotStore::Load(const SnapshotKey& key, Diges
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenFile(const std::string& path) const {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
-  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeader(*file, path));
-  return std::make_shared<SnapshotReader>(std::move(file), std::move(header), kDataOffset);
+  absl::StatusOr<SnapshotHeader> header = ReadHeader(*file);
+  if (!header.ok()) return WithPath(header.status(), path);
+  return std::make_shared<SnapshotReader>(std::move(file), *std::move(header), kDataOffset);
 }
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenReader(const SnapshotKey& key) const {
@@ -320,15 +347,7 @@ absl::StatusOr<SnapshotHeader> SnapshotStore::CheckCheckpointFragment(const JobI
                                                                       FragmentIndex fragment, Digest layout) const {
   const std::string path = directory_.CheckpointFragmentPath(job, step, fragment);
   ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(path));
-  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeaderOf(layout, *file, path));
-  ContentHasher parameters;
-  std::array<DigestHasher, 2> others;
-  ATOLL_RETURN_IF_ERROR(ReadArray(*file, header.elements, 0, [&](Bytes piece) { parameters.Update(piece); }));
-  for (uint64_t i = 0; i < others.size(); ++i)
-    ATOLL_RETURN_IF_ERROR(ReadArray(*file, header.elements, 1 + i, [&](Bytes piece) { others[i].Update(piece); }));
-  ATOLL_RETURN_IF_ERROR(CheckArrays(header, path, parameters.Finish(header.at.version.value, layout),
-                                    others[0].Finish(), others[1].Finish()));
-  return header;
+  return ReadSnapshotOf(layout, *file, path, nullptr);
 }
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenCheckpointReader(const JobId& job, uint64_t step,

@@ -8,6 +8,7 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/ledger_fold.h"
 #include "common/wire/record_messages.h"
+#include "coordinator/store/ledger_reader.h"
 #include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/ledger_schema.h"
 #include "coordinator/store/ledger_writer.h"
@@ -15,199 +16,6 @@
 
 namespace atl {
 namespace {
-
-// ---- packed columns -------------------------------------------------------------------------------------------------
-
-uint64_t GetBig(const std::string& bytes, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < 8; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
-
-VersionVector UnpackVersions(const std::string& bytes) {
-  VersionVector out;
-  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) out.push_back({GetBig(bytes, at)});
-  return out;
-}
-std::vector<Digest> UnpackDigests(const std::string& bytes) {
-  std::vector<Digest> out;
-  for (size_t at = 0; at + 16 <= bytes.size(); at += 16) out.push_back({GetBig(bytes, at), GetBig(bytes, at + 8)});
-  return out;
-}
-
-// ---- reading --------------------------------------------------------------------------------------------------------
-
-absl::StatusOr<std::vector<LedgerRecord>> ReadJobs(const Database& database) {
-  std::vector<LedgerRecord> out;
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM jobs"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return out;
-    JobRecord r;
-    r.job.value = s.NextText();
-    r.sequence = s.NextNumber();
-    ATOLL_ASSIGN_OR_RETURN(r.spec, ParseJobSpec(s.NextBlob()));
-    r.spec_revision = s.NextNumber();
-    r.state = static_cast<JobState>(s.NextNumber());
-    r.reason = s.NextText();
-    r.request_id = s.NextText();
-    r.stop_step = s.NextNumber();
-    r.dataset_samples = s.NextNumber();
-    r.held_out_samples = s.NextNumber();
-    r.fragments = static_cast<uint32_t>(s.NextNumber());
-    r.epoch = s.NextNumber();
-    r.parameters_ready = s.NextNumber() != 0;
-    r.draining = s.NextNumber() != 0;
-    r.next_evaluation = s.NextNumber();
-    r.create_wall_nanos = s.NextSigned();
-    r.start_wall_nanos = s.NextSigned();
-    r.end_wall_nanos = s.NextSigned();
-    out.push_back(std::move(r));
-  }
-}
-
-absl::Status ReadPools(const Database& database, std::vector<LedgerRecord>& out) {
-  std::map<JobId, PoolRecord> pools;
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM pools"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) break;
-    PoolRecord r;
-    r.job.value = s.NextText();
-    r.frontier = s.NextNumber();
-    r.consumed = s.NextNumber();
-    r.abandoned = s.NextNumber();
-    pools[r.job] = std::move(r);
-  }
-  ATOLL_ASSIGN_OR_RETURN(Statement ranges,
-                         database.Prepare("SELECT job, first, last FROM pool_ranges ORDER BY job, first"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, ranges.Step());
-    if (!row) break;
-    PoolRecord& pool = pools[JobId{ranges.NextText()}];
-    const uint64_t begin = ranges.NextNumber();
-    pool.returned.push_back({begin, ranges.NextNumber()});
-  }
-  for (auto& [job, pool] : pools) out.push_back(std::move(pool));
-  return absl::OkStatus();
-}
-
-absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM workers"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    WorkerRecord r;
-    r.worker.value = s.NextText();
-    r.incarnation.value = s.NextNumber();
-    r.start_nonce = s.NextNumber();
-    r.job.value = s.NextText();
-    r.evaluate_only = s.NextNumber() != 0;
-    r.device = s.NextText();
-    r.leases_from.value = s.NextNumber();
-    r.quarantine = s.NextText();
-    r.cordoned = s.NextNumber() != 0;
-    out.push_back(std::move(r));
-  }
-}
-
-absl::Status ReadLeases(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM leases"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    LeaseRecord r;
-    r.lease.value = s.NextNumber();
-    r.job.value = s.NextText();
-    r.worker.value = s.NextText();
-    r.incarnation.value = s.NextNumber();
-    r.range.begin = s.NextNumber();
-    r.range.end = s.NextNumber();
-    r.consumed_to = s.NextNumber();
-    r.request = s.NextNumber();
-    r.revoked = s.NextNumber() != 0;
-    out.push_back(std::move(r));
-  }
-}
-
-absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM screened"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    ScreenedRecord r;
-    r.job.value = s.NextText();
-    r.epoch = s.NextNumber();
-    r.target.fragment.value = static_cast<uint32_t>(s.NextNumber());
-    r.target.version.value = s.NextNumber();
-    r.worker.value = s.NextText();
-    const std::vector<Digest> digest = UnpackDigests(s.NextBlob());
-    if (digest.size() == 1) r.digest = digest[0];
-    out.push_back(std::move(r));
-  }
-}
-
-// All appended records except rounds, by the order of their commits.
-using History = std::map<uint64_t, LedgerRecord>;
-
-absl::Status ReadEvaluations(const Database& database, History& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM evaluations"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    EvaluationRecord r;
-    r.job.value = s.NextText();
-    r.evaluation = s.NextNumber();
-    const uint64_t seq = s.NextNumber();
-    r.clock_step = s.NextNumber();
-    r.versions = UnpackVersions(s.NextBlob());
-    r.nll_micro_nats = s.NextSigned();
-    r.tokens = s.NextNumber();
-    r.text_bytes = s.NextNumber();
-    r.trained_tokens = s.NextNumber();
-    r.wall_nanos = s.NextSigned();
-    ATOLL_ASSIGN_OR_RETURN(r.tasks, ParseTaskScores(s.NextBlob()));
-    out.emplace(seq, std::move(r));
-  }
-}
-
-absl::Status ReadCheckpoints(const Database& database, History& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM checkpoints"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    CheckpointRecord r;
-    const uint64_t seq = s.NextNumber();
-    r.job.value = s.NextText();
-    r.step = s.NextNumber();
-    const bool dropped = s.NextNumber() != 0;
-    r.versions = UnpackVersions(s.NextBlob());
-    r.hashes = UnpackDigests(s.NextBlob());
-    r.complete = s.NextNumber() != 0;
-    r.pool_consumed = s.NextNumber();
-    r.pool_frontier = s.NextNumber();
-    r.wall_nanos = s.NextSigned();
-    r.kept_for_good = s.NextNumber() != 0;
-    if (dropped)
-      out.emplace(seq, CheckpointDropped{r.job, r.step});
-    else
-      out.emplace(seq, std::move(r));
-  }
-}
-
-absl::Status ReadRollbacks(const Database& database, History& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM rollbacks"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    RollbackRecord r;
-    const uint64_t seq = s.NextNumber();
-    r.job.value = s.NextText();
-    r.epoch = s.NextNumber();
-    r.versions = UnpackVersions(s.NextBlob());
-    out.emplace(seq, std::move(r));
-  }
-}
 
 // Applies the appended records to a fold. Each record is checked first: the fold treats an
 // inconsistent record as a bug, but a record read from disk may be damaged.
@@ -221,19 +29,13 @@ class HistoryFold {
 
   // Applies `history` and the rounds in the order of their commits. Reads one round at a time,
   // because a job may have millions.
-  absl::Status Take(const Database& database, const History& history) {
+  absl::Status Take(const Database& database, const LedgerHistory& history) {
     auto next = history.begin();
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT seq, job, epoch, record FROM rounds ORDER BY seq"));
-    for (;;) {
-      ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-      if (!row) break;
-      const uint64_t seq = s.NextNumber();
-      const JobId job{s.NextText()};
-      const uint64_t epoch = s.NextNumber();
-      for (; next != history.end() && next->first < seq; ++next) ATOLL_RETURN_IF_ERROR(TakeOne(next->second));
-      ATOLL_ASSIGN_OR_RETURN(RoundRecord round, ParseRoundRecord(s.NextBlob(), job, epoch));
-      ATOLL_RETURN_IF_ERROR(TakeOne(std::move(round)));
-    }
+    const auto visit = [&](RoundRow row) -> absl::Status {
+      for (; next != history.end() && next->first < row.seq; ++next) ATOLL_RETURN_IF_ERROR(TakeOne(next->second));
+      return TakeOne(std::move(row.record));
+    };
+    ATOLL_RETURN_IF_ERROR(VisitRounds(database, visit));
     for (; next != history.end(); ++next) ATOLL_RETURN_IF_ERROR(TakeOne(next->second));
     return absl::OkStatus();
   }
@@ -313,24 +115,12 @@ class SqliteLedger final : public Ledger {
   absl::StatusOr<RecoveredState> Recover() override {
     ATOLL_RETURN_IF_ERROR(CheckRows(*database_));
     ATOLL_RETURN_IF_ERROR(SetBoot(*database_, "boot + 1"));
-    ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database_->Number("SELECT boot FROM meta"));
-    ATOLL_ASSIGN_OR_RETURN(std::vector<LedgerRecord> rows, ReadJobs(*database_));
-    History history;
-    ATOLL_RETURN_IF_ERROR(ReadEvaluations(*database_, history));
-    ATOLL_RETURN_IF_ERROR(ReadCheckpoints(*database_, history));
-    ATOLL_RETURN_IF_ERROR(ReadRollbacks(*database_, history));
-    ATOLL_RETURN_IF_ERROR(ReadPools(*database_, rows));
-    ATOLL_RETURN_IF_ERROR(ReadWorkers(*database_, rows));
-    ATOLL_RETURN_IF_ERROR(ReadLeases(*database_, rows));
-    ATOLL_ASSIGN_OR_RETURN(const CountersRecord counters, ReadCounters());
-    rows.push_back(counters);
+    ATOLL_ASSIGN_OR_RETURN(const LedgerRows rows, ReadLedgerRows(*database_));
     LedgerFold fold;
-    fold.Apply(rows);
-    ATOLL_RETURN_IF_ERROR(HistoryFold(rows, fold).Take(*database_, history));
-    std::vector<LedgerRecord> screened;  // of rounds after all of those
-    ATOLL_RETURN_IF_ERROR(ReadScreened(*database_, screened));
-    fold.Apply(screened);
-    return fold.State(BootNumber{static_cast<uint64_t>(boot)});
+    fold.Apply(rows.state);
+    ATOLL_RETURN_IF_ERROR(HistoryFold(rows.state, fold).Take(*database_, rows.history));
+    fold.Apply(rows.screened);
+    return fold.State(rows.boot);
   }
 
   absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
@@ -417,18 +207,6 @@ class SqliteLedger final : public Ledger {
       std::copy_n(reinterpret_cast<const uint8_t*>(holders.data()) + i * bytes.size(), bytes.size(), bytes.begin());
     }
     return token;
-  }
-
-  absl::StatusOr<CountersRecord> ReadCounters() {
-    ATOLL_ASSIGN_OR_RETURN(Statement s,
-                           database_->Prepare("SELECT next_lease, next_incarnation, next_job_sequence FROM meta"));
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::DataLossError("the ledger has lost its counters: restore it from a copy");
-    CountersRecord r;
-    r.next_lease = s.NextNumber();
-    r.next_incarnation = s.NextNumber();
-    r.next_job_sequence = s.NextNumber();
-    return r;
   }
 
   const std::unique_ptr<Database> database_;

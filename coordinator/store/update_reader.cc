@@ -8,25 +8,20 @@
 #include <vector>
 
 #include "common/base/hash.h"
+#include "coordinator/store/pieces.h"
 #include "coordinator/store/round_log.h"
 #include "coordinator/store/round_segment.h"
 
 namespace atl {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // per read while the digest is computed
-constexpr size_t kUpdatesKnown = 1024;                 // over all jobs
+constexpr size_t kUpdatesKnown = 1024;  // over all jobs
 
-absl::Status CheckDigest(const UpdateReader& update, const std::string& path) {
-  const uint64_t bytes = update.info().encoded_bytes;
-  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
+absl::Status CheckDigest(const File& file, uint64_t offset, const UpdateInfo& info, const std::string& path) {
   DigestHasher hasher;
-  for (uint64_t at = 0; at < bytes; at += piece.size()) {
-    const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
-    ATOLL_RETURN_IF_ERROR(update.ReadAt(at, part));
-    hasher.Update(part);
-  }
-  if (hasher.Finish() == update.info().digest) return absl::OkStatus();
+  ATOLL_RETURN_IF_ERROR(
+      ReadInPieces(file, offset, info.encoded_bytes, [&hasher](Bytes piece) { hasher.Update(piece); }));
+  if (hasher.Finish() == info.digest) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("the update in ", path, " no longer has its digest: the disk has damaged it"));
 }
@@ -75,10 +70,10 @@ absl::StatusOr<std::shared_ptr<const UpdateReader>> RoundLog::FindUpdateIn(std::
   segment->broken = absl::FailedPreconditionError("it is read for its update alone");
   ATOLL_RETURN_IF_ERROR(segment->Scan(key, layout, ScanOf::kUpdate));
   if (!segment->has_update) return absl::NotFoundError(absl::StrCat("no update in ", path));
-  auto reader = std::make_shared<const UpdateReader>(std::shared_ptr<File>(segment, segment->file.get()),
-                                                     segment->update, segment->update_bytes.file_offset);
-  ATOLL_RETURN_IF_ERROR(CheckDigest(*reader, path));
-  return reader;
+  const uint64_t offset = segment->update_bytes.file_offset;
+  ATOLL_RETURN_IF_ERROR(CheckDigest(*segment->file, offset, segment->update, path));
+  return std::make_shared<const UpdateReader>(std::shared_ptr<File>(segment, segment->file.get()), segment->update,
+                                              offset);
 }
 
 void RoundLog::ForgetUpdate(const RoundKey& key) {

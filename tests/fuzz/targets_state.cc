@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data on the coordinator's disk: records, round log segments, snapshots, the ledger's write-ahead
-// log, backup manifests, event lines. The store's reader and the audit's reader of one format must
-// agree.
+// log, backup manifests, event lines. The store's reader of a segment and the oracle must agree.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -9,17 +8,15 @@
 #include "common/base/check.h"
 #include "common/telemetry/event_log.h"
 #include "common/wire/record_messages.h"
-#include "coordinator/audit/segment_scan.h"
 #include "coordinator/audit/snapshot_reader.h"
-#include "coordinator/audit/wal_format.h"
-#include "coordinator/audit/wal_prefix.h"
-#include "coordinator/audit/wal_reader.h"
+#include "coordinator/audit/wal.h"
 #include "coordinator/backup/manifest.h"
 #include "coordinator/store/round_log.h"
 #include "coordinator/store/segment_format.h"
 #include "coordinator/store/snapshot_store.h"
 #include "tests/fuzz/memory_content.h"
 #include "tests/fuzz/targets.h"
+#include "tests/oracle/oracle.h"
 #include "tests/unit/coordinator/store/sample_contribution.h"
 
 namespace atl::fuzz {
@@ -56,24 +53,23 @@ void Record(const std::string& input) {
   }
 }
 
-// The store and the audit find the same valid prefix, and the same files torn or damaged.
+// The store and the oracle find the same valid prefix, and the same files torn or damaged.
 void Segment(const std::string& input) {
   MemoryFiles files;
   Put(files, "segment", input);
   const auto file = files.OpenForRead("segment");
   ATOLL_CHECK(file.ok(), "it is there");
   uint64_t visited = 0;
-  const auto own = ScanSegment(**file, "segment", [&visited](const ScannedRecord&, Bytes) {
+  const auto own = ScanRecords(**file, [&visited](const ScannedRecord&, Bytes) {
     ++visited;
     return absl::OkStatus();
   });
-  const auto audit = audit::ScanRecords(**file);
-  ATOLL_CHECK(audit.ok(), "memory can be read");
-  ATOLL_CHECK(absl::IsDataLoss(own.status()) == audit->damaged(), "both call it damaged, or neither");
-  if (!own.ok()) return;
-  ATOLL_CHECK(own->valid_bytes == audit->valid_bytes, "one valid prefix");
-  ATOLL_CHECK(own->torn == audit->torn(), "both call it torn, or neither");
-  ATOLL_CHECK(visited == audit->records.size(), "the same records");
+  const oracle::Scan other = oracle::ScanSegment(input);
+  ATOLL_CHECK(own.ok(), "memory can be read");
+  ATOLL_CHECK(own->damaged() == other.damaged, "both call it damaged, or neither");
+  ATOLL_CHECK(own->valid_bytes == other.valid_bytes, "one valid prefix");
+  ATOLL_CHECK(own->torn() == other.torn, "both call it torn, or neither");
+  ATOLL_CHECK(visited == other.records, "the same records");
 }
 
 // Opened as at a coordinator's start: refused with a reason, or read to the end.
@@ -97,8 +93,7 @@ void Snapshot(const std::string& input) {
   const SnapshotStore store(files, directory, {3});
   const bool loaded = store.Load(kSnapshot, kLayout).ok();
   audit::Report report("verify", "state");
-  audit::FragmentState state;
-  const auto header = audit::ReadSnapshot(files, path, "tiny", report, &state);
+  const auto header = audit::ReadSnapshot(files, path, "tiny", report);
   ATOLL_CHECK(!loaded || header.has_value(), "what the coordinator takes the audit finds whole");
   ATOLL_CHECK(header.has_value() == report.ok(), "damage is reported");
 }

@@ -194,8 +194,8 @@ TEST(Audit, AManifestTellsWhatWasConsumed) {
     audit::Report report("verify", "/state");
     const auto manifest = audit::ReadManifest(h.files(), path, kAuditedJob, report);
     ASSERT_TRUE(manifest.has_value()) << report.Text();
-    EXPECT_GT(manifest->pool_consumed(), 0u);
-    EXPECT_GE(manifest->pool_frontier(), manifest->pool_consumed());
+    EXPECT_GT(manifest->record.pool_consumed, 0u);
+    EXPECT_GE(manifest->record.pool_frontier, manifest->record.pool_consumed);
   }
   EXPECT_EQ(manifests, 1);
 }

@@ -153,7 +153,8 @@ class Script {
     if (h_.files().met() && !met_before) return;
     std::map<uint32_t, uint64_t> committed;
     for (const audit::LedgerRound& round : StateOnDisk(h_).Ledger().rounds)
-      committed[round.fragment] = std::max(committed[round.fragment], round.version);
+      committed[round.reached.fragment.value] =
+          std::max(committed[round.reached.fragment.value], round.reached.version.value);
     ASSERT_EQ(NewestSnapshots(), committed) << "the newest snapshots are not of the newest versions";
   }
   // By fragment.
@@ -214,7 +215,7 @@ class Script {
   void CheckHistory(const audit::LedgerImage& ledger) {
     std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> now;
     for (const audit::LedgerRound& round : ledger.rounds)
-      now[{round.epoch, round.fragment, round.version}] = round.hash;
+      now[{round.epoch, round.reached.fragment.value, round.reached.version.value}] = round.hash;
     for (const auto& [key, hash] : history_) {
       const auto there = now.find(key);
       ASSERT_TRUE(there != now.end() && there->second == hash)
@@ -233,8 +234,9 @@ class Script {
     if (job == state->jobs.end()) return;
     for (const auto& [key, path] : job->second.segments) {
       const auto segment = audit::ReadSegment(h_.files(), path, kJob, report);
-      for (const auto& [worker, c] : segment ? segment->accepted : std::map<std::string, audit::SegmentContribution>{})
-        there.emplace(key.fragment, key.version, worker, audit::FromProto(c.header.digest()));
+      if (!segment) continue;
+      for (const auto& [worker, c] : segment->accepted)
+        there.emplace(key.fragment, key.version, worker.value, c.header.digest);
     }
     for (const ContributionHeader& told : h_.acknowledged()) {
       ASSERT_TRUE(

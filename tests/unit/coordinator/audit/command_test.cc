@@ -15,8 +15,8 @@
 
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/audit/findings.h"
-#include "coordinator/audit/shared_lock.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/reading_lock.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "tests/unit/another_user.h"
 
@@ -84,7 +84,7 @@ TEST_F(AuditCommandTest, AStateInUseIsRefusedWithTheProcess) {
 TEST_F(AuditCommandTest, ACoordinatorIsToldToWaitForReaders) {
   ASSERT_NO_FATAL_FAILURE(MakeLedger());
   std::ofstream(directory_ + "/LOCK") << "1";
-  const auto reader = SharedLock::Take(directory_);
+  const auto reader = LockForReading(DataDirectory(directory_));
   ASSERT_TRUE(reader.ok()) << reader.status();
   const absl::Status refused = LockDirectory(DataDirectory(directory_)).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);

@@ -9,8 +9,7 @@
 #include <iterator>
 
 #include "coordinator/audit/ledger_reader.h"
-#include "coordinator/audit/wal_prefix.h"
-#include "coordinator/audit/wal_reader.h"
+#include "coordinator/audit/wal.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl::audit {
@@ -63,8 +62,8 @@ TEST_F(LedgerFiles, AWholeLogIsWellAndIsRead) {
   const auto image = Read(report);
   EXPECT_TRUE(report.ok()) << report.Text();
   ASSERT_TRUE(image.has_value());
-  EXPECT_EQ(image->meta.boot, 1u);
-  EXPECT_EQ(image->meta.next_lease, kCommits);
+  EXPECT_EQ(image->boot.value, 1u);
+  EXPECT_EQ(image->counters.next_lease, kCommits);
 }
 
 // In all transactions but the last, since damage in the last looks like a write that was never
@@ -207,7 +206,7 @@ TEST_F(LedgerFiles, AChangedRowIsDamageWithItsTable) {
   const auto read = [&] {
     Report report("verify", directory_);
     const auto image = Read(report);
-    return std::pair(report.ok(), image ? image->meta.next_lease : 0);
+    return std::pair(report.ok(), image ? image->counters.next_lease : 0);
   };
   ASSERT_EQ(read(), std::pair(true, kCommits));
   size_t noticed = 0;

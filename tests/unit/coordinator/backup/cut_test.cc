@@ -67,11 +67,11 @@ class CutTest : public testing::Test {
     const auto room = Room::Find(*files_, At("state"), root_);
     return room.ok() ? CopyCut(*files_, cut, At("state"), At("copy"), *room, manifest_) : room.status();
   }
-  audit::LedgerMeta CopiedMeta() {
+  CountersRecord CopiedCounters() {
     audit::Report report("verify", At("copy"));
     const auto image = audit::ReadLedger(*files_, At("copy/ledger.sqlite"), report);
     EXPECT_TRUE(image.ok() && report.ok()) << image.status() << report.Text();
-    return image.ok() && *image ? (*image)->meta : audit::LedgerMeta{};
+    return image.ok() && *image ? (*image)->counters : CountersRecord{};
   }
 
   std::string root_;
@@ -155,8 +155,8 @@ TEST_F(CutTest, HoldsAllThatTheLedgerKnowsAndNothingNewer) {
     auto cut = Take();
     ASSERT_TRUE(cut.ok()) << cut.status();
     ASSERT_TRUE(Copy(*cut).ok());
-    const audit::LedgerMeta meta = CopiedMeta();
-    const uint64_t leases = meta.next_lease, rounds = meta.next_incarnation;
+    const CountersRecord counters = CopiedCounters();
+    const uint64_t leases = counters.next_lease, rounds = counters.next_incarnation;
     for (uint64_t round = rounds > 2 ? rounds - 2 : 1; round <= rounds; ++round) {
       ASSERT_EQ(Get("copy/" + Segment(round)), "accepted") << round << " of " << rounds;
       ASSERT_EQ(Get("copy/" + Snapshot(round)), "parameters") << round << " of " << rounds;

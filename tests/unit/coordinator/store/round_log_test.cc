@@ -7,9 +7,9 @@
 
 #include "absl/strings/escaping.h"
 #include "common/base/random.h"
-#include "coordinator/audit/segment_scan.h"
 #include "coordinator/store/round_segment.h"
 #include "coordinator/store/segment_format.h"
+#include "tests/oracle/oracle.h"
 #include "tests/unit/coordinator/store/round_log_fixture.h"
 
 namespace atl {
@@ -334,10 +334,9 @@ TEST_F(RoundLogTest, ARecordInAPayloadProvesNoDamage) {
   const size_t torn = disk_.At(Path()).size();
   ASSERT_EQ(Put(*log, "a", 0, forged), absl::OkStatus());
   disk_.At(Path())[torn + 8] ^= std::byte{1};
-  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
-  ASSERT_TRUE(audited.ok()) << audited.status();
-  EXPECT_FALSE(audited->damaged());
-  EXPECT_EQ(audited->valid_bytes, torn);
+  const oracle::Scan scan = oracle::ScanSegment(disk_.TextAt(Path()));
+  EXPECT_TRUE(scan.torn);
+  EXPECT_EQ(scan.valid_bytes, torn);
   EXPECT_EQ(Reopen(2)->VerifiedPrefix(kKey, {"a"}, DigestOf(forged)), 0u);
 }
 
@@ -350,9 +349,7 @@ TEST_F(RoundLogTest, ARecordOfTheSegmentProvesDamage) {
   ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("b", b_)).ok());
   disk_.At(Path())[damaged + 8] ^= std::byte{1};
-  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
-  ASSERT_TRUE(audited.ok()) << audited.status();
-  EXPECT_TRUE(audited->damaged());
+  EXPECT_TRUE(oracle::ScanSegment(disk_.TextAt(Path())).damaged);
   RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
   EXPECT_EQ(again.Open(kKey, kLayout).code(), absl::StatusCode::kDataLoss);
 }
@@ -376,9 +373,9 @@ TEST_F(RoundLogTest, ASegmentOfRevisionOneGoesOn) {
   ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
   ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
   EXPECT_EQ(*Reopen(3)->ReadContribution(kKey, {"a"}), a_);
-  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
-  ASSERT_TRUE(audited.ok() && audited->broken.empty());
-  EXPECT_EQ(audited->records.size(), 4u);
+  const oracle::Scan scan = oracle::ScanSegment(disk_.TextAt(Path()));
+  EXPECT_FALSE(scan.torn || scan.damaged);
+  EXPECT_EQ(scan.records, 4u);
 }
 
 TEST_F(RoundLogTest, RefusesAnotherLayoutAndAnOlderLedger) {

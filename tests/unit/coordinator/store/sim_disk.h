@@ -44,6 +44,9 @@ class SimDisk final : public Files {
   }
   // For damage: the live content of a file.
   Content& At(const std::string& path) { return names_.at(path)->now; }
+  std::string TextAt(const std::string& path) {
+    return {reinterpret_cast<const char*>(At(path).data()), At(path).size()};
+  }
   std::vector<std::string> Paths() const {
     std::vector<std::string> out;
     for (const auto& [path, inode] : names_) out.push_back(path);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/audit/codecs.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-namespace atl::audit {
+#include "tests/oracle/oracle.h"
+
+namespace atl::oracle {
 namespace {
 
 // Layout of a codec: elements per block, bytes of its scale, bits per code.
@@ -15,17 +15,16 @@ struct Layout {
   uint64_t block = 1, scale_bytes = 0, code_bits = 32;
 };
 
-std::optional<Layout> LayoutOf(v1::CodecKind codec) {
+Layout LayoutOf(CodecKind codec) {
   switch (codec) {
-    case v1::CODEC_KIND_UNSPECIFIED:  // fp32
-    case v1::CODEC_KIND_FP32: return Layout{1, 0, 32};
-    case v1::CODEC_KIND_FP16:
-    case v1::CODEC_KIND_BF16: return Layout{1, 0, 16};
-    case v1::CODEC_KIND_INT8: return Layout{128, 2, 8};
-    case v1::CODEC_KIND_MXFP4:
-    case v1::CODEC_KIND_E3M0: return Layout{32, 1, 4};
-    default: return std::nullopt;
+    case CodecKind::kFp32: break;
+    case CodecKind::kFp16:
+    case CodecKind::kBf16: return Layout{1, 0, 16};
+    case CodecKind::kInt8: return Layout{128, 2, 8};
+    case CodecKind::kMxfp4:
+    case CodecKind::kE3m0: return Layout{32, 1, 4};
   }
+  return Layout{};
 }
 
 uint64_t BlockBytes(const Layout& layout, uint64_t elements) {
@@ -129,8 +128,8 @@ int ScaleExponent(float max_abs, int below, double raise, int highest) {
 int Mxfp4Exponent(float max_abs) { return ScaleExponent(max_abs, 2, 7.0, 125); }
 int E3m0Exponent(float max_abs) { return ScaleExponent(max_abs, 0, 1.5, 127); }
 
-FourBits FormatOf(v1::CodecKind codec) {
-  if (codec == v1::CODEC_KIND_MXFP4) return {{0, 0.5f, 1, 1.5f, 2, 3, 4, 6}, Mxfp4Exponent};
+FourBits FormatOf(CodecKind codec) {
+  if (codec == CodecKind::kMxfp4) return {{0, 0.5f, 1, 1.5f, 2, 3, 4, 6}, Mxfp4Exponent};
   return {{0, 0x1p-6f, 0x1p-5f, 0x1p-4f, 0x1p-3f, 0x1p-2f, 0x1p-1f, 1}, E3m0Exponent};
 }
 
@@ -171,51 +170,50 @@ void DecodeFourBits(const FourBits& format, const std::byte* in, std::span<float
   }
 }
 
-void EncodeBlock(v1::CodecKind codec, std::span<const float> block, std::byte* out) {
+void EncodeBlock(CodecKind codec, std::span<const float> block, std::byte* out) {
   switch (codec) {
-    case v1::CODEC_KIND_FP16: return PutWord(ToHalf(block[0]), 2, out);
-    case v1::CODEC_KIND_BF16: return PutWord(ToBrain(block[0]), 2, out);
-    case v1::CODEC_KIND_INT8: return EncodeInt8Block(block, out);
-    case v1::CODEC_KIND_MXFP4:
-    case v1::CODEC_KIND_E3M0: return EncodeFourBits(FormatOf(codec), block, out);
+    case CodecKind::kFp16: return PutWord(ToHalf(block[0]), 2, out);
+    case CodecKind::kBf16: return PutWord(ToBrain(block[0]), 2, out);
+    case CodecKind::kInt8: return EncodeInt8Block(block, out);
+    case CodecKind::kMxfp4:
+    case CodecKind::kE3m0: return EncodeFourBits(FormatOf(codec), block, out);
     default: return PutWord(Bits(block[0]), 4, out);
   }
 }
 
-void DecodeBlock(v1::CodecKind codec, const std::byte* in, std::span<float> block) {
+void DecodeBlock(CodecKind codec, const std::byte* in, std::span<float> block) {
   switch (codec) {
-    case v1::CODEC_KIND_FP16: block[0] = FromHalf(GetWord(in, 2)); break;
-    case v1::CODEC_KIND_BF16: block[0] = FromBrain(GetWord(in, 2)); break;
-    case v1::CODEC_KIND_INT8: return DecodeInt8Block(in, block);
-    case v1::CODEC_KIND_MXFP4:
-    case v1::CODEC_KIND_E3M0: return DecodeFourBits(FormatOf(codec), in, block);
+    case CodecKind::kFp16: block[0] = FromHalf(GetWord(in, 2)); break;
+    case CodecKind::kBf16: block[0] = FromBrain(GetWord(in, 2)); break;
+    case CodecKind::kInt8: return DecodeInt8Block(in, block);
+    case CodecKind::kMxfp4:
+    case CodecKind::kE3m0: return DecodeFourBits(FormatOf(codec), in, block);
     default: block[0] = std::bit_cast<float>(GetWord(in, 4)); break;
   }
 }
 
 }  // namespace
 
-std::optional<uint64_t> EncodedBytes(v1::CodecKind codec, uint64_t elements) {
-  const std::optional<Layout> layout = LayoutOf(codec);
-  if (!layout || elements > uint64_t{1} << 40) return std::nullopt;
-  const uint64_t rest = elements % layout->block;
-  return elements / layout->block * BlockBytes(*layout, layout->block) + (rest > 0 ? BlockBytes(*layout, rest) : 0);
+uint64_t EncodedBytes(CodecKind codec, uint64_t elements) {
+  const Layout layout = LayoutOf(codec);
+  const uint64_t rest = elements % layout.block;
+  return elements / layout.block * BlockBytes(layout, layout.block) + (rest > 0 ? BlockBytes(layout, rest) : 0);
 }
 
-void DecodePiece(v1::CodecKind codec, Bytes encoded, uint64_t first, std::span<float> out) {
-  const Layout layout = *LayoutOf(codec);
+void DecodePiece(CodecKind codec, Bytes encoded, uint64_t first, std::span<float> out) {
+  const Layout layout = LayoutOf(codec);
   const std::byte* in = encoded.data() + first / layout.block * BlockBytes(layout, layout.block);
   for (size_t at = 0; at < out.size(); at += layout.block, in += BlockBytes(layout, layout.block)) {
     DecodeBlock(codec, in, out.subspan(at, std::min<size_t>(layout.block, out.size() - at)));
   }
 }
 
-void EncodePiece(v1::CodecKind codec, std::span<const float> in, uint64_t first, std::span<std::byte> encoded) {
-  const Layout layout = *LayoutOf(codec);
+void EncodePiece(CodecKind codec, std::span<const float> in, uint64_t first, std::span<std::byte> encoded) {
+  const Layout layout = LayoutOf(codec);
   std::byte* out = encoded.data() + first / layout.block * BlockBytes(layout, layout.block);
   for (size_t at = 0; at < in.size(); at += layout.block, out += BlockBytes(layout, layout.block)) {
     EncodeBlock(codec, in.subspan(at, std::min<size_t>(layout.block, in.size() - at)), out);
   }
 }
 
-}  // namespace atl::audit
+}  // namespace atl::oracle

@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/audit/outer_step.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <span>
 
-#include "coordinator/audit/codecs.h"
+#include "tests/oracle/oracle.h"
 
-namespace atl::audit {
+namespace atl::oracle {
 namespace {
-
-constexpr int kShardBits = 56;  // positions of corpus c begin at c x 2^56
 
 using Piece = std::array<float, kPieceElements>;
 
-double RawWeight(const OuterRule& rule, const StepInput& input) {
+double RawWeight(const OuterParameters& rule, const RoundInput& input) {
   if (input.steps == 0) return 0;
   const double tokens = static_cast<double>(input.tokens), steps = static_cast<double>(input.steps);
-  if (rule.weights == v1::WEIGHT_RULE_UNIFORM) return std::min(1.0, steps / static_cast<double>(rule.inner_steps));
-  if (rule.weights == v1::WEIGHT_RULE_SHARD_SIZE) {
+  if (rule.weights == WeightRule::kUniform) return std::min(1.0, steps / static_cast<double>(rule.inner_steps));
+  if (rule.weights == WeightRule::kShardSize) {
     return static_cast<double>(input.shard_samples) * std::min(1.0, steps / static_cast<double>(rule.inner_steps));
   }
-  return rule.weights == v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS ? tokens * tokens / steps : tokens;
+  return rule.weights == WeightRule::kTokensSquaredOverSteps ? tokens * tokens / steps : tokens;
 }
 
 // Of one piece, in double.
@@ -45,7 +40,7 @@ struct PieceOfState {
 };
 
 // g: weight x decoded, in order; the first product starts the sum.
-void AddWeighted(const std::vector<StepInput>& inputs, const std::vector<double>& weights, uint64_t first,
+void AddWeighted(const std::vector<RoundInput>& inputs, const std::vector<double>& weights, uint64_t first,
                  std::span<float> g) {
   Piece decoded;
   const std::span<float> x = std::span(decoded).first(g.size());
@@ -63,20 +58,20 @@ void AddWeighted(const std::vector<StepInput>& inputs, const std::vector<double>
 // The rules that count every contribution with a weight equally.
 class EvenMerge {
  public:
-  EvenMerge(const OuterRule& rule, const std::vector<StepInput>& inputs, const std::vector<double>& weights)
+  EvenMerge(const OuterParameters& rule, const std::vector<RoundInput>& inputs, const std::vector<double>& weights)
       : rule_(rule) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (weights[i] > 0) inputs_.push_back(inputs[i]);
     }
     const size_t most = (inputs_.size() - 1) / 2;
-    left_out_ = rule.merge == v1::MERGE_RULE_TRIMMED_MEAN
-                    ? std::min(most, static_cast<size_t>(rule.trim_share * static_cast<double>(inputs_.size())))
+    left_out_ = rule.merge.rule == MergeRule::kTrimmedMean
+                    ? std::min(most, static_cast<size_t>(rule.merge.trim_share * static_cast<double>(inputs_.size())))
                     : most;
   }
 
   // Reads the whole fragment and computes the distance of each contribution from the middle.
   void Measure(uint64_t elements) {
-    if (rule_.merge != v1::MERGE_RULE_CENTERED_CLIP) return;
+    if (rule_.merge.rule != MergeRule::kCenteredClip) return;
     std::vector<double> distances(inputs_.size());
     for (uint64_t first = 0; first < elements; first += kPieceElements) {
       Load(first, std::min(kPieceElements, elements - first));
@@ -85,7 +80,7 @@ class EvenMerge {
     for (double& distance : distances) distance = std::sqrt(distance);
     std::vector<double> sorted = distances;
     std::sort(sorted.begin(), sorted.end());
-    const double radius = rule_.clip_radius * sorted[(sorted.size() - 1) / 2];
+    const double radius = rule_.merge.clip_radius * sorted[(sorted.size() - 1) / 2];
     for (const double d : distances) {
       pulls_.push_back(static_cast<float>((d > radius ? radius / d : 1.0) / static_cast<double>(inputs_.size())));
     }
@@ -131,93 +126,61 @@ class EvenMerge {
     return SquaresOf(std::span(differences).first(x.size()));
   }
 
-  const OuterRule& rule_;
-  std::vector<StepInput> inputs_;
+  const OuterParameters& rule_;
+  std::vector<RoundInput> inputs_;
   size_t left_out_ = 0;
   std::vector<std::vector<float>> values_;
   std::vector<float> middle_, pulls_;
 };
 
 // Computes u from g, and updates the momentum.
-void Direct(const OuterRule& rule, std::span<float> momentum, std::span<float> g) {
+void Direct(const OuterParameters& rule, std::span<float> momentum, std::span<float> g) {
   const float step = -static_cast<float>(rule.learning_rate);
   const float mu = static_cast<float>(rule.momentum);
   for (size_t k = 0; k < g.size(); ++k) {
     float direction = g[k];
-    if (rule.kind != v1::OUTER_OPTIMIZER_KIND_SGD) {
+    if (rule.kind != OuterKind::kSgd) {
       const float buffer = mu * momentum[k] + g[k];
       momentum[k] = buffer;
-      direction = rule.kind == v1::OUTER_OPTIMIZER_KIND_MOMENTUM ? buffer : g[k] + mu * buffer;
+      direction = rule.kind == OuterKind::kMomentum ? buffer : g[k] + mu * buffer;
     }
     g[k] = step * direction;
   }
 }
 
 // LoCo's residual: the average with the previous one, rounded to 8 bits; zero at resets.
-void Average(const OuterRule& rule, bool reset, std::span<const float> lost, std::span<float> residual) {
+void Average(const OuterParameters& rule, bool reset, std::span<const float> lost, std::span<float> residual) {
   if (reset) return std::fill(residual.begin(), residual.end(), 0.0f);
-  const float kept = static_cast<float>(rule.loco_beta), taken = static_cast<float>(1 - rule.loco_beta);
+  const float kept = static_cast<float>(rule.loco.beta), taken = static_cast<float>(1 - rule.loco.beta);
   for (size_t k = 0; k < residual.size(); ++k) {
-    residual[k] = rule.loco_beta == 0 ? lost[k] : kept * residual[k] + taken * lost[k];
+    residual[k] = rule.loco.beta == 0 ? lost[k] : kept * residual[k] + taken * lost[k];
   }
-  std::vector<std::byte> small(*EncodedBytes(v1::CODEC_KIND_INT8, residual.size()));
-  EncodePiece(v1::CODEC_KIND_INT8, residual, 0, small);
-  DecodePiece(v1::CODEC_KIND_INT8, small, 0, residual);
+  std::vector<std::byte> small(EncodedBytes(CodecKind::kInt8, residual.size()));
+  EncodePiece(CodecKind::kInt8, residual, 0, small);
+  DecodePiece(CodecKind::kInt8, small, 0, residual);
 }
 
 // Encodes h = u + r; adds its decoded value to the public copy, and stores the loss in the residual.
-void Publish(const OuterRule& rule, bool reset, const PieceOfState& piece, std::span<float> h,
+void Publish(const OuterParameters& rule, bool reset, const PieceOfState& piece, std::span<float> h,
              std::span<std::byte> update) {
-  if (rule.memory != v1::ERROR_MEMORY_OFF) {
+  if (rule.download_error_memory != ErrorMemory::kOff) {
     for (size_t k = 0; k < h.size(); ++k) h[k] = h[k] + piece.residual[k];
   }
-  EncodePiece(rule.codec, h, piece.first, update);
+  EncodePiece(rule.download_codec, h, piece.first, update);
   Piece decoded;
   const std::span<float> published = std::span(decoded).first(h.size());
-  DecodePiece(rule.codec, update, piece.first, published);
+  DecodePiece(rule.download_codec, update, piece.first, published);
   for (size_t k = 0; k < h.size(); ++k) {
     h[k] = h[k] - published[k];
     piece.public_copy[k] = piece.public_copy[k] + published[k];
   }
-  if (rule.memory == v1::ERROR_MEMORY_FEEDBACK) std::copy(h.begin(), h.end(), piece.residual.begin());
-  if (rule.memory == v1::ERROR_MEMORY_LOCO) Average(rule, reset, h, piece.residual);
+  if (rule.download_error_memory == ErrorMemory::kFeedback) std::copy(h.begin(), h.end(), piece.residual.begin());
+  if (rule.download_error_memory == ErrorMemory::kLoco) Average(rule, reset, h, piece.residual);
 }
 
 }  // namespace
 
-OuterRule RuleOf(const v1::JobSpec& spec) {
-  OuterRule rule;
-  const v1::SyncSpec& sync = spec.sync();
-  if (spec.outer_optimizer().kind() != v1::OUTER_OPTIMIZER_KIND_UNSPECIFIED) rule.kind = spec.outer_optimizer().kind();
-  if (sync.weights() != v1::WEIGHT_RULE_UNSPECIFIED) rule.weights = sync.weights();
-  if (sync.merge() != v1::MERGE_RULE_UNSPECIFIED) rule.merge = sync.merge();
-  if (sync.has_trim_share()) rule.trim_share = sync.trim_share();
-  if (sync.has_clip_radius()) rule.clip_radius = sync.clip_radius();
-  if (sync.download_codec() != v1::CODEC_KIND_UNSPECIFIED) rule.codec = sync.download_codec();
-  if (sync.download_error_memory() != v1::ERROR_MEMORY_UNSPECIFIED) rule.memory = sync.download_error_memory();
-  if (sync.loco().has_beta()) rule.loco_beta = sync.loco().beta();
-  if (sync.loco().has_reset_syncs()) rule.loco_reset = sync.loco().reset_syncs();
-  if (sync.has_inner_steps()) rule.inner_steps = sync.inner_steps();
-  if (spec.data().assignment() != v1::DATA_ASSIGNMENT_SHARDS) return rule;
-  for (const v1::CorpusSpec& corpus : spec.data().corpora()) rule.shards.push_back(corpus.samples());
-  if (sync.weights() == v1::WEIGHT_RULE_UNSPECIFIED) rule.weights = v1::WEIGHT_RULE_SHARD_SIZE;
-  return rule;
-}
-
-uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution) {
-  if (rule.shards.empty()) return 0;
-  uint64_t lease = 0, cursor = 0;
-  for (const v1::LeaseCursor& c : contribution.cursors()) {
-    if (c.lease() < lease) continue;
-    lease = c.lease();
-    cursor = c.cursor();
-  }
-  const uint64_t corpus = cursor >> kShardBits;
-  if (lease != 0 && corpus < rule.shards.size()) return rule.shards[corpus];
-  return std::accumulate(rule.shards.begin(), rule.shards.end(), uint64_t{0}) / rule.shards.size();
-}
-
-double NormOf(v1::CodecKind codec, Bytes encoded, uint64_t elements) {
+double NormOf(CodecKind codec, Bytes encoded, uint64_t elements) {
   Piece decoded;
   double squares = 0;
   for (uint64_t first = 0; first < elements; first += kPieceElements) {
@@ -228,7 +191,7 @@ double NormOf(v1::CodecKind codec, Bytes encoded, uint64_t elements) {
   return std::sqrt(squares);
 }
 
-std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs) {
+std::vector<double> WeightsOf(const OuterParameters& rule, const std::vector<RoundInput>& inputs) {
   std::vector<double> weights(inputs.size());
   double sum = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -236,24 +199,24 @@ std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput
     sum += weights[i];
   }
   for (double& weight : weights) weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(inputs.size());
-  if (rule.merge == v1::MERGE_RULE_MEAN) return weights;
+  if (rule.merge.rule == MergeRule::kMean) return weights;
   const auto some = std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
   for (double& weight : weights) weight = weight > 0 ? 1.0 / static_cast<double>(some) : 0.0;
   return weights;
 }
 
-std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vector<StepInput>& inputs,
+std::vector<std::byte> TakeOuterStep(const OuterParameters& of_round, const std::vector<RoundInput>& inputs,
                                      const std::vector<double>& weights, FragmentState& state) {
-  OuterRule rule = of_round;
+  OuterParameters rule = of_round;
   if (inputs.empty()) {  // every sync was dropped: no step is taken, and the momentum stays
     rule.learning_rate = 0;
     rule.momentum = 1;
   }
   const uint64_t elements = state.public_copy.size();
-  std::vector<std::byte> update(*EncodedBytes(rule.codec, elements));
-  const bool reset = (state.version + 1) % rule.loco_reset == 0;
+  std::vector<std::byte> update(EncodedBytes(rule.download_codec, elements));
+  const bool reset = (state.version + 1) % rule.loco.reset_syncs == 0;
   std::optional<EvenMerge> even;
-  if (rule.merge != v1::MERGE_RULE_MEAN && !inputs.empty()) even.emplace(rule, inputs, weights).Measure(elements);
+  if (rule.merge.rule != MergeRule::kMean && !inputs.empty()) even.emplace(rule, inputs, weights).Measure(elements);
   Piece merged;
   for (uint64_t first = 0; first < elements; first += kPieceElements) {
     const uint64_t size = std::min(kPieceElements, elements - first);
@@ -273,4 +236,4 @@ std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vecto
   return update;
 }
 
-}  // namespace atl::audit
+}  // namespace atl::oracle

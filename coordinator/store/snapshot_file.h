@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads one snapshot file, wherever it lies.
+#ifndef ATOLL_COORDINATOR_STORE_SNAPSHOT_FILE_H_
+#define ATOLL_COORDINATOR_STORE_SNAPSHOT_FILE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "coordinator/store/snapshot_store.h"
+
+namespace atl {
+
+// Reads every byte of a snapshot file and checks it; also reads the arrays into `loaded`, if given. DataLoss, without
+// the path; FailedPrecondition: a newer revision. Without `loaded` it needs memory for 256 KiB.
+absl::StatusOr<SnapshotHeader> ReadSnapshot(const File& file, LoadedSnapshot* loaded = nullptr);
+// Where the file of such an error is damaged, if known.
+std::optional<uint64_t> DamageOffset(const absl::Status& status);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_SNAPSHOT_FILE_H_
