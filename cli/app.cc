@@ -63,13 +63,13 @@ std::string CommandGiven(const CLI::App& root) {
   return words;
 }
 
-// Turns "--wait = x" into "--wait is 'x'; it must be true or false, or left out". CLI11 converts
+// Turns "--wait = x" into "--wait is 'x'; it must be true, false or omitted". CLI11 converts
 // only the values of flags.
 std::string WrongFlag(const std::string& text) {
   const size_t middle = text.find(" = ");
-  if (middle == std::string::npos) return absl::StrCat(text, ": that is not a value which this option takes");
+  if (middle == std::string::npos) return absl::StrCat(text, ": this option does not accept that value");
   return absl::StrCat(text.substr(0, middle), " is '", text.substr(middle + 3, 64),
-                      "'; it must be true or false, or left out");
+                      "'; it must be true, false or omitted");
 }
 
 // Turns "--dtype: x not in {a,b}" into "--dtype is 'x'; it must be one of a, b"; empty for any

@@ -33,11 +33,13 @@ absl::Status CheckName(const std::string& name) {
 // Never overwrites an identity, because it may be in use.
 absl::Status CheckIsFree(Session& session, const std::string& path) {
   if (!session.files.Exists(path)) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another file"));
+  return absl::AlreadyExistsError(absl::StrCat(path, " already exists; choose another file"));
 }
 
 absl::Status AWorkerAsksNobody() {
-  return absl::InvalidArgumentError("--protect is for people: a worker reads its identity with nobody there to ask");
+  return absl::InvalidArgumentError(
+      "--protect works only for people's identities: a worker reads its identity at start and cannot ask for a "
+      "passphrase");
 }
 
 // Checks that the identity can be issued, and asks for the passphrase of --protect; empty without
@@ -58,9 +60,9 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
                          IssueIdentity(authority, {role, options.name, ""}, WallSeconds(session.clock)));
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity, passphrase));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
-  session.talk << "wrote the identity of " << options.role << " '" << options.name << "', good until "
-               << DateText(facts.not_after_s) << "; it holds a private key"
-               << (options.protect ? " under a passphrase" : "") << ": keep it to its owner\n";
+  session.talk << "wrote the identity of " << options.role << " '" << options.name << "', valid until "
+               << DateText(facts.not_after_s) << "; it contains a private key"
+               << (options.protect ? " under a passphrase" : "") << ": only its owner may read it\n";
   session.out << options.out << "\n";
   return absl::OkStatus();
 }
@@ -75,8 +77,8 @@ absl::Status Init(Session& session, IssueOptions options) {
   }
   ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, WallSeconds(session.clock)));
   session.talk << "made an authority in " << options.directory << " (SHA-256 " << authority.fingerprint().Hex()
-               << ")\nwhoever has " << AuthorityKeyPath(options.directory)
-               << " can be anybody: keep it on this machine\n";
+               << ")\nanybody with " << AuthorityKeyPath(options.directory)
+               << " can issue any identity: keep the file on this machine\n";
   return Issue(session, authority, options, passphrase);
 }
 
@@ -95,13 +97,15 @@ absl::Status Rotate(Session& session, const RotateOptions& options) {
   const std::string& directory = options.directory;
   ATOLL_ASSIGN_OR_RETURN(const Authority made, RotateAuthority(directory, WallSeconds(session.clock), options.retire));
   session.talk << "made a new authority in " << directory << " (SHA-256 " << made.fingerprint().Hex()
-               << "), which a coordinator with --trust takes up within seconds\n";
+               << "), which a coordinator with --trust loads within seconds\n";
   if (options.retire) {
-    session.talk << "the one before is retired: its certificates and join tokens are refused, and everybody enrols "
-                    "anew; start the coordinator again, since connections that stand go on otherwise\n";
+    session.talk
+        << "the previous authority is retired: its certificates and join tokens are refused, and every person and "
+           "worker must enrol again; restart the coordinator, because open connections stay open otherwise\n";
   } else {
-    session.talk << "workers have certificates of it within half a day, people with their next identity ('atoll ca "
-                    "issue', 'atoll enroll')\nthe previous one stays trusted; its last certificates end at "
+    session.talk << "workers get certificates of the new authority within half a day, people with their next identity "
+                    "('atoll ca "
+                    "issue', 'atoll enroll')\nthe previous authority stays trusted; its last certificates expire at "
                  << DateText(RetireAfter(made)) << ", then run: atoll ca retire " << ShellWord(directory) << "\n";
   }
   session.out << AuthorityCertificatePath(directory) << "\n";
@@ -119,14 +123,13 @@ absl::Status Retire(Session& session, const RetireOptions& options) {
   if (held.is_rotated() && !options.early && WallSeconds(session.clock) < after_s) {
     return absl::FailedPreconditionError(
         absl::StrCat("the authority in ", options.directory, " was rotated at ", DateText(held.create_s()),
-                     ", and identities of the one before may be in use until ", DateText(after_s),
-                     ": wait, or give --early, and whoever has got no new one since then has to enrol anew"));
+                     ", and identities of the previous authority may be in use until ", DateText(after_s),
+                     ": wait, or give --early; people and workers without a newer identity must then enrol again"));
   }
   ATOLL_ASSIGN_OR_RETURN(const Authority alone, RetireAuthority(options.directory));
-  session.talk
-      << "the authority before " << alone.fingerprint().Hex()
-      << " is no longer trusted: a coordinator with --trust refuses its certificates and join tokens within seconds; "
-         "connections that stand go on until they end\n";
+  session.talk << "the authority before " << alone.fingerprint().Hex()
+               << " is no longer trusted: a coordinator with --trust refuses its certificates and join tokens within "
+                  "seconds; open connections stay open\n";
   session.out << AuthorityCertificatePath(options.directory) << "\n";
   return absl::OkStatus();
 }
@@ -137,10 +140,12 @@ absl::Status Protect(Session& session, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   if (facts.identity.role == Role::kWorker) return AWorkerAsksNobody();
   if (IsProtected(identity.key_pem))
-    return absl::FailedPreconditionError(absl::StrCat(path, " is protected already; 'atoll ca issue' makes a new one"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is already protected; 'atoll ca issue' creates a new identity"));
   ATOLL_ASSIGN_OR_RETURN(const std::string passphrase, session.passphrases.New(path));
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity, passphrase));
-  session.talk << path << " is protected from now on; copies made before are not, nor is what the disk still holds\n";
+  session.talk << path
+               << " is now protected; earlier copies are not, and the disk may still contain the unprotected key\n";
   return absl::OkStatus();
 }
 
@@ -168,10 +173,10 @@ int Revoke(Session& session, const std::string& name) {
   // Certificates have times in seconds: one issued in the same second would be taken for an old
   // one.
   session.pause_before_retry(Seconds(1));
-  session.talk << "every certificate of '" << Printable(response->revocation().name()) << "' that was issued until "
+  session.talk << "every certificate of '" << Printable(response->revocation().name()) << "' issued up to "
                << DateText(response->revocation().revoke_time().seconds())
-               << " is refused, and connections with one have ended; a join token made since, or 'atoll ca issue', "
-                  "brings the name a new one\n";
+               << " is refused, and the connections that used them are closed; enrol the name again with a new join "
+                  "token or 'atoll ca issue'\n";
   return kExitOk;
 }
 
@@ -210,53 +215,58 @@ Command Running(Run run) {
 }  // namespace
 
 void AddCaCommands(CLI::App& root, Command& command) {
-  CLI::App& ca = *root.add_subcommand("ca", "make the authority of a coordinator, and identities with its key");
+  CLI::App& ca =
+      *root.add_subcommand("ca", "create a coordinator's certificate authority, and identities signed by it");
   ca.require_subcommand(1);
 
-  CLI::App& init = *ca.add_subcommand("init", "make an authority and the first admin's identity");
+  CLI::App& init = *ca.add_subcommand("init", "create a certificate authority and the first admin's identity");
   const auto i = std::make_shared<IssueOptions>();
   i->name = "admin";
-  init.add_option("directory", i->directory, "absent or without an authority")->required()->type_name("DIR");
-  init.add_option("--name", i->name, "of the first admin")->type_name("NAME")->capture_default_str();
+  init.add_option("directory", i->directory, "directory that does not exist or has no authority")
+      ->required()
+      ->type_name("DIR");
+  init.add_option("--name", i->name, "name of the first admin")->type_name("NAME")->capture_default_str();
   init.add_flag("--protect", i->protect, kProtectHelp);
   init.callback([=, &command] { command = Running([i](Session& s) { return Init(s, *i); }); });
 
-  CLI::App& issue = *ca.add_subcommand("issue", "make an identity with the authority's key, without a join token");
+  CLI::App& issue = *ca.add_subcommand("issue", "create an identity with the authority's key, without a join token");
   const auto o = std::make_shared<IssueOptions>();
-  issue.add_option("directory", o->directory, "of the authority")->required()->type_name("DIR");
+  issue.add_option("directory", o->directory, "directory of the authority")->required()->type_name("DIR");
   issue.add_option("--role", o->role, "viewer, operator, admin or worker")->required()->type_name("ROLE");
-  issue.add_option("--name", o->name, "whose it is; of a worker its name")->required()->type_name("NAME");
+  issue.add_option("--name", o->name, "name of the person or worker")->required()->type_name("NAME");
   issue.add_option("--out", o->out, "file to write, mode 0600")->required()->type_name("FILE");
   issue.add_flag("--protect", o->protect, kProtectHelp);
   issue.callback([=, &command] { command = Running([o](Session& s) { return IssueFrom(s, *o); }); });
 
-  CLI::App& protect = *ca.add_subcommand("protect", "protect an identity that is there with a passphrase");
+  CLI::App& protect = *ca.add_subcommand("protect", "protect an existing identity with a passphrase");
   const auto plain = std::make_shared<std::string>();
   protect.add_option("file", *plain, "identity file of a person")->required()->type_name("FILE");
   protect.callback([=, &command] { command = Running([plain](Session& s) { return Protect(s, *plain); }); });
 
-  CLI::App& rotate = *ca.add_subcommand("rotate", "make a new authority, beside which the one before stays trusted");
+  CLI::App& rotate = *ca.add_subcommand("rotate", "create a new authority; the previous authority stays trusted");
   const auto n = std::make_shared<RotateOptions>();
-  rotate.add_option("directory", n->directory, "of the authority")->required()->type_name("DIR");
-  rotate.add_flag("--retire", n->retire, "end the trust in the one before at once, as where its key was stolen");
+  rotate.add_option("directory", n->directory, "directory of the authority")->required()->type_name("DIR");
+  rotate.add_flag("--retire", n->retire,
+                  "stop trusting the previous authority at once, for example after theft of its key");
   rotate.callback([=, &command] { command = Running([n](Session& s) { return Rotate(s, *n); }); });
 
-  CLI::App& retire = *ca.add_subcommand("retire", "end the trust in the authority before the last rotation");
+  CLI::App& retire = *ca.add_subcommand("retire", "stop trusting the authority used before the last rotation");
   const auto r = std::make_shared<RetireOptions>();
-  retire.add_option("directory", r->directory, "of the authority")->required()->type_name("DIR");
-  retire.add_flag("--early", r->early, "while identities of it may be in use");
+  retire.add_option("directory", r->directory, "directory of the authority")->required()->type_name("DIR");
+  retire.add_flag("--early", r->early, "even if its identities may still be in use");
   retire.callback([=, &command] { command = Running([r](Session& s) { return Retire(s, *r); }); });
 
-  CLI::App& revoke = *ca.add_subcommand("revoke", "refuse every certificate that a name has, through a coordinator");
+  CLI::App& revoke = *ca.add_subcommand("revoke", "revoke all certificates of a name at a coordinator");
   const auto name = std::make_shared<std::string>();
-  revoke.add_option("name", *name, "of a person or a worker")->required()->type_name("NAME");
+  revoke.add_option("name", *name, "name of a person or a worker")->required()->type_name("NAME");
   revoke.callback([=, &command] { command = TextOnly([name](Session& s) { return Revoke(s, *name); }); });
 
-  ca.add_subcommand("revocations", "list the names that were revoked")->callback([&command] {
+  ca.add_subcommand("revocations", "list the revoked names")->callback([&command] {
     command = Takes(kDocumentForms, [](Session& s) { return ListRevocations(s); });
   });
 
-  CLI::App& show = *ca.add_subcommand("show", "say whose an identity file is, how long it is good and whom it trusts");
+  CLI::App& show =
+      *ca.add_subcommand("show", "show the owner of an identity file, its validity and its trusted authorities");
   const auto path = std::make_shared<std::string>();
   show.add_option("file", *path, "identity file")->required()->type_name("FILE");
   show.callback([=, &command] { command = Running([path](Session& s) { return Show(s, *path); }); });

@@ -33,7 +33,7 @@ struct Shape {
 
 absl::Status Damaged(const std::string& what) {
   return absl::DataLossError(absl::StrCat("the coordinator describes the checkpoint wrongly: ", what,
-                                          "; it may be of another version than this program"));
+                                          "; it may have another version than this program"));
 }
 
 absl::StatusOr<v1::GetCheckpointResponse> Fetch(Session& session, const std::string& checkpoint) {
@@ -83,7 +83,7 @@ absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
     fragment.version = checkpoint.versions(f);
     fragment.layout = shape.layout.digest;
     if (!Digest::FromHex(checkpoint.content_hashes(f), fragment.content_hash))
-      return Damaged("a content hash is no hash");
+      return Damaged("a content hash has the wrong form");
     shape.fragments.push_back(fragment);
   }
   return shape;
@@ -98,7 +98,7 @@ absl::Status RequireEmptyDirectory(const Files& files, const std::string& direct
   }
   if (names->empty()) return absl::OkStatus();
   return absl::AlreadyExistsError(
-      absl::StrCat("the directory ", directory, " is not empty; name another or empty it first"));
+      absl::StrCat("the directory ", directory, " is not empty; choose another directory or empty this one"));
 }
 
 // An existing directory may be a file system of its own.
@@ -298,7 +298,7 @@ int DeleteCheckpoint(Session& session, const std::string& checkpoint) {
   const absl::StatusOr<v1::DeleteCheckpointResponse> response = session.api.DeleteCheckpoint(request);
   if (!response.ok()) return Fail(session, response.status());
   if (!PrintFields(session, {{"checkpoint", *name}})) session.out << *name << "\n";
-  session.talk << "deleted; its room is free once its files are gone\n";
+  session.talk << "deleted; its disk space is freed when its files are removed\n";
   return kExitOk;
 }
 
@@ -337,23 +337,23 @@ int AskOfWorker(Session& session, const std::string& worker,
 
 int DrainWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::DrainWorker,
-                     "asked to leave: it finishes its step, sends what it has and returns its leases");
+                     "asked to leave: it finishes its step, sends its contributions and returns its leases");
 }
 
 int CordonWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::CordonWorker,
-                     "cordoned: it gets no other job than the one that it may have, until 'atoll worker readmit'");
+                     "cordoned: it keeps its present job and gets no other until 'atoll worker readmit'");
 }
 
 int EvictWorker(Session& session, const std::string& worker) {
   return AskOfWorker(
       session, worker, &CoordinatorApi::EvictWorker,
-      "evicted: what it had not contributed is leased again, and it stays out until 'atoll worker readmit'");
+      "evicted: its uncontributed samples are leased again, and it is refused until 'atoll worker readmit'");
 }
 
 int ReadmitWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::ReadmitWorker,
-                     "readmitted: it may be given any job again, and joins by itself where it was kept out");
+                     "readmitted: it may get any job again; if it was refused, it joins by itself");
 }
 
 }  // namespace atl::cli

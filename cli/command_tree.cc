@@ -26,18 +26,17 @@ std::shared_ptr<Options> MakeOptions() {
 }
 
 void AddSubmit(CLI::App& parent, Command& command) {
-  CLI::App& app = *parent.add_subcommand("submit", "store a job's files and put it into the queue");
+  CLI::App& app = *parent.add_subcommand("submit", "upload a job's files and queue the job");
   const auto o = MakeOptions<SubmitOptions>();
   const auto dry_run = std::make_shared<std::string>();
   const auto flags = std::make_shared<std::array<bool, 2>>();
   app.add_option("file", o->file, "job file; - is standard input")->required()->type_name("FILE");
-  app.add_option("--set", o->sets, "override one field, as sync.inner_steps=50")
+  app.add_option("--set", o->sets, "override one field, such as sync.inner_steps=50")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all();
   app.add_option("--name", o->name, "the job's name, instead of metadata.name")->type_name("NAME");
-  app.add_option("--request-id", o->request_id,
-                 "UUID, as 11111111-1111-4111-8111-111111111111; the same one makes the job only once")
+  app.add_option("--request-id", o->request_id, "UUID; a repeated submission with the same UUID creates no second job")
       ->type_name("UUID");
   app.add_option("--dry-run", *dry_run, "client: check only here; server: let the coordinator check too")
       ->check(CLI::IsMember({"client", "server"}))
@@ -57,7 +56,7 @@ void AddList(CLI::App& parent, Command& command) {
   const auto o = MakeOptions<ListOptions>();
   app.add_option("--state", o->state, "only jobs in this state")->type_name("STATE");
   app.add_option("-l,--label", o->labels, "only jobs with this label")->type_name("KEY=VALUE")->expected(1)->take_all();
-  AddWhole(app, "--limit", o->limit, "at most so many")->type_name("N");
+  AddWhole(app, "--limit", o->limit, "largest number of results")->type_name("N");
   app.callback([=, &command] { command = [o](Session& s) { return ListJobs(s, *o); }; });
 }
 
@@ -74,7 +73,7 @@ void AddGet(CLI::App& parent, Command& command) {
   AddOfJob(parent, "get", "show a job; -o yaml prints it as a job file", kAllForms, &GetJob, command);
 }
 void AddWatch(CLI::App& parent, Command& command) {
-  AddOfJob(parent, "watch", "follow a job: live in a terminal, one line an event elsewhere", kLineForms, &WatchJob,
+  AddOfJob(parent, "watch", "follow a job: live in a terminal, otherwise one line per event", kLineForms, &WatchJob,
            command);
 }
 
@@ -87,19 +86,19 @@ void AddCancel(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("cancel", "end a job before its stop rule");
   const auto o = MakeOptions<Options>();
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
-  app.add_flag("--drain", o->drain, "closing round, last evaluation and checkpoint first");
-  app.add_flag("--now", o->now, "at once; the newest snapshot stays (default)")->excludes("--drain");
+  app.add_flag("--drain", o->drain, "after a closing round, a last evaluation and a checkpoint");
+  app.add_flag("--now", o->now, "at once; the newest snapshot is kept (default)")->excludes("--drain");
   app.callback(
       [=, &command] { command = Takes(kNamedForms, [o](Session& s) { return CancelJob(s, o->job, o->drain); }); });
 }
 
 void AddLogs(CLI::App& parent, Command& command) {
-  CLI::App& app = *parent.add_subcommand("logs", "print log lines of the coordinator about a job, or of a worker");
+  CLI::App& app = *parent.add_subcommand("logs", "print the coordinator's log lines about a job or a worker");
   const auto o = MakeOptions<LogsOptions>();
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
-  app.add_option("--worker", o->worker, "lines of this worker")->type_name("WORKER");
-  AddWhole(app, "--tail", o->tail, "newest lines to begin with")->type_name("N");
-  app.add_flag("-f,--follow", o->follow, "go on as lines come");
+  app.add_option("--worker", o->worker, "lines about this worker")->type_name("WORKER");
+  AddWhole(app, "--tail", o->tail, "number of newest lines to print first")->type_name("N");
+  app.add_flag("-f,--follow", o->follow, "keep printing new lines");
   app.callback([=, &command] { command = Takes(kLineForms, [o](Session& s) { return JobLogs(s, *o); }); });
 }
 
@@ -117,10 +116,10 @@ void AddMetrics(CLI::App& parent, Command& command) {
 }
 
 void AddUpdateAndRollback(CLI::App& parent, Command& command) {
-  CLI::App& update = *parent.add_subcommand("update", "change a running job from its next round on");
+  CLI::App& update = *parent.add_subcommand("update", "change a running job, effective from its next round");
   const auto options = MakeOptions<UpdateOptions>();
   update.add_option("job", options->job, "name of the job")->required()->type_name("JOB");
-  update.add_option("--set", options->sets, "the new value, as inner_optimizer.learning_rate=1e-4")
+  update.add_option("--set", options->sets, "the new value, such as inner_optimizer.learning_rate=1e-4")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all();
@@ -128,16 +127,15 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->take_all();
-  update.add_option("--remove-label", options->remove_labels, "take a label away")
+  update.add_option("--remove-label", options->remove_labels, "remove a label")
       ->type_name("KEY")
       ->expected(1)
       ->take_all();
-  update.add_option("--etag", options->etag, "refuse when the job has changed since it had this etag")
-      ->type_name("ETAG");
-  update.add_flag("--force", options->force, "also where a new stop rule ends the job at once");
+  update.add_option("--etag", options->etag, "fail if the job has changed since it had this etag")->type_name("ETAG");
+  update.add_flag("--force", options->force, "even if a new stop rule ends the job at once");
   update.callback([=, &command] { command = Takes(kNamedForms, [=](Session& s) { return UpdateJob(s, *options); }); });
 
-  CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
+  CLI::App& rollback = *parent.add_subcommand("rollback", "roll a paused job back to one of its checkpoints");
   const auto back_job = MakeOptions<std::string>(), to = MakeOptions<std::string>();
   rollback.add_option("job", *back_job, "name of the job")->required()->type_name("JOB");
   rollback.add_option("--to", *to, "step of the checkpoint, its name, or latest")->required()->type_name("CHECKPOINT");
@@ -158,7 +156,7 @@ void AddFileCommands(CLI::App& parent, Command& command) {
   CLI::App& schema = *parent.add_subcommand("schema", "print the JSON Schema of job files, for editors");
   schema.callback([&command] { command = TextOnly(&PrintJobSchema, OutputFormat::kJson); });
 
-  CLI::App& init = *parent.add_subcommand("init", "print a commented job file to begin with");
+  CLI::App& init = *parent.add_subcommand("init", "print a commented job file as a starting point");
   const auto name = std::make_shared<std::string>("tiny-llama");
   init.add_option("--template", *name, "tiny-llama or llama-150m")->type_name("NAME")->capture_default_str();
   init.callback([=, &command] {
@@ -182,12 +180,14 @@ void AddExport(CLI::App& parent, Command& command) {
   app.add_option("checkpoint", o->exporting.checkpoint, "JOB (the newest), JOB/STEP or the full name")
       ->required()
       ->type_name("CHECKPOINT");
-  app.add_option("directory", o->exporting.directory, "absent or empty")->required()->type_name("DIR");
+  app.add_option("directory", o->exporting.directory, "directory that does not exist or is empty")
+      ->required()
+      ->type_name("DIR");
   app.add_option("--format", o->format, "hf: Hugging Face")
       ->check(CLI::IsMember({"hf"}))
       ->type_name("hf")
       ->capture_default_str();
-  app.add_option("--dtype", o->exporting.dtype, "of the weights")
+  app.add_option("--dtype", o->exporting.dtype, "number format of the weights")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->type_name("fp32|fp16|bf16")
       ->capture_default_str();
@@ -207,27 +207,27 @@ int RunData(Session& session, bool& json, const std::function<absl::Status(std::
 }
 
 void AddPrepare(CLI::App& data, Command& command) {
-  CLI::App& app = *data.add_subcommand("prepare", "make token shards and a manifest from text");
+  CLI::App& app = *data.add_subcommand("prepare", "create token shards and a manifest from text");
   const auto o = MakeOptions<DataPrepareOptions>();
   const auto no_eot = MakeOptions<bool>();
   app.add_option("inputs", o->inputs, ".txt and .jsonl files, also .gz or .zst; - for standard input")
       ->required()
       ->type_name("FILE...");
-  app.add_option("--out", o->output, "directory of the corpus")->required()->type_name("DIR");
-  app.add_option("--name", o->name, "of the corpus; default: the directory's name")->type_name("NAME");
+  app.add_option("--out", o->output, "directory of the new corpus")->required()->type_name("DIR");
+  app.add_option("--name", o->name, "name of the corpus; default: the directory's name")->type_name("NAME");
   app.add_option("--tokenizer", o->tokenizer, "bytes, or a SentencePiece model file")->type_name("bytes|FILE");
-  AddWhole(app, "--train-tokenizer", o->train_tokenizer, "train a SentencePiece model of so many tokens",
+  AddWhole(app, "--train-tokenizer", o->train_tokenizer, "train a SentencePiece model with this vocabulary size",
            kLeastTrainedVocabulary, static_cast<uint32_t>(kSentencePieces))
       ->type_name("VOCAB");
-  app.add_option("--format", o->format, "of inputs whose names do not say it, as pipes")
+  app.add_option("--format", o->format, "format of inputs without a known file name extension, such as pipes")
       ->check(CLI::IsMember({"auto", "txt", "jsonl"}))
       ->type_name("auto|txt|jsonl")
       ->capture_default_str();
-  app.add_option("--field", o->field, "field of .jsonl objects that holds the text; a.b for one in an object")
+  app.add_option("--field", o->field, "field of .jsonl objects that contains the text; a.b for a nested field")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_flag("--skip-bad", o->skip_bad, "leave bad documents out and count them");
-  app.add_option("--text-split", o->text_split, "what is one document in a .txt file")
+  app.add_flag("--skip-bad", o->skip_bad, "skip bad documents and count them");
+  app.add_option("--text-split", o->text_split, "unit of a .txt file that becomes one document")
       ->check(CLI::IsMember({"pieces", "file", "paragraphs", "lines"}))
       ->type_name("pieces|file|paragraphs|lines")
       ->capture_default_str();
@@ -235,9 +235,10 @@ void AddPrepare(CLI::App& data, Command& command) {
   AddShare(app, "--held-out", o->held_out, "share of documents kept for evaluation")
       ->type_name("SHARE")
       ->capture_default_str();
-  AddWhole(app, "--split-seed", o->split_seed, "of the choice of held-out documents")->type_name("N");
-  AddWhole(app, "--shard-tokens", o->shard_tokens, "tokens of one shard at most", 1, kShardTokens)->type_name("N");
-  app.add_flag("--force", o->force, "replace an earlier corpus there");
+  AddWhole(app, "--split-seed", o->split_seed, "seed for the choice of held-out documents")->type_name("N");
+  AddWhole(app, "--shard-tokens", o->shard_tokens, "largest number of tokens per shard", 1, kShardTokens)
+      ->type_name("N");
+  app.add_flag("--force", o->force, "replace an existing corpus in this directory");
   app.add_flag("-q,--quiet", o->quiet, "no progress");
   app.callback([=, &command] {
     o->append_eot = !*no_eot;
@@ -255,10 +256,10 @@ absl::Status OfCorpus(const absl::Status& status) {
 }
 
 void AddInspectAndVerify(CLI::App& data, Command& command) {
-  CLI::App& inspect = *data.add_subcommand("inspect", "say what a corpus holds");
+  CLI::App& inspect = *data.add_subcommand("inspect", "show the contents of a corpus");
   const auto i = MakeOptions<DataInspectOptions>();
-  inspect.add_option("directory", i->directory, "of the corpus")->required()->type_name("DIR");
-  AddWhole(inspect, "--sample", i->sample_tokens, "tokens to show of each split; 0: none")
+  inspect.add_option("directory", i->directory, "directory of the corpus")->required()->type_name("DIR");
+  AddWhole(inspect, "--sample", i->sample_tokens, "number of tokens to show from each split; 0: none")
       ->type_name("N")
       ->capture_default_str();
   inspect.callback([=, &command] {
@@ -269,7 +270,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
 
   CLI::App& verify = *data.add_subcommand("verify", "check every file and block of a corpus against its manifest");
   const auto v = MakeOptions<DataVerifyOptions>();
-  verify.add_option("directory", v->directory, "of the corpus")->required()->type_name("DIR");
+  verify.add_option("directory", v->directory, "directory of the corpus")->required()->type_name("DIR");
   verify.add_flag("-q,--quiet", v->quiet, "no progress");
   verify.callback([=, &command] {
     command = Takes(kDocumentForms, [v](Session& s) {
@@ -302,7 +303,7 @@ int PrintVersion(Session& session, const std::string& version, bool server) {
 Command TextOnly(Command run, OutputFormat form) {
   return [run = std::move(run), form](Session& session) {
     if (session.format == OutputFormat::kTable || session.format == form) return run(session);
-    return FailUsage(session, "-o does not go with this command, whose result has one form only; leave it out");
+    return FailUsage(session, "-o cannot be used with this command, because its result has only one form; omit it");
   };
 }
 
@@ -314,7 +315,7 @@ Command Takes(std::span<const OutputFormat> forms, Command run) {
 }
 
 void AddJobCommands(CLI::App& root, Command& command) {
-  CLI::App& job = Group(root, "job", "submit, follow and steer jobs");
+  CLI::App& job = Group(root, "job", "submit, follow and control jobs");
   AddSubmit(job, command);
   AddFileCommands(job, command);
   AddList(job, command);
@@ -322,12 +323,13 @@ void AddJobCommands(CLI::App& root, Command& command) {
   AddOfJob(job, "describe", "show a job with its workers, fragments, evaluations and events", kWideForms, &DescribeJob,
            command);
   AddWatch(job, command);
-  AddOfJob(job, "wait", "wait until a job has ended; the exit code says how", kDocumentForms, &WaitForJob, command);
+  AddOfJob(job, "wait", "wait until a job has ended; the exit code shows the outcome", kDocumentForms, &WaitForJob,
+           command);
   AddCancel(job, command);
-  AddOfJob(job, "purge", "free the disk of a job that has ended: checkpoints, parameters and round log go for good",
+  AddOfJob(job, "purge", "delete an ended job's checkpoints, parameters and round log for good, to free disk space",
            kNamedForms, &PurgeJob, command);
-  AddOfJob(job, "pause", "hold a job; its state is kept and its workers are free", kNamedForms, &PauseJob, command);
-  AddOfJob(job, "resume", "let a paused job go on", kNamedForms, &ResumeJob, command);
+  AddOfJob(job, "pause", "pause a job; its state is kept and its workers become free", kNamedForms, &PauseJob, command);
+  AddOfJob(job, "resume", "resume a paused job", kNamedForms, &ResumeJob, command);
   AddUpdateAndRollback(job, command);
   AddLogs(job, command);
   AddMetrics(job, command);
@@ -350,17 +352,18 @@ void AddOfWorker(CLI::App& parent, const char* name, const char* help, int (*run
 }
 
 void AddWorkerCommands(CLI::App& root, Command& command) {
-  CLI::App& worker = Group(root, "worker", "look at workers, and steer them");
+  CLI::App& worker = Group(root, "worker", "list and control workers");
   CLI::App& list = *worker.add_subcommand("list", "list workers");
   const auto job = MakeOptions<std::string>();
   const auto all = MakeOptions<bool>();
   list.add_option("--job", *job, "only workers of this job")->type_name("JOB");
-  list.add_flag("--all", *all, "also those that are lost or have left");
+  list.add_flag("--all", *all, "include workers that are lost or have left");
   list.callback([=, &command] { command = [=](Session& s) { return ListWorkers(s, *job, *all); }; });
-  AddOfWorker(worker, "drain", "ask a worker to finish its step, send what it has and leave", &DrainWorker, command);
-  AddOfWorker(worker, "cordon", "keep other jobs from a worker, which stays at the one that it has", &CordonWorker,
+  AddOfWorker(worker, "drain", "ask a worker to finish its step, send its contributions and leave", &DrainWorker,
               command);
-  AddOfWorker(worker, "evict", "take a worker out of everything at once, and keep it out", &EvictWorker, command);
+  AddOfWorker(worker, "cordon", "give a worker no further jobs; it keeps its present job", &CordonWorker, command);
+  AddOfWorker(worker, "evict", "remove a worker from all jobs at once, and refuse it from then on", &EvictWorker,
+              command);
   AddOfWorker(worker, "readmit", "end a worker's quarantine, eviction or cordon", &ReadmitWorker, command);
 }
 
@@ -372,12 +375,14 @@ void AddCheckpointCommands(CLI::App& root, Command& command) {
   download.add_option("checkpoint", *which, "JOB (the newest), JOB/STEP or the full name")
       ->required()
       ->type_name("CHECKPOINT");
-  download.add_option("directory", *directory, "absent or empty")->required()->type_name("DIR");
+  download.add_option("directory", *directory, "directory that does not exist or is empty")
+      ->required()
+      ->type_name("DIR");
   download.callback([=, &command] {
     command = Takes(kDocumentForms, [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); });
   });
   AddExport(checkpoint, command);
-  CLI::App& removal = *checkpoint.add_subcommand("delete", "give up a checkpoint that is not its job's newest");
+  CLI::App& removal = *checkpoint.add_subcommand("delete", "delete a checkpoint, except its job's newest");
   const auto unwanted = MakeOptions<std::string>();
   removal.add_option("checkpoint", *unwanted, "JOB/STEP or the full name")->required()->type_name("CHECKPOINT");
   removal.callback(
@@ -394,7 +399,7 @@ void AddDataCommands(CLI::App& root, Command& command) {
 void AddOtherCommands(CLI::App& root, const std::string& version, Command& command) {
   CLI::App& app = *root.add_subcommand("version", "print the version");
   const auto server = std::make_shared<bool>(false);
-  app.add_flag("--server", *server, "also the coordinator's");
+  app.add_flag("--server", *server, "include the coordinator's version");
   app.callback([=, &command] {
     command = Takes(kDocumentForms, [=](Session& s) { return PrintVersion(s, version, *server); });
   });
@@ -418,15 +423,15 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
   root.add_option("--endpoint", global.endpoint, "the coordinator's control port [$ATOLL_ENDPOINT or 127.0.0.1:7070]")
       ->type_name("HOST:PORT");
   root.add_option("--identity", global.identity,
-                  "file with your key and certificate [$ATOLL_IDENTITY; without: plaintext, loopback only]")
+                  "file with your key and certificate [$ATOLL_IDENTITY; if unset: plaintext, loopback only]")
       ->type_name("FILE");
   root.add_option("--passphrase-file", global.passphrase_file,
-                  "file with the passphrase of an identity [$ATOLL_PASSPHRASE_FILE; without: asked at the terminal]")
+                  "file with the passphrase of an identity [$ATOLL_PASSPHRASE_FILE; if unset: asked at the terminal]")
       ->type_name("FILE");
-  root.add_option("-o,--output", global.output, "form of the result")->type_name("table|wide|json|jsonl|yaml|name");
-  root.add_option("--timeout", global.timeout, "give up after this long with exit code 124, as 30s or 10m")
+  root.add_option("-o,--output", global.output, "output format")->type_name("table|wide|json|jsonl|yaml|name");
+  root.add_option("--timeout", global.timeout, "stop after this time with exit code 124, such as 30s or 10m")
       ->type_name("TIME");
-  root.add_flag("--no-color", global.no_color, "no colours; NO_COLOR in the environment does the same");
+  root.add_flag("--no-color", global.no_color, "no colours; the same as NO_COLOR in the environment");
   root.add_flag("--version", global.version, "print the version");
   root.require_subcommand(0, 1);
   AddJobCommands(root, command);

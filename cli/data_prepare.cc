@@ -69,7 +69,7 @@ class AllDocuments {
       auto more = reader_->Next(text);
       if (absl::IsInvalidArgument(more.status())) {
         return absl::InvalidArgumentError(
-            absl::StrCat(more.status().message(), " (--skip-bad leaves bad documents out and counts them)"));
+            absl::StrCat(more.status().message(), " (--skip-bad skips bad documents and counts them)"));
       }
       if (!more.ok() || *more) return more;
       finished_bytes_ += reader_->position_bytes();
@@ -111,8 +111,8 @@ struct LeftOut {
   const char* begin;  // clears the progress line on a terminal
   uint64_t count = 0;
   void Add(const absl::Status& why) {
-    if (++count <= kShown) talk << begin << "left out: " << why.message() << "\n";
-    if (count == kShown) talk << "left out: further ones are counted only\n";
+    if (++count <= kShown) talk << begin << "skipped: " << why.message() << "\n";
+    if (count == kShown) talk << "skipped: further documents are counted only\n";
   }
 };
 
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, cons
   SentencePieceTraining training;
   training.vocab_size = options.train_tokenizer;
   ProgressLine progress(talk, "reading text for the tokenizer", options.talk_is_terminal, options.quiet);
-  ProgressLine making(talk, "making the vocabulary", options.talk_is_terminal, options.quiet);
+  ProgressLine making(talk, "building the vocabulary", options.talk_is_terminal, options.quiet);
   training.progress = [&](uint64_t made, uint64_t wanted) { making.Update(made, wanted); };
   absl::Status fault;
   const auto source = [&](std::string& text) {
@@ -151,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOption
                                                          const DocumentOptions& reading, std::ostream& talk) {
   if (options.train_tokenizer > 0) {
     if (!options.tokenizer.empty()) {
-      return absl::InvalidArgumentError("--tokenizer and --train-tokenizer exclude each other");
+      return absl::InvalidArgumentError("--tokenizer and --train-tokenizer cannot be combined");
     }
     DocumentOptions silent = reading;  // skipped documents are reported during tokenization
     if (silent.on_bad) silent.on_bad = [](const absl::Status&) {};
@@ -266,13 +266,13 @@ void TellChanges(const AllDocuments& documents, const CorpusManifest& manifest, 
   if (documents.repaired_documents() > 0) {
     const bool one = documents.repaired_documents() == 1;
     talk << documents.repaired_documents() << (one ? " document" : " documents")
-         << " had half of a surrogate pair, which UTF-8 cannot hold; U+FFFD replaces it\n";
+         << " had half of a surrogate pair, which UTF-8 cannot encode; U+FFFD replaces it\n";
   }
   if (changed > 0) {
-    talk << "the tokenizer does not keep all of the text: " << changed << " of "
+    talk << "the tokenizer does not preserve all of the text: " << changed << " of "
          << manifest.train.documents + manifest.held_out.documents
-         << " documents would not be the same again; bits per byte are reckoned over all their bytes, those that no "
-            "token tells included (docs/formats/corpus.md)\n";
+         << " documents differ after encoding and decoding; bits per byte count all their bytes, including bytes that "
+            "no token represents (docs/formats/corpus.md)\n";
   }
 }
 
@@ -283,8 +283,8 @@ absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std:
   ATOLL_RETURN_IF_ERROR(documents.Check());
   if (options.train_tokenizer > 0 && !documents.first_pipe().empty()) {
     return absl::InvalidArgumentError(absl::StrCat(documents.first_pipe(),
-                                                   " is a pipe, and --train-tokenizer reads its input twice; write it "
-                                                   "to a file first, or give --tokenizer"));
+                                                   " is a pipe, and --train-tokenizer reads its input twice; write the "
+                                                   "text to a file first, or give --tokenizer"));
   }
   ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(options, files, reading, talk));
   ATOLL_ASSIGN_OR_RETURN(const auto writer,
@@ -296,7 +296,7 @@ absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std:
                options.skip_bad ? std::optional(left_out.count) : std::nullopt);
   if (const std::string folder = LastPart(options.output); folder != manifest.name) {
     talk << "coordinator and workers look for this corpus as " << manifest.name
-         << " below their --data-root; this folder is called " << folder << "\n";
+         << " below their --data-root; this directory is named " << folder << "\n";
   }
   TellChanges(documents, manifest, changed, talk);
   return absl::OkStatus();

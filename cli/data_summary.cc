@@ -64,7 +64,7 @@ void PrintSummary(const std::string& directory, const CorpusManifest& manifest, 
   if (!json) {
     PrintTable(directory, manifest, out);
     if (left_out)
-      out << "\nleft out: " << HumanCount(*left_out) << (*left_out == 1 ? " bad document\n" : " bad documents\n");
+      out << "\nskipped: " << HumanCount(*left_out) << (*left_out == 1 ? " bad document\n" : " bad documents\n");
     return;
   }
   nlohmann::ordered_json root = SummaryJson(directory, manifest);

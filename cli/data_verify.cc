@@ -12,7 +12,7 @@ namespace {
 // also printed, one per line.
 absl::Status Faulty(const std::string& directory, const std::vector<std::string>& faults, const absl::Status& status,
                     std::ostream& talk) {
-  const char* const cure = "; copy the corpus again, or make it again with 'atoll data prepare'";
+  const char* const cure = "; copy the corpus again, or prepare it again with 'atoll data prepare'";
   if (faults.size() == 1) return absl::DataLossError(absl::StrCat(faults.front(), cure));
   if (faults.empty()) return absl::DataLossError(std::string(status.message()));
   for (const std::string& fault : faults) talk << fault << "\n";
@@ -41,7 +41,7 @@ absl::Status RunDataVerify(const DataVerifyOptions& options, const Files& files,
   }
   size_t blocks = 0;
   for (const CorpusFile& file : manifest->files) blocks += file.blocks.size();
-  out << options.directory << " is whole: " << manifest->files.size() << " shards, " << HumanCount(blocks)
+  out << options.directory << " is complete: " << manifest->files.size() << " shards, " << HumanCount(blocks)
       << " blocks, " << HumanCount(manifest->train.tokens + manifest->held_out.tokens)
       << " tokens match the manifest\n";
   return absl::OkStatus();

@@ -47,8 +47,8 @@ int Doctor(Session& session, const std::string& bulk_endpoint, const std::string
 }  // namespace
 
 void AddDoctorCommand(CLI::App& root, const std::string& version, Command& command) {
-  CLI::App& doctor =
-      *root.add_subcommand("doctor", "check the way to the coordinator: reach, TLS, clocks, rates, jobs, memory");
+  CLI::App& doctor = *root.add_subcommand(
+      "doctor", "check the connection to the coordinator: reachability, TLS, clocks, rates, jobs, memory");
   const auto bulk = std::make_shared<std::string>();
   doctor.add_option("--bulk-endpoint", *bulk, "bulk port of the coordinator; default: the port after --endpoint's")
       ->type_name("HOST:PORT");

@@ -19,10 +19,10 @@ class FragmentSink final : public BulkSink {
   absl::Status OnHeader(const DownloadHeader& header) override {
     if (header.total_bytes == Expected()) return absl::OkStatus();
     return absl::DataLossError(
-        absl::StrCat("the coordinator sends ", header.total_bytes, " bytes where the checkpoint has ", Expected()));
+        absl::StrCat("the coordinator sends ", header.total_bytes, " bytes, but the checkpoint has ", Expected()));
   }
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
-    if (offset != received_) return absl::InternalError("bytes came out of order");
+    if (offset != received_) return absl::InternalError("bytes arrived out of order");
     ATOLL_RETURN_IF_ERROR(file_.Append(bytes));
     hasher_.Update(bytes);
     received_ += bytes.size();
@@ -33,7 +33,7 @@ class FragmentSink final : public BulkSink {
   absl::Status Check() {
     if (received_ != Expected()) return absl::DataLossError("the download ended early");
     if (hasher_.Finish(fragment_.version, fragment_.layout) == fragment_.content_hash) return absl::OkStatus();
-    return absl::DataLossError("the bytes received are not those that were committed");
+    return absl::DataLossError("the bytes received differ from the committed bytes");
   }
 
  private:
@@ -52,11 +52,11 @@ class StringSink final : public BulkSink {
   absl::Status OnHeader(const DownloadHeader& header) override {
     if (header.total_bytes <= limit_bytes_) return absl::OkStatus();
     return absl::ResourceExhaustedError(
-        absl::StrCat("the file has ", header.total_bytes, " bytes; at most ", limit_bytes_, " are taken"));
+        absl::StrCat("the file has ", header.total_bytes, " bytes, more than the limit of ", limit_bytes_));
   }
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
     if (offset != text_.size() || bytes.size() > limit_bytes_ - text_.size())
-      return absl::InternalError("bytes came out of order");
+      return absl::InternalError("bytes arrived out of order");
     text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return absl::OkStatus();
   }
@@ -125,12 +125,12 @@ absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragmen
   if (absl::IsDataLoss(status)) status = FetchFragmentOnce(session, fragment, path, use, on_bytes);
   const uint32_t index = fragment.key.fragment.value;
   if (!absl::IsDataLoss(status)) return Annotate(status, absl::StrCat("fragment ", index));
-  return absl::DataLossError(absl::StrCat(
-      "the coordinator's file of fragment ", index, " of checkpoint ",
-      CheckpointNameOf(fragment.key.job, fragment.key.step), " is damaged (", std::string(status.message()),
-      "): run atoll-coordinator verify --state DIR at the coordinator, or take another checkpoint of atoll checkpoint "
-      "list ",
-      fragment.key.job.value));
+  return absl::DataLossError(absl::StrCat("the coordinator's file of fragment ", index, " of checkpoint ",
+                                          CheckpointNameOf(fragment.key.job, fragment.key.step), " is damaged (",
+                                          std::string(status.message()),
+                                          "): run atoll-coordinator verify --state DIR at the coordinator, or choose "
+                                          "another checkpoint from atoll checkpoint list ",
+                                          fragment.key.job.value));
 }
 
 absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes) {
@@ -139,7 +139,7 @@ absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, ui
   request.key = BlobKey{sha256};
   ATOLL_RETURN_IF_ERROR(DownloadAll(session, request, sink, [&] { return sink->text().size(); }));
   if (Sha256Of(AsBytes(sink->text())) != sha256) {
-    return absl::DataLossError(absl::StrCat("the stored file ", sha256.Hex(), " came damaged"));
+    return absl::DataLossError(absl::StrCat("the stored file ", sha256.Hex(), " arrived damaged"));
   }
   return sink->text();
 }

@@ -207,7 +207,7 @@ void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, std::optional<Durat
 std::string CauseOf(const std::string& message) {
   const std::string marker = "remote host: ", lookup = "DNS resolution failed";
   if (message.rfind(lookup, 0) == 0 && message.rfind(": ") != std::string::npos)  // followed by the resolver's details
-    return "its name cannot be looked up: " + message.substr(message.rfind(": ") + 2);
+    return "DNS cannot resolve its name: " + message.substr(message.rfind(": ") + 2);
   const size_t at = message.rfind(marker);
   return at == std::string::npos ? message : message.substr(at + marker.size());
 }
@@ -229,19 +229,18 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration li
                        "): start atoll-coordinator there, or name another address with "
                        "--endpoint or ATOLL_ENDPOINT",
                        identity_.empty() ? "; if it runs with --trust, name your file with --identity"
-                                         : "; if it runs without --trust, leave --identity out"));
+                                         : "; if it runs without --trust, omit --identity"));
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
                                                       FormatDuration(limit),
-                                                      "; it may be overloaded or not be a coordinator"));
+                                                      "; it may be overloaded, or it may not be a coordinator"));
     case absl::StatusCode::kCancelled:  // not by this side
       return absl::UnavailableError(absl::StrCat("the coordinator at ", endpoint_,
-                                                 " broke the call off, as it does where nothing of its answer is read "
-                                                 "for ",
-                                                 FormatDuration(limits::kStreamStall), ": ask again"));
+                                                 " closed the call, as it does if no part of its response is read for ",
+                                                 FormatDuration(limits::kStreamStall), ": repeat the command"));
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(absl::StrCat(
-          "the server at ", endpoint_, " does not know this call; it is no coordinator, or one of another version"));
+          "the server at ", endpoint_, " does not know this call; it is not a coordinator, or has another version"));
     default: return status;
   }
 }

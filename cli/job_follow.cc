@@ -69,7 +69,7 @@ class Follower {
     if (lost_.empty()) {
       lost_ = status.ok() ? "the stream ended" : std::string(status.message());
       lost_since_ = now;
-      tell_("connection lost, trying again: " + lost_);
+      tell_("connection lost, reconnecting: " + lost_);
     }
     return now - lost_since_ < kReconnectLimit;
   }
@@ -86,7 +86,7 @@ class Follower {
 // For followers without a redrawn view.
 Follower::Tell TellBeside(Session& session) {
   return [&session](const std::string& sentence) {
-    session.talk << (sentence.empty() ? "connected again" : sentence) << "\n";
+    session.talk << (sentence.empty() ? "reconnected" : sentence) << "\n";
   };
 }
 
@@ -265,7 +265,7 @@ int JobLogs(Session& session, const LogsOptions& options) {
     return true;
   });
   if (status.ok() && !any && options.worker.empty()) {
-    session.talk << "the coordinator has no log line about it since its start; 'atoll job describe " << options.job
+    session.talk << "the coordinator has logged no line about it since its start; 'atoll job describe " << options.job
                  << "' shows its newest events\n";
   }
   return status.ok() ? kExitOk : Fail(session, status);

@@ -87,7 +87,7 @@ int PrintJobTemplate(Session& session, const std::string& name) {
   const std::vector<std::string> known = JobTemplates();
   std::string list;
   for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  return FailUsage(session, "there is no template '" + name + "'" + DidYouMean(name, known) + " (known: " + list + ")");
+  return FailUsage(session, "unknown template '" + name + "'" + DidYouMean(name, known) + " (known: " + list + ")");
 }
 
 }  // namespace atl::cli

@@ -236,7 +236,7 @@ int JobMetrics(Session& session, const MetricsOptions& options) {
   const absl::StatusOr<std::string> name = JobResource(options.job);
   if (!name.ok()) return Fail(session, name.status());
   if (options.csv && session.format != OutputFormat::kTable)
-    return FailUsage(session, "--csv and -o exclude each other");
+    return FailUsage(session, "--csv and -o cannot be combined");
   v1::GetJobMetricsRequest request;
   request.set_name(*name);
   for (const std::string& metric : options.metrics) request.add_metrics(metric);

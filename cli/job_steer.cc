@@ -42,7 +42,7 @@ absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::St
   if (why.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", id, " ", why, " would end it at once; end it with 'atoll job cancel ", id,
-                   " --drain', hold it with 'atoll job pause ", id, "', or repeat the update with --force"));
+                   " --drain', pause it with 'atoll job pause ", id, "', or repeat the update with --force"));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ int CancelJob(Session& session, const std::string& job, bool drain) {
   v1::CancelJobRequest request;
   request.set_name(*name);
   request.set_drain(drain);
-  return Finish(session, session.api.CancelJob(request), drain ? "end asked for" : "cancelled");
+  return Finish(session, session.api.CancelJob(request), drain ? "cancellation requested" : "cancelled");
 }
 
 int PurgeJob(Session& session, const std::string& job) {
@@ -61,7 +61,7 @@ int PurgeJob(Session& session, const std::string& job) {
   if (!name.ok()) return Fail(session, name.status());
   v1::PurgeJobRequest request;
   request.set_name(*name);
-  return Finish(session, session.api.PurgeJob(request), "purged; its room is free once its files are gone");
+  return Finish(session, session.api.PurgeJob(request), "purged; its disk space is freed when its files are removed");
 }
 
 int PauseJob(Session& session, const std::string& job) {
@@ -69,7 +69,7 @@ int PauseJob(Session& session, const std::string& job) {
   if (!name.ok()) return Fail(session, name.status());
   v1::PauseJobRequest request;
   request.set_name(*name);
-  return Finish(session, session.api.PauseJob(request), "pause asked for");
+  return Finish(session, session.api.PauseJob(request), "pause requested");
 }
 
 int ResumeJob(Session& session, const std::string& job) {
@@ -123,7 +123,7 @@ int RollbackJob(Session& session, const std::string& job, const std::string& che
   v1::RollbackJobRequest request;
   request.set_name(*name);
   request.set_checkpoint(*target);
-  return Finish(session, session.api.RollbackJob(request), "set back");
+  return Finish(session, session.api.RollbackJob(request), "rolled back");
 }
 
 }  // namespace atl::cli

@@ -64,7 +64,7 @@ struct Loaded {
 
 // Bytes that are not UTF-8 would be changed or dropped.
 std::vector<Fault> FindWrongBytes(const Input& input, const std::vector<std::string>& sets) {
-  const std::string problem = "holds bytes that are not UTF-8; write it in that";
+  const std::string problem = "contains bytes that are not UTF-8; save it as UTF-8";
   std::vector<Fault> faults;
   if (const size_t at = FirstInvalidUtf8(input.text); at < input.text.size()) {
     const std::string before = input.text.substr(0, at);
@@ -145,17 +145,18 @@ std::string WrongDryRun(const SubmitOptions& options) {
   const bool client = options.dry_run == DryRun::kClient;
   if (options.after != AfterSubmit::kDetach) {
     return absl::StrCat(options.after == AfterSubmit::kWait ? "--wait" : "--watch",
-                        " does not go with --dry-run=", client ? "client" : "server",
-                        ", which makes no job; leave one of the two out");
+                        " cannot be used with --dry-run=", client ? "client" : "server",
+                        ", which creates no job; omit one of the two");
   }
   if (!client || options.request_id.empty()) return "";
-  return "--request-id does not go with --dry-run=client, which asks no coordinator; leave one of the two out";
+  return "--request-id cannot be used with --dry-run=client, which does not contact the coordinator; omit one of the "
+         "two";
 }
 
 // The allowed forms depend on the output in addition to, or instead of, the job's name.
 std::string WrongSubmitForm(const Session& session, const SubmitOptions& options) {
   if (options.dry_run == DryRun::kClient && session.format != OutputFormat::kTable)
-    return "-o does not go with --dry-run=client, which has no result to print; leave it out";
+    return "-o cannot be used with --dry-run=client, which has no result to print; omit it";
   if (options.dry_run == DryRun::kServer) return WrongForm(session, kDocumentForms, "--dry-run=server");
   if (options.after == AfterSubmit::kWatch) return WrongForm(session, kLineForms, "--watch");
   return WrongForm(session, kNamedForms);
@@ -170,7 +171,7 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, con
   const bool text = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
                     session.format == OutputFormat::kName;
   if (text && dry_run) {
-    session.talk << "the coordinator would take this job: " << CoordinatorShareText(job) << "\n";
+    session.talk << "the coordinator would accept this job: " << CoordinatorShareText(job) << "\n";
   } else if (text) {
     session.out << job.name() << "\n" << std::flush;
   } else if (dry_run || options.after == AfterSubmit::kDetach) {
@@ -189,7 +190,7 @@ int SubmitJob(Session& session, const SubmitOptions& options) {
   if (const std::string wrong = WrongSubmitForm(session, options); !wrong.empty()) return FailUsage(session, wrong);
   if (!options.request_id.empty() && !IsUuid(options.request_id)) {
     return FailUsage(session, absl::StrCat("--request-id is '", Printable(options.request_id.substr(0, 64)),
-                                           "'; it must be a UUID, 32 hexadecimal digits as 8-4-4-4-12"));
+                                           "'; it must be a UUID: 32 hexadecimal digits in groups of 8-4-4-4-12"));
   }
   const absl::StatusOr<Input> input = ReadInput(session, options.file);
   if (!input.ok()) return FailInput(session, input.status());

@@ -271,7 +271,8 @@ void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
     } else if (!w.screened().empty()) {
       session.out << name << ": " << Printable(w.screened()) << "\n";
     } else if (w.cordoned()) {
-      session.out << name << ": cordoned, so it gets no other job; 'atoll worker readmit " << name << "' ends that\n";
+      session.out << name << ": cordoned, so it gets no other job; 'atoll worker readmit " << name
+                  << "' ends the cordon\n";
     } else if (!wide && (w.job().empty() || w.state() == "silent") && !w.waiting_for().empty()) {
       session.out << name << ": " << Printable(w.waiting_for()) << "\n";
     }

@@ -20,7 +20,7 @@ absl::StatusOr<std::string> Passphrases::Of(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, " is no regular file, and an identity is read more than once; copy it to a file of mode 600"));
+        path, " is not a regular file, and an identity is read more than once; copy it to a file of mode 600"));
   }
   const absl::StatusOr<IdentityFile> identity = ReadLockedIdentityFile(path);
   if (!identity.ok() || !IsProtected(identity->key_pem)) return std::string();
@@ -39,7 +39,7 @@ absl::StatusOr<std::string> Passphrases::New(const std::string& path) {
         absl::StrCat("a passphrase has ", kShortest, " to ", kLongest, " bytes, and this one has ", passphrase.size()));
   }
   if (!file_.empty()) return passphrase;
-  ATOLL_ASSIGN_OR_RETURN(const std::string again, Ask("the same again: "));
+  ATOLL_ASSIGN_OR_RETURN(const std::string again, Ask("repeat the passphrase: "));
   if (again != passphrase) return absl::InvalidArgumentError("the two passphrases differ: nothing was written");
   return passphrase;
 }
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> Passphrases::Ask(const std::string& prompt) const {
   absl::StatusOr<std::string> typed = ask_(prompt);
   if (!absl::IsFailedPrecondition(typed.status())) return typed;
   return absl::InvalidArgumentError(
-      absl::StrCat(prompt, typed.status().message(), ": name a file that holds it with --passphrase-file"));
+      absl::StrCat(prompt, typed.status().message(), ": give a file that contains it with --passphrase-file"));
 }
 
 absl::StatusOr<std::string> ReadPassphraseFile(const std::string& path) {

@@ -111,7 +111,7 @@ std::string SettingsText(PlanMethod method, const PlanPoint& point) {
 std::string RecommendationText(const PlanRequest& request, const Plan& plan) {
   const Recommendation& r = plan.recommended;
   std::string text =
-      absl::StrCat(r.reached ? "" : "nothing up to H " + absl::StrCat(kRecommendedInnerSteps) + " reaches it; best: ",
+      absl::StrCat(r.reached ? "" : "no value up to H " + absl::StrCat(kRecommendedInnerSteps) + " reaches it; best: ",
                    SettingsText(r.method, r.point), " (", Percent(r.point.coordinator_utilization_ratio), ")");
   const bool given = r.reached && r.method == request.method && r.point.codec == plan.given.codec &&
                      r.point.inner_steps == plan.given.inner_steps && r.point.overlap_steps == plan.given.overlap_steps;
@@ -137,12 +137,12 @@ void PrintSummary(Session& session, const PlanRequest& request, const Plan& plan
                                          " as an all-reduce, the papers' model and an upper bound")});
   table.Add({"a worker sends",
              absl::StrCat(SizeText(plan.given.bytes_per_round), " a round, ", SizeText(plan.bytes_per_period), " ",
-                          period, "; to wait for nothing mean ", RateText(plan.mean_bits_per_second), ", peak ",
+                          period, "; to never wait, on average ", RateText(plan.mean_bits_per_second), ", peak ",
                           RateText(plan.peak_bits_per_second))});
   table.Add({"and receives", absl::StrCat(SizeText(plan.download_bytes_per_round), " a round, ",
                                           SizeText(plan.download_bytes_per_period), " ", period)});
   table.Add({"and needs", absl::StrCat(SizeText(plan.worker.memory_bytes), " of memory, and activations; with a GPU ",
-                                       SizeText(plan.worker.gpu_memory_bytes), " there, and activations, and ",
+                                       SizeText(plan.worker.gpu_memory_bytes), " on the GPU, and activations, and ",
                                        SizeText(plan.worker.gpu_host_bytes), " of the host's")});
   table.Add({"coordinator in", absl::StrCat(HumanSize(load.ingress_bytes_per_period), " ", period, "; mean ",
                                             RateText(load.mean_ingress_bits_per_second), ", peak ",

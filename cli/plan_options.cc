@@ -154,36 +154,37 @@ absl::StatusOr<PlanRequest> ParsePlanOptions(const PlanOptions& options) {
 }
 
 void AddPlanCommand(CLI::App& root, Command& command) {
-  CLI::App& app = *root.add_subcommand("plan", "reckon what a link carries of a job, without a coordinator");
+  CLI::App& app = *root.add_subcommand("plan", "estimate the training speed over a given link, without a coordinator");
   const auto o = std::make_shared<PlanOptions>();
   const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
     return app.add_option(flag, value, help)->type_name(type);
   };
-  add("--params", o->params, "N", "parameters of the model, as 1e9")->required();
+  add("--params", o->params, "N", "parameters of the model, such as 1e9")->required();
   add("--layers", o->layers, "N", "transformer blocks")->required();
-  add("--step-seconds", o->step_seconds, "SECONDS", "time of one inner step that waits for nothing")->required();
-  add("--bandwidth", o->bandwidth, "RATE", "of each worker's link: 1Gbps, 200Mbit/s, 12.5MB/s")->required();
-  add("--download-bandwidth", o->download_bandwidth, "RATE", "towards the worker, where it differs");
-  add("--latency", o->latency, "TIME", "of one direction, as 20ms")->capture_default_str();
-  add("--round-time", o->round_time, "TIME", "from a round's last contribution to its update: flushes, merge, commit")
+  add("--step-seconds", o->step_seconds, "SECONDS", "time of one inner step without waits")->required();
+  add("--bandwidth", o->bandwidth, "RATE", "bandwidth of each worker's link: 1Gbps, 200Mbit/s, 12.5MB/s")->required();
+  add("--download-bandwidth", o->download_bandwidth, "RATE", "bandwidth towards the worker, if it differs");
+  add("--latency", o->latency, "TIME", "latency of one direction, such as 20ms")->capture_default_str();
+  add("--round-time", o->round_time, "TIME", "time from a round's last contribution to its update (merge, commit)")
       ->capture_default_str();
-  add("--workers", o->workers, "N", "workers of the job")->capture_default_str();
-  add("--method", o->method, "data-parallel|diloco|streaming", "what is synchronised when")->capture_default_str();
+  add("--workers", o->workers, "N", "number of workers")->capture_default_str();
+  add("--method", o->method, "data-parallel|diloco|streaming", "synchronisation scheme")->capture_default_str();
   add("--inner-steps", o->inner_steps, "H", "steps between syncs of a fragment")->capture_default_str();
-  add("--overlap-steps", o->overlap_steps, "TAU", "steps that a sync may take [1 for streaming, else 0]");
+  add("--overlap-steps", o->overlap_steps, "TAU", "steps trained during a sync [1 for streaming, else 0]");
   add("--codec", o->codec, "CODEC", "fp32, fp16, bf16, int8, mxfp4 or e3m0 [bf16 for data-parallel, else mxfp4]");
-  add("--download-codec", o->download_codec, "CODEC", "of updates, where it differs");
-  add("--upload-error-memory", o->upload_error_memory, "off|feedback|loco", "as sync.upload_error_memory")
+  add("--download-codec", o->download_codec, "CODEC", "codec of updates, if it differs");
+  add("--upload-error-memory", o->upload_error_memory, "off|feedback|loco", "the job's sync.upload_error_memory")
       ->capture_default_str();
-  add("--precision", o->precision, "fp32|bf16", "as model.precision, for a worker's memory")->capture_default_str();
-  add("--form-on", o->form_on, "host|gpu", "as the worker's option, for the memory of one with a GPU")
+  add("--precision", o->precision, "fp32|bf16", "the job's model.precision, for worker memory")->capture_default_str();
+  add("--form-on", o->form_on, "host|gpu", "the worker's --form-on, for the memory of a worker with a GPU")
       ->capture_default_str();
-  add("--embedding-params", o->embedding_params, "N", "of --params; a fragment of their own when streaming");
-  add("--layers-per-fragment", o->layers_per_fragment, "N", "blocks of a fragment when streaming")
+  add("--embedding-params", o->embedding_params, "N",
+      "embeddings, part of --params; a separate fragment when streaming");
+  add("--layers-per-fragment", o->layers_per_fragment, "N", "blocks per fragment when streaming")
       ->capture_default_str();
-  add("--target-utilization", o->target_utilization, "SHARE", "to recommend settings for")->capture_default_str();
-  add("--tokens", o->tokens, "N", "token budget of the job, for hours");
-  add("--tokens-per-step", o->tokens_per_step, "N", "tokens of one inner step of one worker, for hours");
+  add("--target-utilization", o->target_utilization, "SHARE", "for the recommended settings")->capture_default_str();
+  add("--tokens", o->tokens, "N", "token budget of the job, to estimate hours");
+  add("--tokens-per-step", o->tokens_per_step, "N", "tokens of one inner step of one worker, to estimate hours");
   app.callback([o, &command] { command = Takes(kDocumentForms, [o](Session& s) { return PrintPlan(s, *o); }); });
 }
 

@@ -14,7 +14,7 @@ absl::Status CheckTimeIsLeft(const Session& session) {
   return TimeIsLeft(session) ? absl::OkStatus() : TimeoutHasPassed();
 }
 
-absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout has passed"); }
+absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout expired"); }
 
 absl::Status PauseBeforeRetry(const Session& session, Duration length) {
   ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
@@ -26,7 +26,7 @@ absl::Status PauseBeforeRetry(const Session& session, Duration length) {
 int Fail(Session& session, const absl::Status& status) {
   const bool timed_out = status.code() == absl::StatusCode::kDeadlineExceeded && !TimeIsLeft(session);
   if (timed_out) {
-    session.talk << "atoll: --timeout has passed\n";
+    session.talk << "atoll: --timeout expired\n";
     return kExitTimeout;
   }
   if (status.code() == absl::StatusCode::kCancelled) {

@@ -117,15 +117,16 @@ void Stager::Corpus(int index) {
   const absl::StatusOr<std::string> bytes = ReadWholeFile(files_, path, limits::kManifestBytes);
   if (!bytes.ok()) {
     return Refuse(at,
-                  absl::StrCat("cannot be read: ", bytes.status().message(), "; make it with 'atoll data prepare'"));
+                  absl::StrCat("cannot be read: ", bytes.status().message(), "; create it with 'atoll data prepare'"));
   }
   const absl::StatusOr<CorpusManifest> manifest = ParseManifest(*bytes);
-  if (!manifest.ok()) return Refuse(at, absl::StrCat("is no corpus manifest: ", manifest.status().message()));
+  if (!manifest.ok()) return Refuse(at, absl::StrCat("is not a corpus manifest: ", manifest.status().message()));
   if (!tokenizer_) {
     tokenizer_ = manifest->tokenizer;
     tokenizer_directory_ = DirectoryOf(path);
   } else if (tokenizer_->kind != manifest->tokenizer.kind || tokenizer_->sha256 != manifest->tokenizer.sha256) {
-    return Refuse(at, "was made with another tokenizer than the first corpus; prepare all corpora with one tokenizer");
+    return Refuse(at,
+                  "was prepared with another tokenizer than the first corpus; prepare all corpora with one tokenizer");
   }
   LookAtShards(at, DirectoryOf(path), *manifest);
   StagedFile staged = StageText("manifest " + path, *bytes);
@@ -140,12 +141,12 @@ void Stager::Corpus(int index) {
 void Stager::LookAtShards(const std::string& at, const std::string& directory, const CorpusManifest& manifest) {
   const CorpusCopy copy = LookAtCorpus(files_, {directory}, manifest);
   if (copy.state == CorpusCopyState::kBroken) {
-    Refuse(at, absl::StrCat("is of a corpus that is not whole in ", directory, ": ", copy.problem,
-                            "; copy or prepare it again; to see every fault run: atoll data verify ",
+    Refuse(at, absl::StrCat("belongs to a corpus that is incomplete in ", directory, ": ", copy.problem,
+                            "; copy or prepare it again; to list all problems run: atoll data verify ",
                             ShellWord(directory)));
   } else if (copy.state == CorpusCopyState::kAbsent) {
     notes_.push_back(absl::StrCat("corpus ", manifest.name, ": none of its shards is in ", directory,
-                                  "; the coordinator or each worker must have them below its --data-root"));
+                                  "; the coordinator or each worker must have the shards below its --data-root"));
   }
 }
 
@@ -154,7 +155,7 @@ absl::StatusOr<std::string> Stager::TokenizerBytes() const {
   const std::string path = JoinPath(tokenizer_directory_, tokenizer_->file);
   ATOLL_ASSIGN_OR_RETURN(std::string bytes, ReadWholeFile(files_, path, limits::kTokenizerFileBytes));
   if (Sha256Of(AsBytes(bytes)) != tokenizer_->sha256) {
-    return absl::DataLossError(absl::StrCat(path, " is not the file that the manifest names"));
+    return absl::DataLossError(absl::StrCat(path, " differs from the file named by the manifest"));
   }
   return bytes;
 }
@@ -239,7 +240,7 @@ std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
     copy(ours, given);
     if (job_.positions.count(path) != 0 && wanted.SerializeAsString() != given.SerializeAsString()) {
       Refuse(path,
-             absl::StrCat("does not fit ", config_path, ", which has another value; remove the key to take it over"));
+             absl::StrCat("does not fit ", config_path, ", which has another value; remove the key to use that value"));
     }
     copy(theirs.model(), ours);
   }
@@ -324,7 +325,7 @@ absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged
   std::set<Sha256> wanted(missing.begin(), missing.end());
   uint64_t total = 0, before = 0;
   for (const StagedFile& s : staged) total += wanted.count(s.sha256) != 0 ? s.source->size_bytes() : 0;
-  ProgressLine progress(session.talk, "storing files", session.terminal.talk, total < (uint64_t{8} << 20));
+  ProgressLine progress(session.talk, "uploading files", session.terminal.talk, total < (uint64_t{8} << 20));
   for (const StagedFile& s : staged) {
     if (wanted.erase(s.sha256) == 0) continue;
     std::atomic<uint64_t> furthest = 0;

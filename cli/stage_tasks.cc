@@ -40,17 +40,17 @@ class TaskStager {
     const std::string path = ResolvePath(directory_, task.file());
     if (task.name().empty()) task.set_name(EvalTaskName(path));
     if (!IsTaskName(task.name())) {
-      return Refuse(at + ".name", absl::StrCat("would be '", task.name(),
-                                               "' after its file; give a name of letters, digits, _, - and ."));
+      return Refuse(at + ".name", absl::StrCat("would be named '", task.name(),
+                                               "' after its file; set a name of letters, digits, _, - and ."));
     }
     const absl::StatusOr<std::string> text = ReadWholeFile(files_, path, limits::kEvalTasksBytes - bytes_);
     if (!text.ok()) {
-      return Refuse(at + ".file", absl::StrCat("cannot be read, within ", limits::kEvalTasksBytes >> 20,
+      return Refuse(at + ".file", absl::StrCat("cannot be read within the limit of ", limits::kEvalTasksBytes >> 20,
                                                " MiB for all task files: ", text.status().message()));
     }
     bytes_ += text->size();
     const absl::StatusOr<EvalTask> parsed = ParseEvalTask(*text);
-    if (!parsed.ok()) return Refuse(at + ".file", absl::StrCat("is no task file: ", parsed.status().message()));
+    if (!parsed.ok()) return Refuse(at + ".file", absl::StrCat("is not a task file: ", parsed.status().message()));
     if (tokenizer_ != nullptr) {
       const absl::Status fits = CheckLengths(*parsed, task.examples(), *tokenizer_, SequenceLength());
       if (!fits.ok()) return Refuse(at + ".file", absl::StrCat("cannot be scored: ", fits.message()));

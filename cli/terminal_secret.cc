@@ -51,7 +51,7 @@ Typing& TheTyping() {
 absl::StatusOr<std::string> AskAtTerminal(const std::string& prompt) {
   const Descriptor terminal(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY));
   if (!terminal.open() || !TheTyping().Hide(terminal.get()))
-    return absl::FailedPreconditionError("there is no terminal to ask at");
+    return absl::FailedPreconditionError("no terminal is available for the question");
   (void)!::write(terminal.get(), prompt.data(), prompt.size());
   std::string line;
   for (char c = 0; c != '\n';) {

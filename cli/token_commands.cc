@@ -33,7 +33,7 @@ int CreateToken(Session& session, const CreateOptions& options) {
   if (!lifetime.ok()) return FailUsage(session, absl::StrCat("--lifetime ", lifetime.status().message()));
   if (!options.name.empty() && !IsName(options.name)) {
     return FailUsage(session, absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ",
-                                           kNameRule, ", or left out for any"));
+                                           kNameRule, ", or omitted for any name"));
   }
   v1::CreateTokenRequest request;
   request.set_role(options.role);
@@ -45,7 +45,7 @@ int CreateToken(Session& session, const CreateOptions& options) {
   session.talk << "token " << response->token().id() << " for role " << response->token().role() << ", "
                << response->token().uses() << (response->token().uses() == 1 ? " use" : " uses") << ", until "
                << DateText(response->token().end_time().seconds())
-               << "; it is shown this once, and whoever has it can enrol\n";
+               << "; it is shown only once, and anybody who has it can enrol\n";
   session.out << Printable(response->text()) << "\n";
   return kExitOk;
 }
@@ -89,7 +89,7 @@ int RevokeToken(Session& session, const std::string& id) {
   const auto response = session.api.RevokeToken(request);
   if (!response.ok()) return Fail(session, response.status());
   session.talk << "token " << Printable(response->token().id())
-               << " is revoked; whoever came by it may call nothing more\n";
+               << " is revoked; all calls by identities enrolled with it are refused\n";
   return kExitOk;
 }
 
@@ -97,7 +97,7 @@ int Enroll(Session& session, const EnrollOptions& options) {
   const auto enrol = [&]() -> absl::StatusOr<CertificateFacts> {
     if (const absl::Status at = ParseEndpoint(options.address).status(); !at.ok()) return Annotate(at, "--at");
     if (session.files.Exists(options.out)) {
-      return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
+      return absl::AlreadyExistsError(absl::StrCat(options.out, " already exists; choose another file"));
     }
     ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.token_file));
     std::string passphrase;
@@ -110,7 +110,7 @@ int Enroll(Session& session, const EnrollOptions& options) {
   };
   const absl::StatusOr<CertificateFacts> facts = enrol();
   if (!facts.ok()) return Fail(session, facts.status());
-  session.talk << "enrolled as " << RoleName(facts->identity.role) << " '" << facts->identity.name << "', good until "
+  session.talk << "enrolled as " << RoleName(facts->identity.role) << " '" << facts->identity.name << "', valid until "
                << DateText(facts->not_after_s) << "\n";
   session.out << options.out << "\n";
   return kExitOk;
@@ -119,33 +119,33 @@ int Enroll(Session& session, const EnrollOptions& options) {
 }  // namespace
 
 void AddTokenCommands(CLI::App& root, Command& command) {
-  CLI::App& token = *root.add_subcommand("token", "make, list and revoke join tokens");
+  CLI::App& token = *root.add_subcommand("token", "create, list and revoke join tokens");
   token.require_subcommand(1);
-  CLI::App& create = *token.add_subcommand("create", "make a join token and print it, once");
+  CLI::App& create = *token.add_subcommand("create", "create a join token and print it once");
   const auto c = std::make_shared<CreateOptions>();
   create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
-  AddWhole(create, "--uses", c->uses, absl::StrCat("how many may enrol with it, at most ", kMostTokenUses), 1,
-           kMostTokenUses)
+  AddWhole(create, "--uses", c->uses,
+           absl::StrCat("number of identities that may enrol with it, at most ", kMostTokenUses), 1, kMostTokenUses)
       ->type_name("N")
       ->capture_default_str();
-  create.add_option("--lifetime", c->lifetime, "as 30m, 24h or 30d, the most")
+  create.add_option("--lifetime", c->lifetime, "validity, such as 30m or 24h; at most 30d")
       ->type_name("TIME")
       ->capture_default_str();
   create.callback([=, &command] { command = TextOnly([c](Session& s) { return CreateToken(s, *c); }); });
   token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
     command = Takes(kDocumentForms, [](Session& s) { return ListTokens(s); });
   });
-  CLI::App& revoke = *token.add_subcommand("revoke", "refuse a token and everybody who came by it");
+  CLI::App& revoke = *token.add_subcommand("revoke", "revoke a token and all identities enrolled with it");
   const auto id = std::make_shared<std::string>();
-  revoke.add_option("id", *id, "as token list shows it")->required()->type_name("ID");
+  revoke.add_option("id", *id, "ID shown by 'atoll token list'")->required()->type_name("ID");
   revoke.callback([=, &command] { command = TextOnly([id](Session& s) { return RevokeToken(s, *id); }); });
 
-  CLI::App& enroll = *root.add_subcommand("enroll", "turn a join token into an identity file");
+  CLI::App& enroll = *root.add_subcommand("enroll", "enrol with a join token and write an identity file");
   const auto e = std::make_shared<EnrollOptions>();
   enroll.add_option("--at", e->address, "enrolment port of the coordinator")->required()->type_name("HOST:PORT");
   enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
-  enroll.add_option("--name", e->name, "who you are; of a worker its name")->required()->type_name("NAME");
+  enroll.add_option("--name", e->name, "your name, or the worker's name")->required()->type_name("NAME");
   enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");
   enroll.add_flag("--protect", e->protect, kProtectHelp);
   enroll.callback([=, &command] { command = TextOnly([e](Session& s) { return Enroll(s, *e); }); });

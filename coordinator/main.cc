@@ -196,7 +196,7 @@ class Coordinator {
 void Coordinator::Die(const absl::Status& status) {
   log_.Error("stopping at once", {{"reason", std::string(status.message())}});
   std::cerr << absl::StrCat("atoll-coordinator: ", status.message(),
-                            "; what was acknowledged is on disk: mend the cause and start again\n");
+                            "; acknowledged data is on disk: fix the cause and start the coordinator again\n");
   (void)StandardError().Flush();
   std::_Exit(kExitStorage);
 }
@@ -221,7 +221,7 @@ absl::Status Coordinator::OpenState() {
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   if (const absl::Status dropped = DropStaleParts(directory_); !dropped.ok())
-    log_.Warn("given-up uploads not removed", {{"reason", std::string(dropped.message())}});
+    log_.Warn("abandoned uploads not removed", {{"reason", std::string(dropped.message())}});
   DropFilesOfPurgedJobs(*files_, directory_, recovered_, log_);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));

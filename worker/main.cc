@@ -157,6 +157,6 @@ int main(int argc, char** argv) {
   std::vector<std::string> lines = atl::LinesOf(environment);
   (void)atl::StandardError().Flush();
   execve("/proc/self/exe", argv, atl::PointersTo(lines).data());
-  std::cerr << std::string("atoll-worker: cannot start anew for a pause: ") + std::strerror(errno) + "\n";
+  std::cerr << std::string("atoll-worker: cannot restart itself for a pause: ") + std::strerror(errno) + "\n";
   return atl::kWorkerPrecondition;
 }

@@ -76,7 +76,7 @@ void ReadEnvelope(YamlReader& reader, const YAML::Node& root, JobFile& file, std
   };
   require("apiVersion", absl::StrCat("write apiVersion: ", kApiVersion));
   require("kind", absl::StrCat("write kind: ", kKind));
-  require("spec", "it holds model, data and stop");
+  require("spec", "it contains model, data and stop");
 }
 
 // Fault for a path in the metadata that is neither the name nor a label.
@@ -108,7 +108,7 @@ void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& f
 
 // Reason why an update may not name a path: the path is invalid, or the field cannot change.
 std::optional<Fault> RefusedUpdate(const Override& o) {
-  const std::string problem = "cannot change in mid-run; ";
+  const std::string problem = "cannot be changed in a submitted job; ";
   if (o.path.rfind("metadata.labels", 0) == 0 || o.path.rfind("labels", 0) == 0)
     return Fault{o.place, o.path, "is changed with --set-label KEY=VALUE and --remove-label KEY"};
   if (o.path.rfind("metadata", 0) == 0) return Fault{o.place, o.path, problem + "submit the job under another name"};
@@ -313,13 +313,13 @@ JobFile ParseJobFile(const std::string& source, const std::string& given, const 
   try {
     const Documents documents(text);
     if (documents.count() == 0) {
-      faults.push_back({source, "", "holds no document; 'atoll job init' prints one to begin with"});
+      faults.push_back({source, "", "contains no document; 'atoll job init' prints one to start from"});
       return file;
     }
     if (documents.count() > 1) {
       const YAML::Mark& second = documents.second();
       faults.push_back({absl::StrCat(source, ":", second.line + 1, ":", second.column + 1), "",
-                        "another document begins here, or something that is none; a job file is one document"});
+                        "a second document starts here, or text that is not YAML; a job file is one document"});
       return file;
     }
     YamlReader reader(source, faults, file.positions);

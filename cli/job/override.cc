@@ -61,7 +61,7 @@ std::string FindTarget(Message& root, const std::string& path, Target& out, std:
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
     Step step;
-    if (!ParseStep(path.substr(begin, end - begin), step)) return "is not a path such as sync.inner_steps";
+    if (!ParseStep(path.substr(begin, end - begin), step)) return "is not a path; a path looks like sync.inner_steps";
     const auto& type = *out.message->GetDescriptor();
     out.field = type.FindFieldByName(step.name);
     if (out.field == nullptr) {
@@ -76,17 +76,17 @@ std::string FindTarget(Message& root, const std::string& path, Target& out, std:
     const auto* reflection = out.message->GetReflection();
     if (step.index >= 0) {
       if (!out.field->is_repeated() || out.field->type() != FieldDescriptor::TYPE_MESSAGE)
-        return "has an index where none fits";
+        return "has an index, but the field is not a list";
       if (last)
-        return absl::StrCat("needs a key behind it, as ", path, ".", out.field->message_type()->field(0)->name());
+        return absl::StrCat("needs a key after it, such as ", path, ".", out.field->message_type()->field(0)->name());
       if (step.index >= reflection->FieldSize(*out.message, out.field))
-        return absl::StrCat("names element ", step.index, " of a shorter list");
+        return absl::StrCat("names element ", step.index, ", but the list is shorter");
       out.message = reflection->MutableRepeatedMessage(out.message, out.field, step.index);
     } else if (!last) {
       if (out.field->type() != FieldDescriptor::TYPE_MESSAGE)
-        return absl::StrCat("goes below '", step.name, "', which is a single value");
+        return absl::StrCat("continues below '", step.name, "', which is a single value");
       if (out.field->is_repeated())
-        return absl::StrCat("must say which element of '", step.name, "', as ", step.name, "[0]");
+        return absl::StrCat("must name an element of '", step.name, "', such as ", step.name, "[0]");
       out.message = reflection->MutableMessage(out.message, out.field);
     }
     begin = end + 1;
@@ -98,7 +98,7 @@ bool SplitOverride(const std::string& text, Override& out, std::vector<Fault>& f
   out.place = kFlag + text.substr(0, 200);
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    faults.push_back({out.place, "", "must be PATH=VALUE, as sync.inner_steps=50"});
+    faults.push_back({out.place, "", "must be PATH=VALUE, such as sync.inner_steps=50"});
     return false;
   }
   out.path = text.substr(0, equals);

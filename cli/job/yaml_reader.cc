@@ -106,7 +106,7 @@ std::vector<std::pair<std::string, YAML::Node>> YamlReader::Pairs(const YAML::No
   for (const auto& pair : node) {
     if (!Admit(pair.first, path)) return out;
     if (!pair.first.IsScalar()) {
-      AddFault(pair.first, path, "has a key that is not plain text");
+      AddFault(pair.first, path, "has a key that is not a plain string");
       continue;
     }
     const std::string key = pair.first.Scalar();
@@ -295,7 +295,7 @@ void YamlReader::ReadScalar(const YAML::Node& node, const std::string& path, con
     case FieldDescriptor::CPPTYPE_INT64: rule = PutInteger<int64_t>(text, out); break;
     case FieldDescriptor::CPPTYPE_DOUBLE: rule = PutReal(text, out); break;
     case FieldDescriptor::CPPTYPE_ENUM: rule = PutEnum(text, *field.enum_type(), out); break;
-    default: rule = "it has a type that job files cannot spell";
+    default: rule = "its type cannot be written in a job file";
   }
   if (!rule.empty()) AddFault(node, path, absl::StrCat("is ", Kind(node), "; ", rule));
 }

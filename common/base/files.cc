@@ -34,7 +34,7 @@ absl::Status NotADirectory(const std::string& path) {
   const std::filesystem::path target = std::filesystem::read_symlink(path, error);
   if (error || std::filesystem::exists(path, error)) return FileError("mkdir", path, ENOTDIR);
   return absl::NotFoundError(absl::StrCat(path, " is a symbolic link to ", target.string(),
-                                          ", which does not exist; mount or make that, or name another path"));
+                                          ", which does not exist; mount or create the target, or name another path"));
 }
 
 // After each run of this many appended bytes the disk starts to write, so that the final flush has
@@ -296,7 +296,7 @@ absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
 }
 
 absl::Status Files::WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) {
-  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": it is there already"));
+  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": the file already exists"));
   // An append-only file needs the head first, but the head is filled last.
   std::vector<std::byte> content(file.bytes);
   ATOLL_RETURN_IF_ERROR(EachPiece(file, [&](uint64_t at, size_t bytes) {
@@ -322,7 +322,7 @@ absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string&
   const uint64_t size = stream->size_bytes().value_or(0);
   if (size > limit_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(path, " has ", size, " bytes; at most ", limit_bytes, " are read"));
+        absl::StrCat(path, " has ", size, " bytes, more than the limit of ", limit_bytes));
   }
   std::string content;
   size_t filled = 0;

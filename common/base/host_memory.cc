@@ -55,7 +55,7 @@ uint64_t MemoryLimitBytes(const std::string& root) {
 
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root) {
   const std::optional<uint64_t> machine = MachineBytes(root, "MemAvailable:");
-  if (!machine) return absl::InternalError(root + "/proc/meminfo does not say how much memory is available");
+  if (!machine) return absl::InternalError(root + "/proc/meminfo has no line with the available memory");
   uint64_t available = *machine;
   for (const Group& group : GroupsOf(root)) available = std::min(available, group.left());
   return available;

@@ -20,7 +20,7 @@ const char* NameOfKind(mode_t mode) {
   if (S_ISSOCK(mode)) return "a socket";
   if (S_ISBLK(mode)) return "a block device";
   if (S_ISCHR(mode)) return "a device";
-  return "no regular file";
+  return "not a regular file";
 }
 
 absl::Status Refused(const std::string& path, mode_t mode, const char* wanted) {

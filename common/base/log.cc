@@ -112,7 +112,7 @@ Log::Log(LogOptions options) : state_(std::make_unique<State>()) {
     const LogLine line{SystemClock().WallNanos(),
                        LogLevel::kWarning,
                        "log lines lost",
-                       {{"lines", lines}, {"reason", "standard error took none"}}};
+                       {{"lines", lines}, {"reason", "standard error accepted no lines"}}};
     return TextOf(line, json);
   });
 }

@@ -45,7 +45,8 @@ class LastLine {
 };
 
 constexpr uint64_t kLeastOpenFiles = 64;  // gRPC aborts when it gets no descriptor for its own use
-constexpr char kLookAt[] = "look at ulimit -a, the limits of its cgroup and what else runs here, then start it again";
+constexpr char kLookAt[] =
+    "check ulimit -a, the limits of its cgroup and the other programs on this machine, then restart it";
 
 std::atomic<size_t> heap_step{size_t{16} << 20};
 
@@ -74,7 +75,9 @@ void OnCrash(int signal) {
   if (signal == SIGBUS)
     line.Add("A file that this process maps was cut short, or its disk failed; see the kernel's log. ");
   if (signal == SIGILL) line.Add("This CPU may lack an instruction that the program or LibTorch was built with. ");
-  line.Add("If no line above says why, the program has a bug or the system refused it memory: report it, or ")
+  line.Add(
+          "If no line above gives a reason, the program has a bug or the system refused it memory: report this line, "
+          "or ")
       .Add(kLookAt)
       .Write();
   ::raise(

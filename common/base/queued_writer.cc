@@ -27,7 +27,7 @@ uint64_t LinesOf(const std::string& text) {
 }
 
 std::string LossText(uint64_t lost_lines) {
-  return absl::StrCat(lost_lines, " lines were lost here: standard error took none\n");
+  return absl::StrCat(lost_lines, " lines were lost here: standard error accepted no lines\n");
 }
 
 // The descriptor, and whether the last line on it is incomplete.

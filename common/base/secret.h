@@ -15,8 +15,9 @@ namespace atl {
 // is then not printed.
 inline constexpr char kJoinTokenPrefix[] = "atoll1-";
 inline constexpr char kTokenInPlaceOfItsFile[] =
-    "--join-token is a token itself, which everybody on this machine can read now: revoke it ('atoll token list', "
-    "'atoll token revoke'), write a new one to a file of mode 0600 and name that file";
+    "--join-token must name a file, but it is a token, which every user of this machine can read now: revoke the token "
+    "('atoll token list', "
+    "'atoll token revoke'), write a new token to a file of mode 0600 and give that file";
 
 // Returns the bits in which two runs of `size` elements differ; 0 when they are equal. Reads every
 // element of both once, in order. The asm prevents the compiler from stopping early.

@@ -27,7 +27,7 @@ std::string ValueOf(const std::map<std::string, std::string>& environment, const
 
 absl::Status Failed(const std::string& socket, const char* what) {
   return absl::UnavailableError(
-      absl::StrCat("the service manager at ", socket, " is not told: ", what, ": ", std::strerror(errno)));
+      absl::StrCat("cannot notify the service manager at ", socket, ": ", what, ": ", std::strerror(errno)));
 }
 
 }  // namespace
@@ -51,21 +51,21 @@ absl::Status ServiceManager::Tell(const std::string& words) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if ((socket_[0] != '/' && socket_[0] != '@') || socket_.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("the service manager is not told: NOTIFY_SOCKET ", socket_,
+    return absl::UnavailableError(absl::StrCat("cannot notify the service manager: NOTIFY_SOCKET ", socket_,
                                                " is neither a path nor @ and a name, or too long"));
   }
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.open()) return Failed(socket_, "no socket");
+  if (!socket.open()) return Failed(socket_, "socket");
   const timeval limit{.tv_sec = kTakenWithin_s, .tv_usec = 0};
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) != 0) {
-    return Failed(socket_, "no limit of the wait");
+    return Failed(socket_, "set the send timeout");
   }
   const ssize_t sent = ::sendto(socket.get(), words.data(), words.size(), MSG_NOSIGNAL,
                                 reinterpret_cast<const sockaddr*>(&address), length);
-  return sent == static_cast<ssize_t>(words.size()) ? absl::OkStatus() : Failed(socket_, "it takes nothing");
+  return sent == static_cast<ssize_t>(words.size()) ? absl::OkStatus() : Failed(socket_, "send");
 }
 
 }  // namespace atl

@@ -50,8 +50,8 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   island.size = reader.Number("WORLD_SIZE", 2, limits::kIslandRanks);
   if (!reader.faults.empty()) return reader.faults;
   if (told > 1 && told != island.size) {
-    reader.faults.push_back(absl::StrCat("--island-size is ", told, " and WORLD_SIZE ", island.size,
-                                         "; leave the option out where a launcher starts the ranks"));
+    reader.faults.push_back(absl::StrCat("--island-size is ", told, " and WORLD_SIZE is ", island.size,
+                                         "; omit the option when a launcher starts the ranks"));
   }
   island.rank = reader.Number("RANK", 0, island.size - 1);
   island.ranks_here = island.size;
@@ -64,10 +64,9 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   // The ranks of one machine share its memory and cores.
   const bool is_told = !reader.Text("LOCAL_WORLD_SIZE").empty() || reader.faults.size() > faults;
   if (!is_told && island.rank_here != island.rank) {
-    reader.faults.push_back(absl::StrCat("LOCAL_WORLD_SIZE is missing where RANK is ", island.rank, " and LOCAL_RANK ",
-                                         island.rank_here,
-                                         ", so that the ranks run on several machines; set it on each machine to how "
-                                         "many of them run there"));
+    reader.faults.push_back(absl::StrCat(
+        "LOCAL_WORLD_SIZE is missing, RANK is ", island.rank, " and LOCAL_RANK is ", island.rank_here,
+        ", so the ranks run on several machines; set it on each machine to the number of ranks on that machine"));
   }
   island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
   // The agent of torchrun listens at MASTER_PORT itself, for the store of its ranks.
@@ -75,14 +74,14 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   island.address = reader.Text("MASTER_ADDR");
   if (island.address.empty()) {
     reader.faults.emplace_back(
-        "MASTER_ADDR is missing where WORLD_SIZE is set; it is the address at which rank 0 listens");
+        "MASTER_ADDR is missing although WORLD_SIZE is set; set it to the address at which rank 0 listens");
   }
   island.secret = reader.Text(kIslandSecretVariable);
   if (island.secret.size() < limits::kIslandSecretBytes) {
     reader.faults.push_back(absl::StrCat("ATOLL_ISLAND_SECRET has ", island.secret.size(),
-                                         " characters where WORLD_SIZE is set; give all ranks the same ",
+                                         " characters although WORLD_SIZE is set; give all ranks the same value of ",
                                          limits::kIslandSecretBytes,
-                                         " or more, as 'openssl rand -hex 32' prints them"));
+                                         " or more characters, for example from 'openssl rand -hex 32'"));
   }
   return reader.faults;
 }

@@ -65,8 +65,8 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("the configuration file '", path, "' is larger than 1 MiB"));
   }
   return absl::NotFoundError(absl::StrCat("cannot read the configuration file '", path,
-                                          "'; name a file that is there and that this user may read (",
-                                          text.status().message(), ")"));
+                                          "'; name an existing file that this user may read (", text.status().message(),
+                                          ")"));
 }
 
 }  // namespace
@@ -78,9 +78,9 @@ OptionTable::OptionTable(const std::string& program, const std::string& descript
   if (prefix_.empty()) return;
   config_ = flags_->add_option("--config", CLI::callback_t(), "YAML file of 'option: value' lines");
   config_->type_name("FILE")->take_all();
-  flags_->footer(absl::StrCat("Each option can also be set in the environment, --config as ",
+  flags_->footer(absl::StrCat("Each option can also be set by an environment variable, for example --config by ",
                               EnvironmentName(prefix_, "config"),
-                              "\nand so on. A flag wins over the environment, the environment over the file."));
+                              ".\nA flag takes precedence over the environment, the environment over the file."));
 }
 
 OptionTable::OptionTable(OptionTable&&) noexcept = default;

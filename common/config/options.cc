@@ -40,8 +40,8 @@ uint32_t PortOf(const std::string& endpoint) {
 
 void AddLogOptions(OptionTable& table, LogOptions& log) {
   table.OneOf("log-level", {"debug", "info", "warning", "error"}, log.minimum,
-              "least serious lines written to standard error");
-  table.OneOf("log-format", {"text", "json"}, log.json, "form of those lines");
+              "lowest level of log lines written to standard error");
+  table.OneOf("log-format", {"text", "json"}, log.json, "format of log lines");
 }
 
 void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
@@ -53,15 +53,15 @@ void CheckLoopback(const std::string& option, const std::string& host, std::vect
 // Plaintext must be requested by name, and is limited to loopback.
 void CheckTrust(const CoordinatorOptions& o, std::vector<std::string>& faults) {
   if (!o.trust_dir.empty()) {
-    if (o.insecure) faults.emplace_back("--insecure and --trust exclude each other; give one");
+    if (o.insecure) faults.emplace_back("--insecure and --trust cannot be combined; give one");
   } else if (!o.insecure) {
     faults.emplace_back(
-        "--trust is missing; name the directory that 'atoll ca init DIR' makes, or give --insecure, with which nothing "
-        "is encrypted, nobody is asked who he is and only loopback is allowed");
+        "--trust is missing; give the directory created by 'atoll ca init DIR', or give --insecure for plaintext "
+        "without authentication, on loopback only");
   } else if (!IsLoopbackHost(o.listen_address)) {
     faults.push_back(absl::StrCat("--listen is '", o.listen_address,
-                                  "'; with --insecure nothing is encrypted and only loopback is allowed: name the "
-                                  "directory of 'atoll ca init' with --trust, or use 127.0.0.1"));
+                                  "'; --insecure allows only loopback: give --trust with the directory created by "
+                                  "'atoll ca init', or use 127.0.0.1"));
   }
 }
 
@@ -79,8 +79,8 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
     faults.emplace_back("--disk-budget must be at least 64MiB, or 0 for the whole disk");
   }
   if (o.control_port != 0 && (o.control_port == o.bulk_port || o.control_port == o.admin_port)) {
-    faults.push_back(
-        absl::StrCat("--control-port, --bulk-port and --admin-port must differ; ", o.control_port, " is used twice"));
+    faults.push_back(absl::StrCat("--control-port, --bulk-port, --admin-port and --enroll-port must differ; ",
+                                  o.control_port, " is used twice"));
   } else if (o.bulk_port != 0 && o.bulk_port == o.admin_port) {
     faults.push_back(absl::StrCat("--bulk-port and --admin-port must differ; ", o.bulk_port, " is used twice"));
   }
@@ -110,14 +110,15 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   }
   for (std::string& fault : NameFaults(o.name)) faults.push_back(std::move(fault));
   if (o.download_bytes_per_second != 0 && o.download_bytes_per_second < 1000)
-    faults.emplace_back("--download-limit must be at least 1kB, or 0 for none: coordinators refuse slower downloads");
+    faults.emplace_back(
+        "--download-limit must be at least 1kB, or 0 for no limit: coordinators refuse slower downloads");
   if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
   if (o.island.size == 0) faults.emplace_back("--island-size is 0; 1 is a worker of one process");
   if (o.island.size > 1 && o.synthetic_step_seconds > 0) {
-    faults.emplace_back("--synthetic-step-seconds and an island exclude each other; give one");
+    faults.emplace_back("--synthetic-step-seconds and an island cannot be combined; give one");
   }
   if (o.island.size > 1 && o.evaluate_only) {
-    faults.emplace_back("--evaluate-only needs no island; leave --island-size out");
+    faults.emplace_back("--evaluate-only cannot be used with an island; omit --island-size");
   }
   if (o.drain_timeout > Seconds(3600)) faults.emplace_back("--drain-timeout must be at most 1h");
   return faults;
@@ -141,66 +142,67 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
 }
 
 constexpr char kWorkerAbout[] =
-    "Trains what the coordinator assigns, on this machine.\n\n"
-    "Other uses: 'atoll-worker check' with the same options looks at what this machine would meet if it joined;\n"
-    "'atoll-worker pause --help' takes the machine back for a while, 'atoll-worker resume' ends that;\n"
-    "'atoll-worker generate --help' prints text from an exported checkpoint, 'atoll-worker eval-loss --help' its\n"
-    "loss on a corpus, 'atoll-worker eval --help' how often it finds the right choice of a task (BLiMP, HellaSwag).";
+    "Trains the jobs assigned by the coordinator on this machine.\n\nOther commands: 'atoll-worker check' with the "
+    "same options checks whether this machine can join;\n'atoll-worker pause --help' stops the worker of this machine "
+    "for a while, 'atoll-worker resume' continues it;\n'atoll-worker generate --help' prints text from an exported "
+    "checkpoint, 'atoll-worker eval-loss --help' its\n"
+    "loss on a corpus, 'atoll-worker eval --help' its accuracy on a task (BLiMP, HellaSwag).";
 constexpr char kCheckAbout[] =
-    "Looks at what this machine would meet if it joined with these options, and joins nothing: folders, device,\n"
-    "identity (with --join-token it enrols where there is none), reach, TLS, clocks, the link's rates both ways, and\n"
-    "for each job the memory it takes here and what it asks of the link. Exit code 3 when something has failed.";
+    "Checks whether this machine can join with these options, without joining: directories, device,\nidentity (with "
+    "--join-token it enrols if there is none), reachability, TLS, clocks, bandwidth both ways, and\nfor each job the "
+    "memory and bandwidth that it needs. Exit code 3 if a check has failed.";
 
 OptionTable WorkerTable(const std::string& program, const char* about, WorkerOptions& o) {
   OptionTable table(program, about, "ATOLL_WORKER_");
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
-             "its bulk port (default: the same host, the next port)");
-  table.Text(
-      "identity", o.identity, "FILE",
-      "this worker's key and certificate, for mutual TLS; renewed by itself (default: identity.pem in the cache, "
-      "where there is one; else plaintext on loopback)");
+             "bulk port of the coordinator (default: the same host, the next port)");
+  table.Text("identity", o.identity, "FILE",
+             "this worker's key and certificate, for mutual TLS; renewed automatically (default: identity.pem in the "
+             "cache directory if it exists; otherwise plaintext on loopback)");
   table.Text("join-token", o.join_token, "FILE",
-             "a join token, which makes the identity when there is none (default: identity.pem in the cache)");
+             "a join token, used to enrol if there is no identity (default: identity.pem in the cache directory)");
   table.Text("coordinator-enroll", o.coordinator_enroll, "HOST:PORT",
-             "its enrolment port (default: the same host, the third port after)");
-  table.Text("name", o.name, "NAME", "of this worker, unique at its coordinator; a-z, 0-9 and -");
-  table.Text("data-root", o.data_root, "DIR", "corpora on this machine; others are streamed from the coordinator");
-  table.Text("cache-dir", o.cache_dir, "DIR", "where streamed blocks are kept (default: ~/.cache/atoll/NAME)");
-  table.Size("cache-limit", o.cache_bytes, "of that cache; the oldest blocks go first");
-  table.Number(
-      "threads", o.threads, 4096,
-      "of training, and of synchronisation where nothing is trained; 0: one a core, or as many as a CPU quota gives");
-  table.OneOf("device", {"auto", "cpu", "gpu"}, o.device, "auto takes a GPU where there is one");
+             "enrolment port of the coordinator (default: the same host, the control port + 3)");
+  table.Text("name", o.name, "NAME", "name of this worker, unique at its coordinator; a-z, 0-9 and -");
+  table.Text("data-root", o.data_root, "DIR",
+             "directory of corpora on this machine; other corpora are streamed from the coordinator");
+  table.Text("cache-dir", o.cache_dir, "DIR", "directory for streamed blocks (default: ~/.cache/atoll/NAME)");
+  table.Size("cache-limit", o.cache_bytes, "size limit of the cache; the oldest blocks are removed first");
+  table.Number("threads", o.threads, 4096,
+               "threads for training, and for synchronisation between training steps; 0: one per core, or as many as a "
+               "CPU quota allows");
+  table.OneOf("device", {"auto", "cpu", "gpu"}, o.device, "auto: a GPU if there is one");
   table.OneOf("form-on", {"host", "gpu"}, o.form_on,
-              "who forms contributions: the host, or kernels of the GPU, which are proved against it first");
+              "where contributions are encoded: on the host, or by kernels on the GPU, which are first checked against "
+              "the host");
   table.OneOf("cuda-graph", {"off", "auto"}, o.cuda_graph,
-              "auto: passes of a GPU are recorded and played as one launch, where that does what launches do");
-  table.OneOf(
-      "pass-kernels", {"off", "auto"}, o.pass_kernels,
-      "auto: losses, SwiGLU and the rotary embedding on a GPU by kernels of the worker's own, where they do what "
-      "LibTorch does");
-  table.Number(
-      "island-size", o.island.size, limits::kIslandRanks,
-      "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");
-  table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
-  table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
+              "auto: training passes on a GPU run as one CUDA graph, if its results equal those of single launches");
+  table.OneOf("pass-kernels", {"off", "auto"}, o.pass_kernels,
+              "auto: on a GPU, compute losses, SwiGLU and the rotary embedding with the worker's own kernels, if their "
+              "results equal those of LibTorch");
+  table.Number("island-size", o.island.size, limits::kIslandRanks,
+               "number of processes of this machine that train as one worker; a launcher may start them instead (RANK, "
+               "WORLD_SIZE)");
+  table.Size("memory-limit", o.memory_limit_bytes, "memory limit; larger models are refused; 0: the device's memory");
+  table.Switch("evaluate-only", o.evaluate_only, true, "run evaluations only, never train");
   table.Number("overlap-steps", o.overlap_steps, kLongestPeriodSteps,
-               "steps to train on between a send and its update, where this worker's link is slower or faster than "
-               "the job's sync.overlap_steps reckons with; 0: the job's");
-  table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
+               "steps trained between a send and its update, if this worker's link is slower or faster than the job's "
+               "sync.overlap_steps assumes; 0: the job's value");
+  table.Rate("upload-limit", o.upload_bytes_per_second, "limit on the rate of bulk uploads; 0: none");
   table.Rate("download-limit", o.download_bytes_per_second,
-             "cap on bulk bytes received, kept by the coordinator; 0: none");
-  table.Text("admin-address", o.admin_address, "HOST", "of /metrics, /healthz and /readyz; loopback only");
-  table.Number("admin-port", o.admin_port, kHighestPort, "of the same; 0: any free port");
-  table.Switch("no-admin", o.admin, false, "no /metrics, /healthz and /readyz");
-  table.Text("ports-file", o.ports_file, "FILE", "written as JSON once the admin port is open");
-  table.Time("drain-timeout", o.drain_timeout, "grace after SIGTERM to send what is ready");
+             "limit on the rate of bulk downloads, enforced by the coordinator; 0: none");
+  table.Text("admin-address", o.admin_address, "HOST", "address for /metrics, /healthz and /readyz; loopback only");
+  table.Number("admin-port", o.admin_port, kHighestPort, "port for /metrics, /healthz and /readyz; 0: any free port");
+  table.Switch("no-admin", o.admin, false, "disable /metrics, /healthz and /readyz");
+  table.Text("ports-file", o.ports_file, "FILE", "file to write the ports to as JSON, once the admin port is open");
+  table.Time("drain-timeout", o.drain_timeout, "grace period after SIGTERM for sending finished contributions");
   table.Time("optimizer-snapshot", o.optimizer_snapshot,
-             "how often, and when it leaves, the inner optimizer is kept in the cache for a restart; 0s: never");
-  table.Real(
-      "synthetic-step-seconds", o.synthetic_step_seconds, 0, 3600,
-      "for benchmarks of synchronisation: steps wait so long and train nothing, which ruins the job's model; 0: off");
+             "how often the state of the inner optimizer is saved in the cache for a restart, besides when the worker "
+             "leaves; 0s: never");
+  table.Real("synthetic-step-seconds", o.synthetic_step_seconds, 0, 3600,
+             "for benchmarks of synchronisation: each step waits this time instead of training, which ruins the job's "
+             "model; 0: off");
   AddLogOptions(table, o.log);
   return table;
 }
@@ -245,16 +247,16 @@ void ParseOwnerCommand(bool resume, const Given& given, WorkerCommandLine& out) 
   OwnerCommand o;
   o.resume = resume;
   const std::string program = resume ? "atoll-worker resume" : "atoll-worker pause";
-  OptionTable table(program,
-                    resume ? "Ends the pause of this machine's worker: it joins again by itself."
-                           : "Takes this machine back from its worker, which finishes its step, sends what it has,\n"
-                             "leaves and waits.",
-                    "ATOLL_WORKER_");
-  table.Text("name", worker.name, "NAME", "of the worker");
-  table.Text("cache-dir", worker.cache_dir, "DIR", "of the worker (default: ~/.cache/atoll/NAME)");
+  OptionTable table(
+      program,
+      resume ? "Ends the pause of this machine's worker, which then joins again by itself."
+             : "Pauses the worker of this machine: it finishes its step, sends its contributions, leaves\nand waits.",
+      "ATOLL_WORKER_");
+  table.Text("name", worker.name, "NAME", "name of the worker");
+  table.Text("cache-dir", worker.cache_dir, "DIR", "cache directory of the worker (default: ~/.cache/atoll/NAME)");
   OptionTable whole = WorkerTable(program, "", worker);
   table.TakeFileOf(whole);
-  if (!resume) table.Time("for", o.length, "as 30m or 2h; 0s: until 'atoll-worker resume'");
+  if (!resume) table.Time("for", o.length, "length of the pause, such as 30m or 2h; 0s: until 'atoll-worker resume'");
   Environment own;  // without the worker's other variables
   for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR", "ATOLL_WORKER_CONFIG"}) {
     if (const auto found = given.environment.find(name); found != given.environment.end()) own.insert(*found);
@@ -269,7 +271,7 @@ void ParsePause(const Given& given, WorkerCommandLine& out) { ParseOwnerCommand(
 void ParseResume(const Given& given, WorkerCommandLine& out) { ParseOwnerCommand(true, given, out); }
 
 void AddCheckpoint(OptionTable& table, std::string& directory) {
-  table.Text("checkpoint", directory, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it",
+  table.Text("checkpoint", directory, "DIR", "a Hugging Face directory written by 'atoll checkpoint export'",
              "name an exported directory");
 }
 
@@ -277,12 +279,12 @@ void ParseGenerate(const Given& given, WorkerCommandLine& out) {
   GenerateCommand o;
   OptionTable table("atoll-worker generate", "Prints text from an exported checkpoint.", "");
   AddCheckpoint(table, o.checkpoint);
-  table.Text("prompt", o.prompt, "TEXT", "what the text begins with");
-  table.Number("max-tokens", o.max_tokens, 65536, "to print after the prompt");
-  table.Real("temperature", o.temperature, 0, 100, "0: always the likeliest token");
-  table.Number("top-k", o.top_k, UINT32_MAX, "draw from the k likeliest tokens; 0: from all");
-  table.Number64("seed", o.seed, "same seed, same text");
-  table.Number("threads", o.threads, 4096, "0: the library's default");
+  table.Text("prompt", o.prompt, "TEXT", "start of the text");
+  table.Number("max-tokens", o.max_tokens, 65536, "number of tokens to print after the prompt");
+  table.Real("temperature", o.temperature, 0, 100, "sampling temperature; 0: always the most likely token");
+  table.Number("top-k", o.top_k, UINT32_MAX, "sample from the k most likely tokens; 0: from all");
+  table.Number64("seed", o.seed, "random seed; the same seed gives the same text");
+  table.Number("threads", o.threads, 4096, "number of threads; 0: the library's default");
   if (table.Parse(given.arguments, {}, given.version, out)) out.generate = o;
 }
 
@@ -290,14 +292,14 @@ void ParseEvalLoss(const Given& given, WorkerCommandLine& out) {
   EvalLossCommand o;
   OptionTable table("atoll-worker eval-loss", "Prints the loss of an exported checkpoint on a corpus, as JSON.", "");
   AddCheckpoint(table, o.checkpoint);
-  table.Text("manifest", o.manifest, "DIR", "the corpus: its directory, or manifest.json in it",
+  table.Text("manifest", o.manifest, "DIR", "directory of the corpus, or its manifest.json",
              "name the manifest.json of a corpus");
-  table.OneOf("split", {"held-out", "train"}, o.train_split, "which part of the corpus");
-  table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens of one sample");
+  table.OneOf("split", {"held-out", "train"}, o.train_split, "split of the corpus");
+  table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens per sample");
   table.Switch("separate-documents", o.separate_documents, true,
-               "documents do not see each other, as in a job with data.separate_documents");
-  table.Number64("max-tokens", o.max_tokens, "read at most; 0: the whole split");
-  table.Number("threads", o.threads, 4096, "0: the library's default");
+               "mask attention between documents, like data.separate_documents of a job");
+  table.Number64("max-tokens", o.max_tokens, "largest number of tokens to read; 0: the whole split");
+  table.Number("threads", o.threads, 4096, "number of threads; 0: the library's default");
   const auto check = [&o] {
     return o.sequence_length > 0 ? std::vector<std::string>()
                                  : std::vector<std::string>{"--sequence-length is 0; it must be at least 1"};
@@ -311,10 +313,11 @@ void ParseEvalTask(const Given& given, WorkerCommandLine& out) {
   OptionTable table("atoll-worker eval",
                     "Scores an exported checkpoint on minimal pairs or multiple choice, as JSON lines.", "");
   AddCheckpoint(table, o.checkpoint);
-  table.Text("task", tasks, "FILE[,FILE...]", "examples, one JSON object a line, in the form of BLiMP or HellaSwag");
-  table.Number("limit", o.limit, UINT32_MAX, "examples of each file; 0: all");
+  table.Text("task", tasks, "FILE[,FILE...]",
+             "files of examples, one JSON object per line, in the form of BLiMP or HellaSwag");
+  table.Number("limit", o.limit, UINT32_MAX, "number of examples from each file; 0: all");
   table.Switch("per-example", o.per_example, true, "print the scores of each example as well");
-  table.Number("threads", o.threads, 4096, "0: the library's default");
+  table.Number("threads", o.threads, 4096, "number of threads; 0: the library's default");
   const auto check = [&] {
     o.tasks = absl::StrSplit(tasks, ',', absl::SkipEmpty());
     return o.tasks.empty() ? std::vector<std::string>{"--task is missing; name a file of examples"}
@@ -327,15 +330,14 @@ void ParseAudit(bool replay, const Given& given, CoordinatorCommandLine& out) {
   AuditCommand o;
   o.replay = replay;
   OptionTable table(replay ? "atoll-coordinator replay" : "atoll-coordinator verify",
-                    replay
-                        ? "Recomputes every committed round that is still held from its contributions, and compares\n"
-                          "every bit with what was published. The coordinator must not run. Changes nothing."
-                        : "Checks the ledger, the round log, snapshots, checkpoints and stored files of a state\n"
-                          "directory. The coordinator must not run. Changes nothing.",
+                    replay ? "Recomputes every stored committed round from its contributions, and compares\nevery bit "
+                             "with the published update. The coordinator must not run. Changes nothing."
+                           : "Checks the ledger, the round log, snapshots, checkpoints and stored files of a state\n"
+                             "directory. The coordinator must not run. Changes nothing.",
                     "");
   table.Text("state", o.state_dir, "DIR", "the coordinator's --state-dir (required)",
-             "name the directory that keeps jobs and checkpoints");
-  table.OneOf("output", {"text", "json"}, o.json, "form of the report; -o is short for it");
+             "name the directory with the coordinator's jobs and checkpoints");
+  table.OneOf("output", {"text", "json"}, o.json, "format of the report; short: -o");
   std::vector<std::string> flags = given.arguments;
   for (std::string& flag : flags) {
     if (flag == "-o") flag = "--output";
@@ -346,18 +348,18 @@ void ParseVerify(const Given& given, CoordinatorCommandLine& out) { ParseAudit(f
 void ParseReplay(const Given& given, CoordinatorCommandLine& out) { ParseAudit(true, given, out); }
 
 constexpr char kBackupAbout[] =
-    "Copies the state directory of a coordinator, which may run meanwhile and notices nothing, flushes the copy and\n"
-    "verifies it. PATH must not exist. After an interruption the same command goes on where it stopped.";
+    "Copies the state directory of a coordinator, which may keep running undisturbed, flushes the copy and\nverifies "
+    "it. PATH must not exist. After an interruption the same command resumes.";
 constexpr char kRestoreAbout[] =
-    "Makes a state directory from a backup, flushes and verifies it. DIR must not exist. Workers that have seen\n"
-    "more than the backup holds start over from it. After an interruption the same command goes on where it\n"
+    "Creates a state directory from a backup, flushes and verifies it. DIR must not exist. Workers with newer\nstate "
+    "than the backup start again from the backup. After an interruption the same command goes on where it\n"
     "stopped.";
 
 void ParseBackup(const Given& given, CoordinatorCommandLine& out) {
   BackupCommand o;
   OptionTable table("atoll-coordinator backup", kBackupAbout, "");
   table.Text("state", o.state_dir, "DIR", "the coordinator's --state-dir (required)", "name the directory to copy");
-  table.Text("to", o.backup, "PATH", "the directory to make (required)", "name the directory to make");
+  table.Text("to", o.backup, "PATH", "the directory to create (required)", "name the directory to create");
   if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
 }
 
@@ -365,8 +367,8 @@ void ParseRestore(const Given& given, CoordinatorCommandLine& out) {
   BackupCommand o;
   o.restore = true;
   OptionTable table("atoll-coordinator restore", kRestoreAbout, "");
-  table.Text("state", o.state_dir, "DIR", "the state directory to make (required)", "name the directory to make");
-  table.Text("from", o.backup, "PATH", "a directory that 'atoll-coordinator backup' made (required)",
+  table.Text("state", o.state_dir, "DIR", "the state directory to create (required)", "name the directory to create");
+  table.Text("from", o.backup, "PATH", "a directory created by 'atoll-coordinator backup' (required)",
              "name the backup");
   if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
 }
@@ -417,32 +419,36 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   }
   CoordinatorOptions o;
   OptionTable table("atoll-coordinator",
-                    "Keeps the global model, the ledger and the job queue, and serves workers and users.\n\n"
-                    "Other uses: 'atoll-coordinator verify --help' checks a state directory, 'atoll-coordinator\n"
+                    "Manages the global model, the ledger and the job queue, and serves workers and users.\n\nOther "
+                    "commands: 'atoll-coordinator verify --help' checks a state directory, 'atoll-coordinator\n"
                     "replay --help' recomputes its rounds; 'atoll-coordinator backup --help' and 'restore --help'\n"
                     "copy it.",
                     "ATOLL_COORDINATOR_");
-  table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)",
-             "name the directory that keeps jobs and checkpoints");
+  table.Text("state-dir", o.state_dir, "DIR",
+             "directory of the ledger, round logs, snapshots and stored files (required)",
+             "name the directory with the coordinator's jobs and checkpoints");
   table.Text("trust", o.trust_dir, "DIR",
-             "authority made by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
-  table.Switch("insecure", o.insecure, true, "nothing is encrypted, nobody is asked who he is; loopback only");
+             "directory created by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
+  table.Switch("insecure", o.insecure, true, "plaintext without authentication; loopback only");
   table.Text("listen", o.listen_address, "HOST",
              "address of all ports but the admin port, which stays on loopback; with --insecure loopback only");
-  table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
-  table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
-  table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");
+  table.Number("control-port", o.control_port, kHighestPort, "port for users and workers; 0: any free port");
+  table.Number("bulk-port", o.bulk_port, kHighestPort, "port for bulk connections; 0: any free port");
+  table.Number("admin-port", o.admin_port, kHighestPort, "port for /metrics, /healthz and /readyz; 0: any free port");
   table.Number("enroll-port", o.enroll_port, kHighestPort,
-               "where join tokens are taken, with --trust; 0: any free port");
-  table.Text("ports-file", o.ports_file, "FILE", "written as JSON once all ports are open");
-  table.Text("data-root", o.data_root, "DIR", "corpora that workers without a copy stream from here");
-  table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core, or as many as a CPU quota gives");
-  table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
-  table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
-  table.Number("connections-per-address", o.connections_per_address, 1024, "that each port takes from one address");
-  table.Switch("proxied", o.proxied, true,
-               "every connection begins with a load balancer's PROXY header (version 1 or 2), which names the caller");
-  table.Size("disk-budget", o.disk_budget_bytes, "that the state directory may take; 0: the whole disk");
+               "port for enrolment with join tokens, with --trust; 0: any free port");
+  table.Text("ports-file", o.ports_file, "FILE", "file to write the ports to as JSON, once all ports are open");
+  table.Text("data-root", o.data_root, "DIR", "directory of corpora that are streamed to workers without a copy");
+  table.Number("threads", o.threads, 4096,
+               "threads for aggregation; 0: one per core, or as many as a CPU quota allows");
+  table.Time("membership-timeout", o.membership_timeout, "time without a heartbeat after which a worker is lost");
+  table.Time("heartbeat-interval", o.heartbeat_interval, "interval between a worker's heartbeats");
+  table.Number("connections-per-address", o.connections_per_address, 1024,
+               "largest number of connections from one address to each port");
+  table.Switch(
+      "proxied", o.proxied, true,
+      "every connection starts with a load balancer's PROXY header (version 1 or 2), which has the client's address");
+  table.Size("disk-budget", o.disk_budget_bytes, "disk space that the state directory may use; 0: the whole disk");
   AddLogOptions(table, o.log);
   if (table.Parse(arguments, environment, version, out, [&o] { return FaultsOf(o); })) out.options = o;
   return out;

@@ -82,8 +82,8 @@ absl::StatusOr<uint64_t> ParseRate(const std::string& text) {
   if (bytes < 0 || bytes >= kTooManyBytes || (!has_unit && bytes > 0)) {
     return Refuse(
         text,
-        "a rate with its unit: bits a second (bit, kbit, Mbit, Gbit, or bps to Gbps) or bytes a second (B, kB, "
-        "MB, GB, KiB, MiB, GiB), as 100Mbit or 12.5MB/s");
+        "a rate with its unit: bits per second (bit, kbit, Mbit, Gbit, or bps to Gbps) or bytes per second (B, kB, "
+        "MB, GB, KiB, MiB, GiB), such as 100Mbit or 12.5MB/s");
   }
   return static_cast<uint64_t>(bytes);
 }

@@ -31,7 +31,7 @@ absl::StatusOr<std::map<std::string, std::string>> ParseWeightMap(const std::str
   for (const auto& item : root["weight_map"].items()) {
     if (!item.value().is_string() || !IsPlainName(item.value().get<std::string>())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("weight_map.", item.key(), " must be the name of a file beside it"));
+          absl::StrCat("weight_map.", item.key(), " must name a file in the same directory"));
     }
     weight_map[item.key()] = item.value().get<std::string>();
   }
@@ -54,8 +54,8 @@ absl::StatusOr<CheckpointFiles> ReadIndex(const Files& files, const std::string&
   }
   for (const std::string& named : paths) {
     if (files.Exists(named)) continue;
-    return absl::NotFoundError(
-        absl::StrCat(path, " names ", named.substr(named.rfind('/') + 1), ", which is missing beside it; copy it too"));
+    return absl::NotFoundError(absl::StrCat(path, " names ", named.substr(named.rfind('/') + 1),
+                                            ", which is missing in the same directory; copy it too"));
   }
   found.paths.assign(paths.begin(), paths.end());
   return found;

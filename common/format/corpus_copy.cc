@@ -40,10 +40,10 @@ CorpusCopy LookAtCorpus(const Files& files, const std::vector<std::string>& dire
     if (bytes == file.bytes || faults++ > 0) continue;
     copy.problem = absl::StrCat("shard ", file.name, " is missing");
     if (!bytes.has_value()) continue;
-    copy.problem = absl::StrCat("shard ", file.name, " has ", *bytes, " bytes and its manifest says ", file.bytes);
+    copy.problem = absl::StrCat("shard ", file.name, " has ", *bytes, " bytes, but its manifest has ", file.bytes);
   }
   if (faults > 1)
-    absl::StrAppend(&copy.problem, ", and ", faults - 1, " more of ", manifest.files.size(), " are not whole");
+    absl::StrAppend(&copy.problem, ", and ", faults - 1, " more of ", manifest.files.size(), " are incomplete");
   copy.state = faults == 0 ? CorpusCopyState::kWhole : there == 0 ? CorpusCopyState::kAbsent : CorpusCopyState::kBroken;
   return copy;
 }

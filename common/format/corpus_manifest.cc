@@ -153,7 +153,7 @@ void CheckFiles(json::Reader& reader, const CorpusManifest& manifest) {
     const CorpusTotals& total = manifest.Totals(split);
     if (sum.tokens != total.tokens || sum.documents != total.documents) {
       reader.Fail(SplitName(split),
-                  absl::StrCat("says ", total.tokens, " tokens in ", total.documents,
+                  absl::StrCat("has ", total.tokens, " tokens in ", total.documents,
                                " documents but its files add up to ", sum.tokens, " in ", sum.documents));
     }
   }
@@ -218,7 +218,7 @@ std::string SerializeManifest(const CorpusManifest& manifest) {
 absl::StatusOr<CorpusManifest> ParseManifest(const std::string& text) {
   if (text.size() > limits::kManifestBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the manifest has ", text.size(), " bytes; at most ", limits::kManifestBytes, " are read"));
+        absl::StrCat("the manifest has ", text.size(), " bytes, more than the limit of ", limits::kManifestBytes));
   }
   ATOLL_ASSIGN_OR_RETURN(const json::Value root, json::Parse(text, kDepth));
   absl::Status status;
@@ -247,7 +247,7 @@ absl::StatusOr<CorpusManifest> ReadManifest(const Files& files, const std::strin
   const std::string path = JoinPath(directory, kManifestName);
   if (!files.Exists(path)) {
     return absl::NotFoundError(
-        absl::StrCat(directory, " is no corpus: it has no ", kManifestName, "; make one with atoll data prepare"));
+        absl::StrCat(directory, " is not a corpus: it has no ", kManifestName, "; create one with atoll data prepare"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files, path, limits::kManifestBytes));
   auto manifest = ParseManifest(text);

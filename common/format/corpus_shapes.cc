@@ -8,8 +8,8 @@ namespace atl {
 absl::StatusOr<std::vector<CorpusShape>> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
                                                   CorpusSplit split) {
   if (data.corpora.size() != manifests.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job names ", data.corpora.size(), " corpora, but ", manifests.size(), " manifests are here"));
+    return absl::InvalidArgumentError(absl::StrCat("the job names ", data.corpora.size(), " corpora, but ",
+                                                   manifests.size(), " manifests are known"));
   }
   std::vector<CorpusShape> shapes;
   for (size_t i = 0; i < manifests.size(); ++i) {

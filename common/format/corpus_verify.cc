@@ -44,7 +44,7 @@ absl::Status VerifyShard(const Files& files, const std::string& directory, const
   ATOLL_ASSIGN_OR_RETURN(const auto shard, TokenShard::Open(files, path));
   if (shard->tokens() != file.tokens || shard->type() != manifest.token_type) {
     return absl::DataLossError(absl::StrCat(path, " holds ", shard->tokens(), " ", TokenTypeName(shard->type()),
-                                            " tokens; its manifest says ", file.tokens, " ",
+                                            " tokens, but its manifest has ", file.tokens, " ",
                                             TokenTypeName(manifest.token_type)));
   }
   Sha256Hasher whole;

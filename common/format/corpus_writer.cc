@@ -49,7 +49,8 @@ absl::StatusOr<std::vector<std::string>> EarlierFiles(Files& files, const std::s
   const auto manifest = ReadManifest(files, directory);
   if (!manifest.ok()) {
     return absl::AlreadyExistsError(absl::StrCat(
-        directory, " holds other files and no readable corpus, so --force does not touch it; choose another"));
+        directory,
+        " contains other files and no readable corpus, so --force does not delete it; choose another directory"));
   }
   std::vector<std::string> names = {kManifestName};
   for (const CorpusFile& file : manifest->files) names.push_back(file.name);
@@ -126,12 +127,12 @@ absl::Status CorpusWriter::CloseShard(CorpusSplit split) {
 
 absl::StatusOr<CorpusManifest> CorpusWriter::Finish() {
   for (const CorpusSplit split : {CorpusSplit::kTrain, CorpusSplit::kHeldOut}) ATOLL_RETURN_IF_ERROR(CloseShard(split));
-  if (splits_[0].totals.tokens == 0) return absl::FailedPreconditionError("the input holds no text to train on");
+  if (splits_[0].totals.tokens == 0) return absl::FailedPreconditionError("the input contains no text to train on");
   if (options_.held_out_fraction > 0 && splits_[1].totals.tokens == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("none of the ", splits_[0].totals.documents,
                      " documents was drawn for the held-out split; raise --held-out, change --split-seed, give more "
-                     "text, or go without that split by --held-out 0"));
+                     "text, or disable the split with --held-out 0"));
   }
   CorpusManifest manifest;
   manifest.name = options_.name;

@@ -41,13 +41,13 @@ EvalExample ReadChoice(const json::Value& root, json::Reader& reader) {
   if (!reader.ok()) return out;
   for (const json::Value& ending : endings) {
     if (!ending.is_string() || ending.get<std::string>().empty()) {
-      reader.Fail("endings", "must hold texts that are not empty");
+      reader.Fail("endings", "must contain texts that are not empty");
       return out;
     }
     const auto text = ending.get<std::string>();
     out.choices.push_back(text.front() == ' ' ? text : " " + text);
   }
-  if (out.choices.size() < 2) reader.Fail("endings", "must hold at least 2");
+  if (out.choices.size() < 2) reader.Fail("endings", "must contain at least 2");
   out.label = Label(root, reader, out.choices.size());
   return out;
 }
@@ -63,7 +63,7 @@ absl::Status ReadLine(const std::string& line, EvalTask& task) {
   }
   const EvalTaskKind kind = pair ? EvalTaskKind::kMinimalPairs : EvalTaskKind::kMultipleChoice;
   if (!task.examples.empty() && kind != task.kind) {
-    return absl::InvalidArgumentError("is of another form than the lines before; give each form a file of its own");
+    return absl::InvalidArgumentError("has another form than the previous lines; use a separate file for each form");
   }
   task.kind = kind;
   EvalExample example = pair ? ReadPair(reader) : ReadChoice(root, reader);
@@ -105,7 +105,7 @@ absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl) {
       return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", std::string(read.message())));
     }
   }
-  if (task.examples.empty()) return absl::InvalidArgumentError("holds no example");
+  if (task.examples.empty()) return absl::InvalidArgumentError("contains no example");
   return task;
 }
 

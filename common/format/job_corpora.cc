@@ -34,7 +34,7 @@ std::vector<Violation> CheckTokenizers(const JobSpec& spec, const std::vector<Co
   if (spec.model.vocab_size != 0 && spec.model.vocab_size < vocab) {
     violations.push_back(
         {"model.vocab_size", absl::StrCat("is ", spec.model.vocab_size, ", but the corpus has tokens up to ", vocab - 1,
-                                          "; give at least ", vocab, " or leave it out")});
+                                          "; give at least ", vocab, " or omit it")});
   }
   return violations;
 }
@@ -54,10 +54,9 @@ absl::StatusOr<SampleCounts> CountSamples(const JobSpec& spec, const std::vector
   const uint64_t wanted = std::max<uint64_t>(1, spec.evaluation.max_tokens / spec.data.sequence_length);
   counts.held_out = std::min(held_out, wanted);
   if (held_out == 0 && !spec.evaluation.tasks.empty()) {
-    counts.violations.push_back(
-        {"evaluation.tasks",
-         "are scored beside the held-out loss, and the corpora have no held-out split of a whole "
-         "sample; prepare them with --held-out"});
+    counts.violations.push_back({"evaluation.tasks",
+                                 "are scored together with the held-out loss, but no corpus has a held-out split of at "
+                                 "least one sample; prepare the corpora with --held-out"});
   }
   return counts;
 }

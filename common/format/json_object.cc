@@ -42,7 +42,7 @@ class StrictSax final : public nlohmann::json_sax<Value> {
     return builder_.key(v);
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& fault) override {
-    error = absl::StrCat("the JSON is broken at byte ", position, ": ", ReasonOfJsonFault(fault.what()));
+    error = absl::StrCat("the JSON is invalid at byte ", position, ": ", ReasonOfJsonFault(fault.what()));
     is_syntax = true;
     return false;
   }
@@ -76,9 +76,9 @@ absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth) {
     Value again;
     StrictSax strict(again, max_depth);
     if (Value::sax_parse(StrictJsonOf(text).text, &strict)) return again;
-    return absl::InvalidArgumentError(strict.error.empty() ? "the JSON is broken" : strict.error);
+    return absl::InvalidArgumentError(strict.error.empty() ? "the JSON is invalid" : strict.error);
   }
-  return absl::InvalidArgumentError(sax.error.empty() ? "the JSON is broken" : sax.error);
+  return absl::InvalidArgumentError(sax.error.empty() ? "the JSON is invalid" : sax.error);
 }
 
 Reader::Reader(const Value& object, std::string path, absl::Status& status)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "model.";
 constexpr uint64_t kChunkElements = uint64_t{1} << 20;
-constexpr char kOneModel[] = "; config.json and the weights must be of one model";
+constexpr char kOneModel[] = "; config.json and the weights must belong to one model";
 
 // Returns the checkpoint's name of a tensor; empty when it is missing.
 std::string StoredName(const SafetensorsReader& checkpoint, const std::string& name) {
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> CheckTensor(const SafetensorsReader& checkpoint, con
   const SafetensorsTensor& tensor = *checkpoint.Find(name);
   if (tensor.shape == wanted.shape) return name;
   return absl::InvalidArgumentError(absl::StrCat("tensor ", name, " of ", checkpoint.PathOf(name), " has the shape [",
-                                                 absl::StrJoin(tensor.shape, ", "), "], which config.json says is [",
+                                                 absl::StrJoin(tensor.shape, ", "), "], but config.json implies [",
                                                  absl::StrJoin(wanted.shape, ", "), "]", kOneModel));
 }
 

@@ -21,7 +21,7 @@ uint64_t LittleEndian64(std::span<const std::byte> raw) {
 }
 
 // Advice only for a truncated file.
-constexpr char kCopyAgain[] = "; it was not copied to its end: copy it again";
+constexpr char kCopyAgain[] = "; the copy is incomplete: copy it again";
 
 absl::StatusOr<SafetensorsHeader> ReadHeader(const File& file, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
@@ -30,17 +30,18 @@ absl::StatusOr<SafetensorsHeader> ReadHeader(const File& file, const std::string
   ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path, head));
   if (size < 8) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " has ", size, " bytes and is no safetensors file", kCopyAgain));
+        absl::StrCat(path, " has ", size, " bytes and is not a safetensors file", kCopyAgain));
   }
   const uint64_t length = LittleEndian64(std::as_bytes(std::span(head)).first(8));
   if (length > kSafetensorsHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrCat(path,
-                                                   " is no safetensors file: by its first 8 bytes its header has ",
-                                                   length, " bytes; at most ", kSafetensorsHeaderBytes, " are read"));
+                                                   " is not a safetensors file: its first 8 bytes give a header of ",
+                                                   length, " bytes, more than the limit of ", kSafetensorsHeaderBytes));
   }
   if (length > size - 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is cut: its header needs ", length, " bytes and ", size - 8, " are there", kCopyAgain));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is truncated: its header needs ", length,
+                                                   " bytes after the first 8, but the file has ", size - 8,
+                                                   kCopyAgain));
   }
   std::string text(length, '\0');
   ATOLL_RETURN_IF_ERROR(file.ReadAt(8, std::as_writable_bytes(std::span(text))));
@@ -79,7 +80,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const
   for (const auto& [tensor, path] : found.placed) {
     if (reader->IsIn(tensor, path)) continue;
     return absl::InvalidArgumentError(absl::StrCat(found.index_path, " places tensor \"", tensor, "\" in ",
-                                                   path.substr(path.rfind('/') + 1), ", which does not hold it"));
+                                                   path.substr(path.rfind('/') + 1), ", which does not contain it"));
   }
   return reader;
 }
@@ -129,15 +130,16 @@ absl::Status SafetensorsReader::CheckReadable(const std::string& name) const {
   }
   const std::string& other = entry->second.tensor.other_dtype;
   if (other.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" of ", path, " has dtype ", other,
-                                                 "; F32, F16 and BF16 are read: save the model in one of them"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor \"", name, "\" of ", path, " has dtype ", other,
+                   "; only F32, F16 and BF16 are supported: save the model in one of them"));
 }
 
 absl::Status SafetensorsReader::ReadTensor(const std::string& name, std::span<float> out, bool require_finite) const {
   const SafetensorsTensor* tensor = Find(name);
   if (tensor != nullptr && tensor->elements != out.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor \"", name, "\" has ", tensor->elements, " elements, not the ", out.size(), " asked for"));
+    return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\" has ", tensor->elements,
+                                                   " elements instead of ", out.size(), " asked for"));
   }
   return ReadElements(name, 0, out, require_finite);
 }
@@ -163,9 +165,9 @@ absl::Status SafetensorsReader::ReadElements(const std::string& name, uint64_t b
     DecodeNumbers(tensor.type, part, values);
     const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
     if (require_finite && bad != values.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor \"", name, "\" of ", shard.path, " is not finite at element ",
-          begin + done + static_cast<uint64_t>(bad - values.begin()), "; give the weights of another checkpoint"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor \"", name, "\" of ", shard.path, " is not finite at element ",
+                       begin + done + static_cast<uint64_t>(bad - values.begin()), "; use another checkpoint"));
     }
     done += count;
   }

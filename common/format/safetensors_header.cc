@@ -91,13 +91,13 @@ absl::Status CheckCover(const std::vector<SafetensorsTensor>& tensors, uint64_t 
   for (const SafetensorsTensor& tensor : tensors) {
     if (tensor.offset_bytes != at) {
       return Bad(absl::StrCat("tensor \"", tensor.name, "\" begins at byte ", tensor.offset_bytes, " where ", at,
-                              " was expected: tensors must follow each other without hole or overlap"));
+                              " was expected: tensors must follow each other without gap or overlap"));
     }
     at += tensor.size_bytes;  // cannot overflow: data_offsets[1] had this value
   }
   if (at == data_bytes) return absl::OkStatus();
   return Bad(absl::StrCat("the tensors cover ", at, " bytes but the file holds ", data_bytes, " after its header",
-                          at > data_bytes ? "; it was not copied to its end: copy it again" : ""));
+                          at > data_bytes ? "; the copy is incomplete: copy it again" : ""));
 }
 
 std::string Dump(const json::Ordered& value) {

@@ -38,7 +38,7 @@ struct MegatronHead {
 absl::StatusOr<MegatronHead> ParseMegatronHead(std::span<const std::byte> raw, uint64_t file_bytes,
                                                const std::string& path) {
   if (std::memcmp(raw.data(), kMegatronMagic, 9) != 0 || Load<uint64_t>(raw.data() + 9) != 1) {
-    return Bad(path, " is no Megatron index of version 1");
+    return Bad(path, " is not a Megatron index of version 1");
   }
   const uint8_t code = Load<uint8_t>(raw.data() + 17);
   if (code != kMegatronUint16 && code != kMegatronInt32) {
@@ -66,7 +66,7 @@ absl::Status CheckMegatronRun(std::span<const std::byte> table, const MegatronHe
     const int64_t pointer = Load<int64_t>(table.data() + 4 * head.sequences + 8 * i);
     if (length < 0 || pointer < 0 || static_cast<uint64_t>(pointer) != tokens * TokenBytes(head.type)) {
       return Bad(path, absl::StrCat(": sequence ", i, " has length ", length, " at byte ", pointer,
-                                    "; sequences must follow each other without hole"));
+                                    "; sequences must follow each other without gap"));
     }
     starts.push_back(tokens);
     tokens += static_cast<uint64_t>(length);
@@ -134,8 +134,8 @@ absl::StatusOr<ShardShape> ParseShardHeader(Bytes header, uint64_t file_bytes, c
   const uint32_t version = Load<uint32_t>(header.data() + 4);
   const int32_t tokens = Load<int32_t>(header.data() + 8);
   if (magic != kMagic16 && magic != kMagic32) {
-    return Bad(path,
-               absl::StrCat(" is no token shard: it begins with ", magic, " instead of ", kMagic16, " or ", kMagic32));
+    return Bad(path, absl::StrCat(" is not a token shard: it begins with ", magic, " instead of ", kMagic16, " or ",
+                                  kMagic32));
   }
   const ShardShape shape{magic == kMagic16 ? TokenType::kUint16 : TokenType::kUint32,
                          tokens < 0 ? 0 : static_cast<uint64_t>(tokens), kShardHeaderBytes};
@@ -143,7 +143,7 @@ absl::StatusOr<ShardShape> ParseShardHeader(Bytes header, uint64_t file_bytes, c
   if (version != expected_version) {
     return Bad(path, absl::StrCat(" has version ", version, "; version ", expected_version, " is read"));
   }
-  if (tokens < 0) return Bad(path, absl::StrCat(" says that it holds ", tokens, " tokens"));
+  if (tokens < 0) return Bad(path, absl::StrCat(" has a header with ", tokens, " tokens"));
   const uint64_t expected = kShardHeaderBytes + shape.tokens * TokenBytes(shape.type);
   if (expected != file_bytes) {
     return Bad(path,
@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<TokenShard>> TokenShard::OpenRaw(const Files& fil
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, shard->file_->Size());
   if (size % TokenBytes(type) != 0) {
     return Bad(path,
-               absl::StrCat(" has ", size, " bytes, which is no whole number of ", TokenTypeName(type), " tokens"));
+               absl::StrCat(" has ", size, " bytes, which is not a multiple of ", TokenTypeName(type), " tokens"));
   }
   shard->shape_ = ShardShape{type, size / TokenBytes(type), 0};
   return shard;
@@ -217,7 +217,7 @@ absl::Status TokenShard::Read(uint64_t first, std::span<uint32_t> out) const {
   const auto negative = std::find_if(out.begin(), out.end(), [](uint32_t id) { return id > INT32_MAX; });
   if (negative == out.end()) return absl::OkStatus();
   return Bad(path_, absl::StrCat(": token ", first + static_cast<uint64_t>(negative - out.begin()), " is ", *negative,
-                                 ", which is no token id"));
+                                 ", which is not a token id"));
 }
 
 }  // namespace atl

@@ -60,7 +60,7 @@ absl::Status TokenShardWriter::Append(std::span<const uint32_t> ids) {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": token id ", *bad, " does not fit ", TokenTypeName(type_)));
   }
   if (ids.size() > kShardTokens - tokens_) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, " would hold more than ", kShardTokens, " tokens"));
+    return absl::InvalidArgumentError(absl::StrCat(path_, " would contain more than ", kShardTokens, " tokens"));
   }
   tokens_ += ids.size();
   while (!ids.empty()) {

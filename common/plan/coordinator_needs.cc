@@ -92,16 +92,16 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
   const uint64_t memory_taken = AddSat(AddSat(kCoordinatorBaseBytes, capacity.transport_bytes), others.memory_bytes);
   const uint64_t memory_left = capacity.memory_bytes - std::min(capacity.memory_bytes, memory_taken);
   if (capacity.memory_bytes > 0 && wanted.memory_bytes > memory_left) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ", workers_max,
-        " workers (workers.max), and ", BinarySize(memory_left), " of ", BinarySize(capacity.memory_bytes),
-        " are left beside the unfinished jobs",
-        capacity.transport_bytes == 0
-            ? ""
-            : absl::StrCat(" and the ", BinarySize(capacity.transport_bytes), " that connections may take"),
-        "; ", way_out,
-        "choose a smaller sync.upload_codec or model, wait for another job to end, or give the "
-        "coordinator more memory"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ",
+                     workers_max, " workers (workers.max), and ", BinarySize(memory_left), " of ",
+                     BinarySize(capacity.memory_bytes), " are not reserved for the unfinished jobs",
+                     capacity.transport_bytes == 0
+                         ? ""
+                         : absl::StrCat(" and the ", BinarySize(capacity.transport_bytes), " reserved for connections"),
+                     "; ", way_out,
+                     "choose a smaller sync.upload_codec or model, wait for another job to end, or give the "
+                     "coordinator more memory"));
   }
   const uint64_t reserve = capacity.disk_total_bytes / 100 * kReservePercent;
   const uint64_t disk_left =
@@ -110,11 +110,9 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job may need ", BinarySize(wanted.disk_bytes), " of the coordinator's disk with ", workers_max,
         " workers (workers.max), and ", BinarySize(disk_left), " of ", BinarySize(capacity.disk_free_bytes),
-        " free are left beside what the unfinished jobs may still "
-        "take and a tenth of the disk; ",
-        way_out,
-        "leave checkpoint.keep_contributions out where the job has it, lower checkpoint.keep_last, free space on the "
-        "disk of the state directory, or raise --disk-budget where it is given"));
+        " free are not reserved for the unfinished jobs or as the tenth of the disk that stays free; ", way_out,
+        "remove checkpoint.keep_contributions if the job sets it, lower checkpoint.keep_last, free space on the "
+        "disk of the state directory, or raise --disk-budget if it is given"));
   }
   const uint64_t files_left =
       capacity.open_files - std::min(capacity.open_files, AddSat(kCoordinatorOpenFiles, others.open_files));
@@ -122,7 +120,7 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job has ", wanted.open_files, " fragments, each with an open file at the coordinator, which may open ",
         files_left,
-        " more beside its connections and the unfinished jobs; choose sync.fragments with fewer of them, wait for "
+        " more besides its connections and the unfinished jobs; choose sync.fragments with fewer fragments, wait for "
         "another job to end, or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its "
         "service)"));
   }
@@ -149,7 +147,7 @@ absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& sp
   const bool too_few = fits < std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});
   return check(
       spec.workers.max,
-      absl::StrCat("with ", fits, fits == 1 ? " worker" : " workers", " at most it fits (--set workers.max=", fits,
+      absl::StrCat("with ", fits, fits == 1 ? " worker" : " workers", " at most the job fits (--set workers.max=", fits,
                    too_few ? "; workers.min, workers.planned and sync.quorum must be no larger" : "", "); or "));
 }
 

@@ -134,7 +134,7 @@ void CheckCorpora(const DataSpec& data, bool before_submit, Report& report) {
     const std::string at = absl::StrCat("data.corpora[", i, "]");
     report.Range(at + ".weight", c.weight, 1, 10'000);
     if (!before_submit)
-      report.Require(!c.manifest.IsZero(), at + ".manifest_sha256", "is missing; store the manifest first");
+      report.Require(!c.manifest.IsZero(), at + ".manifest_sha256", "is missing; upload the manifest first");
     if (c.name.empty() && before_submit) continue;
     report.Require(IsName(c.name), at + ".name",
                    absl::StrCat("is '", c.name.substr(0, 64), "'; it must be ", kNameRule));
@@ -157,7 +157,7 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
     report.Require(IsTokenizerFileName(name), "data.tokenizer_file_names",
                    absl::StrCat("has '", name.substr(0, 64), "'; names must be ", kTokenizerFileNameRule));
     report.Require(names.insert(name).second, "data.tokenizer_file_names",
-                   absl::StrCat("has '", name.substr(0, 64), "' a second time; give each file a name of its own"));
+                   absl::StrCat("has '", name.substr(0, 64), "' a second time; give each file a different name"));
   }
 }
 
@@ -165,29 +165,31 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
 void CheckShards(const JobSpec& spec, Report& report) {
   if (!spec.data.pin_shards) {
     report.Require(spec.sync.weights != WeightRule::kShardSize, "sync.weights",
-                   "is shard_size, which goes with data.assignment shards; use tokens");
+                   "is shard_size, which needs data.assignment shards; use tokens");
     return;
   }
   const size_t corpora = spec.data.corpora.size();
   for (size_t i = 0; i < corpora; ++i) {
     report.Require(spec.data.corpora[i].weight == 1, absl::StrCat("data.corpora[", i, "].weight"),
                    absl::StrCat("is ", spec.data.corpora[i].weight,
-                                "; with data.assignment shards a worker reads one corpus, so leave it out"));
+                                "; with data.assignment shards a worker reads one corpus, so omit it"));
   }
   report.Require(
       spec.data.max_epochs == 0, "data.max_epochs",
-      "is set; with data.assignment shards corpora of different sizes would end at different times, so leave "
-      "it out");
-  report.Require(spec.workers.max == corpora, "workers.max",
-                 absl::StrCat("is ", spec.workers.max, "; with data.assignment shards each worker has a corpus of its ",
-                              "own, so it must be the number of data.corpora (", corpora, ")"));
+      "is set; with data.assignment shards corpora of different sizes would end at different times, so omit it");
+  report.Require(
+      spec.workers.max == corpora, "workers.max",
+      absl::StrCat(
+          "is ", spec.workers.max,
+          "; with data.assignment shards each worker has its own corpus, so it must equal the number of data.corpora (",
+          corpora, ")"));
 }
 
 void CheckBatch(const BatchSpec& batch, Report& report) {
   report.Range("batch.sequences_per_step", batch.sequences_per_step, 1, 1'048'576);
   report.Require(batch.micro_batch <= batch.sequences_per_step, "batch.micro_batch",
                  absl::StrCat("is ", batch.micro_batch, "; it must be at most batch.sequences_per_step (",
-                              batch.sequences_per_step, "), or 0 to have it found"));
+                              batch.sequences_per_step, "), or 0 for an automatic choice"));
 }
 
 // Bound on step counts, far above any run and far below overflow in sums and products.
@@ -210,7 +212,7 @@ void CheckSchedule(const JobSpec& spec, Report& report) {
   if (s.kind == ScheduleKind::kWsd && s.warmup_steps <= total) {
     const uint64_t decay = DecayStepsOf(s, total);
     report.Require(decay <= total - s.warmup_steps, at + ".decay_steps",
-                   absl::StrCat("is ", decay, s.decay_steps == 0 ? " where none is set, a fifth of all" : "",
+                   absl::StrCat("is ", decay, s.decay_steps == 0 ? ", the default of a fifth of all steps" : "",
                                 "; warm-up and decay must fit into ", total, " steps"));
   }
 }
@@ -326,7 +328,7 @@ void CheckWorkers(const JobSpec& spec, Report& report) {
   report.Range("workers.min", w.min, 1, limits::kWorkers);
   report.Range("workers.max", w.max, 1, limits::kWorkers);
   const std::string why = spec.data.pin_shards && w.max == spec.data.corpora.size()
-                              ? ", the number of data.corpora, of which with data.assignment shards each has one worker"
+                              ? ", the number of data.corpora: with data.assignment shards each corpus has one worker"
                               : "";
   report.Require(w.min <= w.max || w.min > limits::kWorkers, "workers.max",
                  absl::StrCat("is ", w.max, why, "; it must be at least workers.min (", w.min, ")"));
@@ -337,7 +339,7 @@ void CheckWorkers(const JobSpec& spec, Report& report) {
 
 void CheckStop(const StopSpec& stop, Report& report) {
   report.Require(stop.inner_steps > 0 || stop.tokens > 0, "stop",
-                 "has no rule; set stop.inner_steps or stop.tokens, so that the run ends");
+                 "has no stop rule; set stop.inner_steps or stop.tokens, so that the job ends");
   report.Range("stop.inner_steps", stop.inner_steps, 0, kMaxSteps);
   report.Range("stop.tokens", stop.tokens, 0, uint64_t{1} << 60);
 }

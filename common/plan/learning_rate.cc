@@ -66,12 +66,12 @@ std::string ScheduleMismatch(const JobSpec& spec) {
   if (schedule.total_steps > planned) {
     return absl::StrCat(
         "inner_optimizer.schedule.total_steps ", schedule.total_steps, ": the stop rule ends the job at step ", planned,
-        ", before the learning rate has fallen to its last value; with ", planned, " it would fall until the end");
+        ", before the learning rate has decayed to its final value; with ", planned, " it would decay until the end");
   }
   return absl::StrCat("inner_optimizer.schedule.total_steps ", schedule.total_steps,
-                      ": the learning rate stays at its ", "last value for the ", planned - schedule.total_steps,
-                      " steps from there to the stop rule at step ", planned, "; with ", planned,
-                      " it would fall until the end");
+                      ": the learning rate stays at its final value for the ", planned - schedule.total_steps,
+                      " steps before the stop rule at step ", planned, "; with ", planned,
+                      " it would decay until the end");
 }
 
 }  // namespace atl

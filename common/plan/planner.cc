@@ -171,8 +171,8 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
   report.Real("latency", r.link.latency_seconds, 0, kMostPlanLatencySeconds);
   report.Real("round-time", r.link.round_seconds, 0, kMostPlanLatencySeconds);
   report.Require(r.target_utilization > 0 && r.target_utilization < 1, "target-utilization",
-                 absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, as 0.95"));
-  const std::string both = "is 0 or left out; --tokens and --tokens-per-step are given both, above 0, or neither";
+                 absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, such as 0.95"));
+  const std::string both = "is 0 or missing; give both --tokens and --tokens-per-step, above 0, or neither";
   report.Require(r.tokens > 0 || r.tokens_per_worker_step == 0, "tokens", both);
   report.Require(r.tokens_per_worker_step > 0 || r.tokens == 0, "tokens-per-step", both);
   return report.Take();

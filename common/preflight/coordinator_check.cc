@@ -30,10 +30,9 @@ constexpr int kRoundTrips = 5;
 // Explains the case where a channel without identity would only report that no server answers.
 absl::Status WantsPlaintext(const std::string& address) {
   if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) return absl::OkStatus();
-  return absl::UnauthenticatedError(
-      absl::StrCat(address,
-                   " speaks TLS and takes only callers with a certificate: give your identity file (--identity), or "
-                   "get one with a join token"));
+  return absl::UnauthenticatedError(absl::StrCat(address,
+                                                 " uses TLS and accepts only clients with a certificate: give your "
+                                                 "identity file (--identity), or get one with a join token"));
 }
 
 // One run of the check. Each step reports its findings and returns false when later steps cannot
@@ -88,7 +87,7 @@ class Run {
 
 bool Run::CheckIdentity() {
   if (check_.identity.empty()) {
-    Good("identity", "none: plaintext, which coordinators take on loopback only");
+    Good("identity", "none: plaintext, which coordinators accept on loopback only");
     return true;
   }
   absl::StatusOr<IdentityFile> file = ReadIdentityFile(check_.identity, check_.passphrase);
@@ -99,7 +98,7 @@ bool Run::CheckIdentity() {
   if (!times.ok()) return Failed("identity", Annotate(times, check_.identity));
   identity_ = *std::move(file);
   good_until_s_ = facts->not_after_s;
-  Good("identity", absl::StrCat(RoleName(facts->identity.role), " '", facts->identity.name, "', good until ",
+  Good("identity", absl::StrCat(RoleName(facts->identity.role), " '", facts->identity.name, "', valid until ",
                                 DateText(facts->not_after_s)));
   return true;
 }
@@ -109,10 +108,11 @@ bool Run::CheckReach() {
     const Instant begin = clock_.Now();
     const absl::StatusOr<std::string> peer = TryConnect(address);
     if (!peer.ok()) {
-      return Failed("reach",
-                    absl::UnavailableError(absl::StrCat(
-                        peer.status().message(),
-                        "; check that the coordinator runs and listens there, and that no firewall is between")));
+      return Failed(
+          "reach",
+          absl::UnavailableError(absl::StrCat(
+              peer.status().message(),
+              "; check that the coordinator runs and listens there, and that no firewall blocks the connection")));
     }
     Good("reach", absl::StrFormat("%s%s answers in %.3g ms", address,
                                   *peer == address ? std::string() : absl::StrCat(" (", *peer, ")"),
@@ -127,10 +127,10 @@ void Run::CheckRenewal() {
   if (!identity_ || check_.enroll_address.empty()) return;
   const absl::StatusOr<std::string> peer = TryConnect(check_.enroll_address);
   if (peer.ok())
-    return Good("renewal", absl::StrCat(check_.enroll_address, " answers, where the certificate is renewed"));
+    return Good("renewal", absl::StrCat(check_.enroll_address, " answers; the certificate is renewed there"));
   Warn("renewal",
        absl::StrCat(peer.status().message(), "; the certificate is renewed there and ends ", DateText(good_until_s_),
-                    ": let TCP through to it, or name where it is with --coordinator-enroll"));
+                    ": allow TCP connections to it, or give its address with --coordinator-enroll"));
 }
 
 bool Run::CheckTls() {
@@ -138,7 +138,7 @@ bool Run::CheckTls() {
   for (const std::string& address : Addresses()) {
     const absl::StatusOr<std::string> version = TryHandshake(address, *identity_);
     if (!version.ok()) return Failed("tls", version.status());
-    Good("tls", absl::StrCat(address, " speaks ", *version, " and takes our certificate"));
+    Good("tls", absl::StrCat(address, " speaks ", *version, " and accepts our certificate"));
   }
   return true;
 }
@@ -186,7 +186,7 @@ bool Run::CheckServer() {
     return Failed("coordinator", absl::FailedPreconditionError(absl::StrCat(
                                      "the coordinator (", info.version(), ") speaks protocol revision ",
                                      info.protocol_revision(), ", this program (", check_.version, ") revision ",
-                                     kProtocolRevision, "; install the version of the coordinator here")));
+                                     kProtocolRevision, "; install the coordinator's version on this machine")));
   }
   Good("coordinator", absl::StrFormat("version %s, boot %u; this program is %s, a call takes %.3g ms", info.version(),
                                       info.boot_number(), check_.version, 2e3 * result_.link.latency_seconds));
@@ -199,9 +199,10 @@ void Run::CheckClock(const v1::GetServerInfoResponse& info, double middle_s) {
       static_cast<double>(info.current_time().seconds()) + static_cast<double>(info.current_time().nanos()) * 1e-9;
   const double ahead_s = middle_s - there_s;
   const std::string text = absl::StrFormat("this machine is %.3g s %s the coordinator", std::abs(ahead_s),
-                                           ahead_s >= 0 ? "ahead of" : "behind");
+                                           ahead_s >= 0 ? "ahead of" : "behind the clock of");
   if (std::abs(ahead_s) <= kGoodSkew_s) return Good("clock", text);
-  Warn("clock", absl::StrCat(text, "; certificates are judged by clocks: set both with NTP (timedatectl)"));
+  Warn("clock",
+       absl::StrCat(text, "; certificates are checked against both clocks: synchronise them with NTP (timedatectl)"));
 }
 
 bool Run::MeasureLink() {
@@ -237,12 +238,12 @@ void Run::JudgeJobs() {
     Failed("job", response.status());
     return;
   }
-  if (response->offers().empty()) Good("job", "the coordinator has no job now that could be judged");
+  if (response->offers().empty()) Good("job", "the coordinator has no job to check against at present");
   for (const v1::Offer& proto : response->offers()) {
     const absl::StatusOr<JobId> job = ParseJobName(proto.job());
     JobOffer offer;
     if (!job.ok() || !JobSpecFromProto(proto.spec(), /*before_submit=*/false, offer.spec).empty()) {
-      Warn("job", absl::StrCat(proto.job(), " has settings that this program does not know; it may be too old for it"));
+      Warn("job", absl::StrCat(proto.job(), " has settings unknown to this program, which may be too old for the job"));
       continue;
     }
     offer.job = *job;
@@ -261,7 +262,7 @@ absl::Status FindTlsFault(const std::string& address, const std::string& identit
   absl::Status status = TryHandshake(address, file).status();
   if (!absl::IsUnavailable(status)) return status;
   return absl::UnavailableError(
-      absl::StrCat(status.message(), "; if the coordinator runs without --trust, leave --identity out"));
+      absl::StrCat(status.message(), "; if the coordinator runs without --trust, omit --identity"));
 }
 
 CoordinatorCheckResult CheckCoordinator(const CoordinatorCheck& check, const Clock& clock, const TellFinding& tell) {

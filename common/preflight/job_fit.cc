@@ -56,8 +56,8 @@ Finding WithoutStepTime(const JobOffer& offer, const std::vector<uint64_t>& elem
             absl::StrCat(offer.job.value, ": ", traffic, "; this link is fast enough for any step of 1 ms or more")};
   }
   return {Verdict::kGood, "job",
-          absl::StrFormat("%s: %s; nobody has timed a step yet: with steps of %.3g s or more this link keeps a worker "
-                          "computing %.0f %% of the time, with shorter ones it waits for the link",
+          absl::StrFormat("%s: %s; no step was measured yet: with steps of %.3g s or more this link keeps a worker "
+                          "computing %.0f %% of the time, with shorter steps the worker waits for the link",
                           offer.job.value, traffic, step, 100 * kGoodUtilization)};
 }
 
@@ -80,14 +80,15 @@ Finding JudgeLink(const JobOffer& offer, const LinkCapacity& link) {
   const LinkJob job = MakeRunLinkJob(offer.spec, elements, *offer.step_seconds, &EncodedSize);
   const double share = CoordinatorUtilization(job, link);
   std::string text = absl::StrFormat(
-      "%s: %s; with the steps of %.3g s that its workers take, this link keeps a worker computing "
+      "%s: %s; with the present steps of %.3g s, this link keeps a worker computing "
       "%.1f %% of the time",
       offer.job.value, TrafficText(offer.spec, elements), *offer.step_seconds, 100 * share);
   if (share >= kGoodUtilization) return {Verdict::kGood, "job", std::move(text)};
   const double needed = NeededUploadRate(job, link, kGoodUtilization, &CoordinatorUtilization);
   absl::StrAppend(&text, "; for ", 100 * kGoodUtilization, " % ",
-                  needed > 0 ? absl::StrCat("it takes ", BitRateText(needed), " upwards and as much faster downwards")
-                             : std::string("no rate suffices at this latency"),
+                  needed > 0
+                      ? absl::StrCat("it needs ", BitRateText(needed), " upwards and a proportionally faster download")
+                      : std::string("no bandwidth suffices at this latency"),
                   ", or settings that send less (atoll plan)");
   return {Verdict::kWarning, "job", std::move(text)};
 }
@@ -98,13 +99,13 @@ Finding JudgeMemory(const JobOffer& offer, uint64_t available_bytes) {
   const WorkerMemoryJob job = WorkerMemoryJobOf(offer.spec, layout);
   const auto cpu = WorkerMemoryItems(job, {}, &EncodedSize), gpu = WorkerMemoryItems(job, {.gpu = true}, &EncodedSize);
   const uint64_t on_cpu = HeldBytes(cpu, MemoryPlace::kHost), beside_gpu = HeldBytes(gpu, MemoryPlace::kHost);
-  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(on_cpu), " of a worker without a GPU, or ",
-                                  GiBText(HeldBytes(gpu, MemoryPlace::kGpu)), " of a GPU and ", GiBText(beside_gpu),
-                                  " of its machine, and activations; ", GiBText(available_bytes), " are free here");
+  std::string text =
+      absl::StrCat(offer.job.value, " needs ", GiBText(on_cpu), " on a worker without a GPU, or ",
+                   GiBText(HeldBytes(gpu, MemoryPlace::kGpu)), " on a GPU and ", GiBText(beside_gpu),
+                   " of host memory, and activations; ", GiBText(available_bytes), " are free on this machine");
   if (on_cpu <= available_bytes) return {Verdict::kGood, "memory", std::move(text)};
-  return {
-      Verdict::kWarning, "memory",
-      absl::StrCat(text, beside_gpu <= available_bytes ? ": that takes a GPU" : ": take a machine with more memory")};
+  return {Verdict::kWarning, "memory",
+          absl::StrCat(text, beside_gpu <= available_bytes ? ": use a GPU" : ": use a machine with more memory")};
 }
 
 }  // namespace atl

@@ -25,25 +25,25 @@ struct Row {
 };
 
 constexpr Row kCoordinatorRows[] = {
-    {Metric::kBuildInfo, "atoll_build_info", kGauge, "", "version", "Always 1; the label says which program runs."},
+    {Metric::kBuildInfo, "atoll_build_info", kGauge, "", "version", "Always 1; the label has the program's version."},
     {Metric::kSeriesDropped, "atoll_metric_series_dropped_total", kCounter, "", "",
      "Values not kept because there were too many series (50,000). Served by both programs."},
-    {Metric::kBoot, "atoll_boot_number", kGauge, "", "", "Raised each time the coordinator starts."},
+    {Metric::kBoot, "atoll_boot_number", kGauge, "", "", "Incremented each time the coordinator starts."},
     {Metric::kJobs, "atoll_jobs", kGauge, "", "state", "Jobs by state."},
     {Metric::kWorkers, "atoll_workers", kGauge, "", "job state",
      "Workers of a job: alive (heard within the membership timeout), training (inner steps are taken), participating "
-     "(in the newest round), not_waited_for (training behind a link that is too slow for the job), missing (that it "
-     "lacks to go on; 0 while it is paused or its parameters are loaded), pool (that experiment.pool lets take part, "
-     "where a job has it)."},
+     "(in the newest round), not_waited_for (training over a link that is too slow for the job), missing (needed to "
+     "continue; 0 while the job is paused or loads its parameters), pool (admitted by experiment.pool, if a job has "
+     "it)."},
     {Metric::kRound, "atoll_round", kGauge, "", "job fragment", "Committed version of a fragment."},
     {Metric::kRoundsCompleted, "atoll_rounds_completed_total", kCounter, "", "job outcome",
      "Rounds ended, by outcome."},
     {Metric::kSyncsDropped, "atoll_syncs_dropped_total", kCounter, "", "job",
      "Syncs of workers that experiment.drop_sync_probability has lost on purpose, in committed rounds."},
     {Metric::kContributionsScreened, "atoll_contributions_screened_total", kCounter, "", "job outcome",
-     "Contributions that the screens found fault with: reported, clipped or refused."},
+     "Contributions flagged by the screens: reported, clipped or refused."},
     {Metric::kWorkersQuarantined, "atoll_workers_quarantined", kGauge, "", "",
-     "Workers from which nothing is taken, for what they contributed, until an operator readmits them. Who was evicted "
+     "Workers excluded because of their contributions, until an operator readmits them. A worker that was evicted "
      "is "
      "not among them."},
     {Metric::kRoundDuration, "atoll_round_duration_seconds", kHistogram, "seconds", "job",
@@ -53,17 +53,18 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kRoundParticipants, "atoll_round_participants", kGauge, "", "job",
      "Contributions in the newest committed round."},
     {Metric::kRoundLastSuccess, "atoll_round_last_success_timestamp_seconds", kGauge, "seconds", "job",
-     "Unix time of the newest commit, also of one before this start of the coordinator; while there is none, when the "
+     "Unix time of the newest commit, also if it precedes this start of the coordinator; without a commit, when the "
      "job began."},
     {Metric::kJobStopped, "atoll_job_stopped", kGauge, "", "job",
-     "1 while the job is paused because it cannot go on until something is mended, 0 otherwise."},
+     "1 while the job is paused until an operator fixes the cause, 0 otherwise."},
     {Metric::kJobClockStep, "atoll_job_clock_steps", kGauge, "", "job", "Job clock in inner steps."},
     {Metric::kJobTrainLoss, "atoll_job_train_loss_nats", kGauge, "nats", "job",
      "Mean training loss of the newest committed round."},
     {Metric::kJobEvaluationLoss, "atoll_job_evaluation_loss_nats", kGauge, "nats", "job",
      "Newest held-out loss of the outer parameters."},
     {Metric::kTaskAccuracy, "atoll_task_accuracy_ratio", kGauge, "", "job task",
-     "Share of an evaluation task's examples whose right choice the outer parameters find the likeliest, newest."},
+     "Share of an evaluation task's examples for which the right choice is the most likely one to the outer "
+     "parameters, newest evaluation."},
     {Metric::kTaskStandardError, "atoll_task_standard_error_ratio", kGauge, "", "job task",
      "Standard error of atoll_task_accuracy_ratio."},
     {Metric::kJobTokensCommitted, "atoll_job_committed_tokens", kGauge, "tokens", "job",
@@ -77,47 +78,48 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kContributionCosine, "atoll_contribution_cosine_ratio", kGauge, "", "job worker fragment",
      "Cosine of a worker's newest merged pseudo-gradient to the merge it was part of, itself included."},
     {Metric::kOthersCosine, "atoll_contribution_others_cosine_ratio", kGauge, "", "job worker fragment",
-     "Mean cosine of a worker's contributions to what the others merge to without it, over its newest 8 rounds of "
-     "three workers or more; absent before so many, and while none of the fragment's newest 8 rounds is one of them. "
+     "Mean cosine of a worker's contributions to the merge of the others, over its newest 8 rounds of three workers or "
+     "more; absent before the 8th, and while none of the fragment's newest 8 rounds is one of them. "
      "Below -0.1 the worker is reported in the event log as \"worker against the others\"."},
     {Metric::kParticipation, "atoll_participation_ratio", kGauge, "", "job worker",
      "Share of the newest rounds that a connected worker was part of, since its first one: a moving mean "
      "in which the newest round has a weight of 1/32."},
     {Metric::kRoundStaleness, "atoll_round_staleness_steps", kGauge, "steps", "job fragment",
-     "Inner steps the job clock went on between the send of the oldest contribution of the newest round and its "
-     "commit; up to the overlap nothing was waited for."},
+     "Inner steps of the job clock between the send of the oldest contribution of the newest round and its commit; up "
+     "to the overlap no worker waited."},
     {Metric::kDownloadError, "atoll_download_error_ratio", kGauge, "", "job fragment",
-     "What the download codec lost of the newest outer update (residual included), norm of the error over norm of the "
+     "Error of the download codec in the newest outer update (residual included), norm of the error over norm of the "
      "update; error memory sends it later."},
     {Metric::kOuterStepGain, "atoll_outer_step_gain_ratio", kGauge, "", "job fragment",
      "Effective outer step: norm of the newest outer step over norm of its merged pseudo-gradient. Steady "
-     "pseudo-gradients of one direction bring it to learning_rate / (1 - momentum)."},
+     "pseudo-gradients of one direction drive it to learning_rate / (1 - momentum)."},
     {Metric::kOuterStepAlignment, "atoll_outer_step_alignment_ratio", kGauge, "", "job fragment",
-     "Cosine of the newest outer step to the one before, over at most the fragment's 64 evenly spread blocks of 4096."},
+     "Cosine of the newest outer step to the previous one, over at most the fragment's 64 evenly spread blocks of "
+     "4096."},
     {Metric::kMomentumAlignment, "atoll_momentum_alignment_ratio", kGauge, "", "job fragment",
-     "Cosine of the newest merged pseudo-gradient to the momentum as it was before. Below 0 the workers pull back what "
-     "the momentum still pushes; a mean of the newest 10 rounds below -0.05 is written to the event log as \"momentum "
+     "Cosine of the newest merged pseudo-gradient to the momentum before it. Below 0 the workers undo the steps of the "
+     "momentum; a mean of the newest 10 rounds below -0.05 is written to the event log as \"momentum "
      "does not fit\"."},
     {Metric::kUpdatesRejected, "atoll_contributions_rejected_total", kCounter, "", "job reason",
-     "Contributions refused: late (its round has closed, or its job gathers nothing), else the status code. "
+     "Contributions refused: late (its round has closed, or its job collects none), otherwise the status code. "
      "UNAVAILABLE: "
      "the worker is to ask again."},
     {Metric::kTransferBytes, "atoll_transfer_bytes_total", kCounter, "bytes", "job worker direction kind",
      "Payload bytes over the bulk connection."},
     {Metric::kHeartbeatAge, "atoll_heartbeat_age_seconds", kGauge, "seconds", "worker",
-     "Time since a worker was heard: of one that is connected, and for an hour of one that was lost."},
+     "Time since the last message of a worker that is connected, or was lost within the last hour."},
     {Metric::kHeartbeatGap, "atoll_heartbeat_gap_seconds", kHistogram, "seconds", "worker",
-     "Time between two heartbeats of a connected worker, as they reach the decisions."},
+     "Time between two heartbeats of a connected worker, as they reach the coordinator's core."},
     {Metric::kLedgerCommitDuration, "atoll_ledger_commit_duration_seconds", kHistogram, "seconds", "",
      "Time of one ledger transaction, flush included."},
     {Metric::kCheckpointLastSuccess, "atoll_checkpoint_last_success_timestamp_seconds", kGauge, "seconds", "job",
-     "Unix time of the newest complete checkpoint of a job whose checkpoint.every_rounds asks for some, also of one "
-     "before this start of the coordinator; while there is none, when the job began or was updated so, and of an "
-     "updated job no longer ago than the start of the coordinator."},
+     "Unix time of the newest complete checkpoint of a job with checkpoint.every_rounds, also if it precedes this "
+     "start of the coordinator. Without a checkpoint, when the job began or got that setting, for a changed job not "
+     "before the start of the coordinator."},
     {Metric::kDiskFreeRatio, "atoll_disk_free_ratio", kGauge, "", "",
      "Free part of the state directory's file system."},
     {Metric::kFlushUnderWay, "atoll_flush_under_way_seconds", kGauge, "seconds", "",
-     "For how long the oldest flush of the coordinator's disk that has not ended has been under way; 0: there is "
+     "Age of the oldest unfinished flush of the coordinator's disk; 0: there is "
      "none."},
 };
 
@@ -137,8 +139,9 @@ constexpr Row kWorkerRows[] = {
     {Metric::kDownloadRate, "atoll_download_bytes_per_second", kGauge, "", "",
      "Recent rate of finished downloads of at least 256 KiB, from request to last byte; absent before the first."},
     {Metric::kUploadError, "atoll_upload_error_ratio", kGauge, "", "",
-     "What the upload codec lost of the newest contribution (residual included), norm of the error over norm of the "
-     "contribution; error memory sends it later. Without one it is reckoned from at most 64 blocks of the fragment."},
+     "Error of the upload codec in the newest contribution (residual included), norm of the error over norm of the "
+     "contribution; error memory sends it later. Without error memory it is estimated from at most 64 blocks of the "
+     "fragment."},
     {Metric::kStepDuration, "atoll_step_duration_seconds", kHistogram, "seconds", "", "Time of one inner step."},
     {Metric::kDataWait, "atoll_data_wait_seconds_total", kCounter, "seconds", "",
      "Time the training thread waited for samples."},
@@ -149,7 +152,8 @@ constexpr Row kWorkerRows[] = {
     {Metric::kNonFiniteSteps, "atoll_non_finite_steps_total", kCounter, "", "",
      "Inner steps undone because loss or gradient was not finite."},
     {Metric::kCertificateEnd, "atoll_certificate_end_timestamp_seconds", kGauge, "seconds", "",
-     "Unix time at which the worker's certificate ends, which it renews at half of its life; absent without one. The "
+     "Unix time at which the worker's certificate expires; it is renewed at half of its lifetime; absent without a "
+     "certificate. The "
      "coordinator shows it with the label worker alone, also of workers without a job."},
 };
 

@@ -8,7 +8,7 @@ namespace atl {
 absl::Status QueuedEventLog::Append(const LoggedEvent& event) {
   MutexLock lock(mutex_);
   if (waiting_.size() >= kWaiting)
-    return absl::ResourceExhaustedError(absl::StrCat(kWaiting, " lines of the event log wait for the disk already"));
+    return absl::ResourceExhaustedError(absl::StrCat(kWaiting, " lines of the event log already wait for the disk"));
   waiting_.push_back(event);
   if (waiting_.size() == 1) executor_.Post([this] { Write(); });
   return absl::OkStatus();
@@ -25,9 +25,9 @@ void QueuedEventLog::Write() {
     const absl::Status written = kept_->Append(event);
     if (written.ok() == !std::exchange(failing_, !written.ok())) continue;
     if (written.ok()) {
-      log_.Info("event log is written again", {{"job", event.job.value}});
+      log_.Info("event log recovered", {{"job", event.job.value}});
     } else {
-      log_.Warn("event log line lost", {{"job", event.job.value}, {"reason", std::string(written.message())}});
+      log_.Warn("event log lines lost", {{"job", event.job.value}, {"reason", std::string(written.message())}});
     }
   }
 }

@@ -78,7 +78,7 @@ class PartsSource : public ByteSource {
 
   absl::Status Bad(const std::string& what) const { return absl::InvalidArgumentError(absl::StrCat(path_, " ", what)); }
   absl::Status Damaged(const char* reason) const {
-    return Bad(absl::StrCat("is damaged: ", name_, " says \"", reason == nullptr ? "data error" : reason,
+    return Bad(absl::StrCat("is damaged: ", name_, " reports \"", reason == nullptr ? "data error" : reason,
                             "\"; copy or download it again"));
   }
   const std::string path_, name_, ending_;
@@ -96,7 +96,8 @@ class PartsSource : public ByteSource {
       if (step.made > 0) return step.made;
       if (!inside_ || step.used > 0) continue;
       ATOLL_ASSIGN_OR_RETURN(const bool more, ReadMore());
-      if (!more) return Bad(absl::StrCat("ends in the middle of its ", name_, " data: it was cut; copy it again"));
+      if (!more)
+        return Bad(absl::StrCat("ends in the middle of its ", name_, " data: the file is incomplete; copy it again"));
     }
   }
 
@@ -120,8 +121,8 @@ class PartsSource : public ByteSource {
       return Bad(
           absl::StrCat("is damaged: its name ends in ", ending_, " and its first bytes are not those of ", name_));
     }
-    return Bad(absl::StrCat("holds something else than ", name_, " from byte ", good,
-                            " on. To keep what is before it: head -c ", good, " ", path_, " > whole-", NameOf(path_)));
+    return Bad(absl::StrCat("contains other data than ", name_, " from byte ", good,
+                            " on. To keep the data before it: head -c ", good, " ", path_, " > whole-", NameOf(path_)));
   }
 
   std::unique_ptr<ByteSource> plain_;
@@ -149,8 +150,8 @@ class ZstdSource final : public PartsSource {
     if (!ZSTD_isError(hint)) return Step{from.pos, to.pos, hint == 0};
     if (ZSTD_getErrorCode(hint) != ZSTD_error_frameParameter_windowTooLarge) return Damaged(ZSTD_getErrorName(hint));
     return Bad(absl::StrCat("was compressed with a window of more than ", 1 << (kWindowLog - 20),
-                            " MiB (zstd --long), which is not decoded here. Compress it again: zstd -dc --long=31 ",
-                            path_, " | zstd -o smaller-", NameOf(path_)));
+                            " MiB (zstd --long), which is not supported. Compress it again: zstd -dc --long=31 ", path_,
+                            " | zstd -o smaller-", NameOf(path_)));
   }
   ZSTD_DCtx* context_;
 };
@@ -198,8 +199,8 @@ class SniffedSource final : public ByteSource {
     }
     ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path_, head));
     if (const char* program = Unpacker(head)) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, " is compressed in a way that is not decoded here; use: ",
-                                                     program, " ", path_, " | gzip > ", NameOf(path_), ".gz"));
+      return absl::InvalidArgumentError(absl::StrCat(path_, " has a compression that is not supported; use: ", program,
+                                                     " ", path_, " | gzip > ", NameOf(path_), ".gz"));
     }
     const size_t old = out.size();
     if (IsGzip(head) || (EndsWith(".gz") && !IsZstd(head))) {

@@ -14,14 +14,14 @@ absl::StatusOr<ChoiceTokens> TokensOfChoice(const Tokenizer& tokenizer, const st
   if (before.empty()) {
     if (!tokenizer.eot_id().has_value()) {
       return absl::InvalidArgumentError(
-          "the tokenizer has no end-of-text token, after which a text without context could begin");
+          "the tokenizer has no end-of-text token, which must precede a text without context");
     }
     out.ids.insert(out.ids.begin(), *tokenizer.eot_id());
     before.assign(1, *tokenizer.eot_id());
   }
   if (out.ids.size() < 2 || out.ids == before) {
     return absl::InvalidArgumentError(
-        "a choice has no token of its own: the tokenizer drops its text, or makes one token of it and its context");
+        "a choice has no separate token: the tokenizer drops its text, or merges it with its context into one token");
   }
   out.from = std::min(before.size(), out.ids.size() - 1);
   return out;

@@ -44,7 +44,8 @@ class Window {
   absl::Status CheckSize(size_t bytes) const {
     if (bytes <= kDocumentBytes) return absl::OkStatus();
     return absl::OutOfRangeError(absl::StrCat(path_, ": the document that begins in line ", line_,
-                                              " has more than the ", kDocumentBytes, " bytes that are read at once"));
+                                              " has more than the ", kDocumentBytes,
+                                              " bytes of the limit for one document"));
   }
   std::string Take(size_t bytes) {
     std::string out = buffer_.substr(at_, bytes);
@@ -254,10 +255,10 @@ absl::StatusOr<std::unique_ptr<DocumentReader>> OpenDocuments(const Files& files
   DocumentFormat format = options.format;
   if (format == DocumentFormat::kByName) format = FormatOf(path);
   if (format == DocumentFormat::kByName) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, plain->file_bytes() ? " is of no known kind" : " is a pipe, whose name does not say what it holds",
-        ": .txt, .jsonl and .ndjson are read, also with .gz or .zst behind; for other names give --format jsonl or "
-        "--format txt"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, plain->file_bytes() ? " has an unknown extension" : " is a pipe, so its format is unknown",
+                     ": .txt, .jsonl and .ndjson are supported, also followed by .gz or .zst; for other names give "
+                     "--format jsonl or --format txt"));
   }
   Window window(Decompressed(std::move(plain), path), path);
   if (format == DocumentFormat::kJsonLines) return std::make_unique<JsonLines>(std::move(window), options);

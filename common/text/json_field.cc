@@ -96,7 +96,7 @@ absl::StatusOr<JsonField::Value> JsonField::Of(const std::string& object) const 
     root = parser.Parse(strict.text, fault);
     if (root.is_discarded()) return Bad(fault);
   }
-  if (!root.is_object()) return Bad("is no JSON object");
+  if (!root.is_object()) return Bad("is not a JSON object");
   const Json* field = &root;
   if (parser.literal() > 0) {
     field = &*root.find(name_);
@@ -105,14 +105,14 @@ absl::StatusOr<JsonField::Value> JsonField::Of(const std::string& object) const 
       const auto found = field->is_object() ? field->find(part) : field->end();
       if (!field->is_object() || found == field->end()) {
         return Bad(absl::StrCat("has no field \"", name_, "\"; it has ", KeysOf(root),
-                                ". Name the field that holds the text with --field (a.b for one in an object)"));
+                                ". Name the field that contains the text with --field (a.b for one in an object)"));
       }
       field = &*found;
     }
   }
   const uint32_t times = parser.literal() > 0 ? parser.literal() : parser.nested();
   if (times > 1) return Bad(absl::StrCat("has field \"", name_, "\" ", times, " times; once is enough"));
-  if (!field->is_string()) return Bad(absl::StrCat("field \"", name_, "\" is no string"));
+  if (!field->is_string()) return Bad(absl::StrCat("field \"", name_, "\" is not a string"));
   Value value{field->get<std::string>()};
   value.repaired = lone_surrogates && value.text.find(kReplacement) != std::string::npos;
   return value;

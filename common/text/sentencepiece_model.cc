@@ -112,7 +112,7 @@ absl::Status ParseTrainer(const std::string& bytes, SentencePieceModel& model, N
   while (!reader.AtEnd()) {
     if (!reader.Next(field)) return Broken();
     if (field.number == kTrainerModelType) {
-      if (field.value != 1 && field.value != 2) return Bad("is of kind word or char; unigram and BPE are read");
+      if (field.value != 1 && field.value != 2) return Bad("has kind word or char; only unigram and BPE are supported");
       model.kind = static_cast<SentencePieceKind>(field.value);
     }
     if (field.number == kTrainerByteFallback) model.byte_fallback = field.value != 0;

@@ -73,16 +73,16 @@ const AccessRule* FindAccessRule(const std::string& method) {
 absl::Status CheckAccess(const std::string& method, const Identity& caller) {
   const AccessRule* rule = FindAccessRule(method);
   if (rule == nullptr) {
-    return absl::PermissionDeniedError(absl::StrCat("there is no call ", method.substr(0, 128), " for anybody here"));
+    return absl::PermissionDeniedError(absl::StrCat("no call ", method.substr(0, 128), " exists"));
   }
   std::string allowed;
   for (const Role role : rule->roles) {
     if (role == caller.role) return absl::OkStatus();
     absl::StrAppend(&allowed, allowed.empty() ? "" : " or ", RoleName(role));
   }
-  if (allowed.empty()) allowed = "of nobody on this port";
+  if (allowed.empty()) allowed = "which no client has on this port";
   return absl::PermissionDeniedError(absl::StrCat(RoleName(caller.role), " '", caller.name, "' may not call ", method,
-                                                  ": it takes the role ", allowed));
+                                                  ": the call needs the role ", allowed));
 }
 
 }  // namespace atl

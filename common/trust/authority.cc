@@ -90,7 +90,7 @@ absl::StatusOr<openssl::Certificate> AuthorityCertificate(const X509_NAME* name,
                       {NID_subject_key_identifier, "hash"},
                       {NID_authority_key_identifier, "keyid:always"}}) ||
       !Signed(certificate, signer)) {
-    return Failed("cannot make the authority's certificate");
+    return Failed("cannot create the authority's certificate");
   }
   return made;
 }
@@ -119,7 +119,7 @@ absl::StatusOr<Authority> Authority::Create(int64_t now_s) {
   // The name distinguishes authorities in messages of other tools; Atoll does not read it.
   const Name name(X509_NAME_new());
   if (!SetName(name.get(), absl::StrCat("atoll authority ", openssl::PublicKeyHash(key.get()).Hex().substr(0, 16)))) {
-    return Failed("cannot make the authority's name");
+    return Failed("cannot create the authority's name");
   }
   ATOLL_ASSIGN_OR_RETURN(const auto certificate, AuthorityCertificate(name.get(), key, nullptr, key, now_s));
   ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(certificate.get()));
@@ -159,13 +159,13 @@ absl::StatusOr<Authority> Authority::FromPem(const std::string& certificates_pem
 absl::StatusOr<Authority> Authority::Rotated(int64_t now_s) const {
   if (rotated_) {
     return absl::FailedPreconditionError(
-        absl::StrCat("it was rotated at ", DateText(create_s_), ", and the authority before it is still trusted"));
+        absl::StrCat("it was rotated at ", DateText(create_s_), ", and the previous authority is still trusted"));
   }
   ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate own, openssl::ParseCertificate(certificate_pem_));
   ATOLL_ASSIGN_OR_RETURN(const int64_t end_s, openssl::SecondsOf(X509_get0_notAfter(own.get())));
   if (now_s < create_s_ - kClockMargin_s || now_s > end_s) {
-    return absl::FailedPreconditionError(absl::StrCat("it is good from ", DateText(create_s_), " to ", DateText(end_s),
-                                                      " and this machine's clock says ", DateText(now_s)));
+    return absl::FailedPreconditionError(absl::StrCat("it is valid from ", DateText(create_s_), " to ", DateText(end_s),
+                                                      ", but this machine's clock shows ", DateText(now_s)));
   }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   // Keeps the name: a root of path length 0 lets another key sign only under its own name (RFC
@@ -212,7 +212,7 @@ absl::StatusOr<std::string> Authority::Sign(const std::string& request_pem, cons
                       {NID_ext_key_usage, server ? "serverAuth" : "clientAuth"},
                       {NID_subject_alt_name, AlternativeNames(identity)},
                       {NID_authority_key_identifier, "keyid:always"}})) {
-    return Failed("cannot make a certificate");
+    return Failed("cannot create a certificate");
   }
   if (!Signed(certificate, key_)) return Failed("cannot sign a certificate");
   return openssl::WriteCertificate(certificate);
@@ -266,8 +266,7 @@ absl::StatusOr<std::string> SucceedingAuthorities(const std::string& held, const
     out += pem;
   }
   if (!out.empty()) return out;
-  return absl::PermissionDeniedError(
-      "only authorities were offered for which none has signed that is trusted so far: enrol with a join token");
+  return absl::PermissionDeniedError("no offered authority is signed by a trusted authority: enrol with a join token");
 }
 
 }  // namespace atl

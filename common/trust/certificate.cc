@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pe
   ERR_clear_error();
   if (!whole) return absl::InvalidArgumentError("a certificate in the PEM text cannot be read");
   if (!all.empty() && all.size() <= kMostCertificates) return all;
-  return absl::InvalidArgumentError(absl::StrCat("there are ", all.size(), " certificates in the PEM text, and 1 to ",
-                                                 kMostCertificates, " are wanted"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there are ", all.size(), " certificates in the PEM text instead of 1 to ", kMostCertificates));
 }
 
 absl::StatusOr<std::string> WriteCertificate(const X509* certificate) {
@@ -97,7 +97,7 @@ absl::Status CheckP256(const EVP_PKEY* key) {
       std::string(group.data(), length) == "prime256v1") {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError("the key is not ECDSA over P-256, the only kind that is taken");
+  return absl::InvalidArgumentError("the key is not ECDSA over P-256, the only supported kind");
 }
 
 Sha256 Fingerprint(const X509* certificate) {
@@ -118,7 +118,7 @@ Sha256 PublicKeyHash(EVP_PKEY* key) {
 
 absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time) {
   std::tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InvalidArgumentError("the certificate holds a broken date");
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InvalidArgumentError("the certificate contains an invalid date");
   return static_cast<int64_t>(timegm(&parts));
 }
 
@@ -161,7 +161,7 @@ PrivateKey::PrivateKey(evp_pkey_st* key) : key_(key, EVP_PKEY_free) {}
 
 absl::StatusOr<PrivateKey> PrivateKey::Generate() {
   EVP_PKEY* key = EVP_EC_gen("P-256");
-  if (key == nullptr) return Failed("cannot make a key");
+  if (key == nullptr) return Failed("cannot create a key");
   return PrivateKey(key);
 }
 
@@ -212,16 +212,16 @@ absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
 absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s) {
   const std::string who = absl::StrCat("the certificate of ", RoleName(facts.identity.role), " '", facts.identity.name);
   if (now_s < facts.not_before_s) {
-    return absl::FailedPreconditionError(absl::StrCat(who, "' begins at ", DateText(facts.not_before_s),
-                                                      " and this machine's clock says ", DateText(now_s),
+    return absl::FailedPreconditionError(absl::StrCat(who, "' is valid from ", DateText(facts.not_before_s),
+                                                      ", but this machine's clock shows ", DateText(now_s),
                                                       ": set the clock right"));
   }
   if (now_s > facts.not_after_s) {
     const bool renewed = facts.identity.role == Role::kWorker || facts.identity.role == Role::kCoordinator;
     const char* const way_out = renewed ? "renew it" : kNewForPerson;
-    return absl::FailedPreconditionError(absl::StrCat(who, "' ended at ", DateText(facts.not_after_s),
-                                                      " and this machine's clock says ", DateText(now_s), ": ", way_out,
-                                                      ", or set the clock right"));
+    return absl::FailedPreconditionError(absl::StrCat(who, "' expired at ", DateText(facts.not_after_s),
+                                                      ", but this machine's clock shows ", DateText(now_s), ": ",
+                                                      way_out, ", or set the clock right"));
   }
   return absl::OkStatus();
 }
@@ -236,7 +236,7 @@ absl::StatusOr<std::string> MakeSigningRequest(const PrivateKey& key) {
   if (!request || X509_REQ_set_pubkey(request.get(), key.get()) != 1 ||
       X509_REQ_sign(request.get(), key.get(), EVP_sha256()) == 0 ||
       PEM_write_bio_X509_REQ(out.get(), request.get()) != 1) {
-    return Failed("cannot make a signing request");
+    return Failed("cannot create a signing request");
   }
   return openssl::Written(out.get());
 }

@@ -60,7 +60,7 @@ bool Connect(int fd, const addrinfo& to) {
          ::connect(fd, to.ai_addr, to.ai_addrlen) == 0;
 }
 
-// `what` begins the error message: "no connection to ".
+// `what` begins the error message: "cannot connect to ".
 absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address, const char* what = "no TLS handshake with ") {
   ATOLL_ASSIGN_OR_RETURN(const HostPort there, ParseHostPort(address));
   const addrinfo hints{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -104,7 +104,7 @@ bool Prepare(SSL_CTX* context, SSL* session, const Socket& socket) {
 std::string NewestReason() {
   const unsigned long reason = ERR_peek_last_error();
   const char* text = reason != 0 ? ERR_reason_error_string(reason) : nullptr;
-  std::string why = text != nullptr ? text : "the other end closed the connection or did not answer in time";
+  std::string why = text != nullptr ? text : "the server closed the connection or did not answer in time";
   ERR_clear_error();
   return why;
 }
@@ -137,8 +137,8 @@ absl::Status WhyFailed(SSL* session, const std::string& address, const std::stri
       ATOLL_RETURN_IF_ERROR(
           CheckShownTimes(address, authorities_pem));  // a second handshake: after a failed one the certificate is gone
     return absl::PermissionDeniedError(
-        absl::StrCat("the certificate shown by ", address, " is not a coordinator's of our authority: ",
-                     X509_verify_cert_error_string(verdict), "; check the address, or get an identity there"));
+        absl::StrCat("the certificate shown by ", address, " was not issued to a coordinator by our authority: ",
+                     X509_verify_cert_error_string(verdict), "; check the address, or enrol at that coordinator"));
   }
   return Unreachable(address, NewestReason());
 }
@@ -173,7 +173,7 @@ absl::StatusOr<std::string> Pinned(SSL* session, const std::string& address, con
   }
   return absl::PermissionDeniedError(absl::StrCat(
       "the join token is for another coordinator than the one at ", address, " (authority ", fingerprint.Hex(),
-      " wanted, ", seen.empty() ? "none" : seen, " shown): check the address, or ask for a token of this one"));
+      " wanted, ", seen.empty() ? "none" : seen, " shown): check the address, or ask for a token of this coordinator"));
 }
 
 constexpr size_t kLongestAnswerBytes = 256 << 10;
@@ -239,7 +239,7 @@ absl::StatusOr<HttpsAnswer> PostHttps(const std::string& address, const std::str
   const std::string reason = NewestReason();
   if (!text || text->empty()) return Unreachable(address, reason);
   std::optional<HttpsAnswer> answer = ParseAnswer(*text);
-  if (!answer) return Unreachable(address, "the other end speaks no HTTP/1.1, or its answer was cut");
+  if (!answer) return Unreachable(address, "the server does not use HTTP/1.1, or its response is incomplete");
   return *std::move(answer);
 }
 
@@ -277,29 +277,29 @@ absl::Status CheckShownTimes(const std::string& address, const std::string& auth
   const absl::Status good = CheckTimes(*facts, WallSeconds(SystemClock()));
   if (good.ok()) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat(address, " shows a certificate that is not good by this machine's clock: ", good.message(),
-                   ", here or where the coordinator runs"));
+      absl::StrCat(address, " shows a certificate that is not valid by this machine's clock: ", good.message(),
+                   ", on this machine or on the coordinator's"));
 }
 
 absl::StatusOr<std::string> TryConnect(const std::string& address) {
-  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "cannot connect to "));
   return PeerAddress(*socket);
 }
 
 absl::Status TryGreeting(const std::string& address, const std::string& preamble) {
-  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "cannot connect to "));
   (void)::send(socket->fd(), preamble.data(), preamble.size(), MSG_NOSIGNAL);
   char first = 0;
   const ssize_t read = ::recv(socket->fd(), &first, 1, 0);
   if (read == 1) return absl::OkStatus();
-  const std::string why = read == 0                                 ? "the other end closed the connection"
-                          : errno == EAGAIN || errno == EWOULDBLOCK ? "nothing came in time"
+  const std::string why = read == 0                                 ? "the server closed the connection"
+                          : errno == EAGAIN || errno == EWOULDBLOCK ? "no data arrived in time"
                                                                     : std::strerror(errno);
   return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", why));
 }
 
 absl::StatusOr<std::string> TryHandshake(const std::string& address, const IdentityFile& identity) {
-  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "cannot connect to "));
   const SslContext context(SSL_CTX_new(TLS_client_method()));
   if (!context) return openssl::Failed("cannot prepare a TLS handshake");
   ATOLL_RETURN_IF_ERROR(UseIdentity(context.get(), identity));
@@ -318,8 +318,8 @@ absl::StatusOr<std::string> TryHandshake(const std::string& address, const Ident
   ERR_clear_error();
   return absl::PermissionDeniedError(
       absl::StrCat("the coordinator at ", address,
-                   " refuses our certificate: it is of another authority than its own, or not good "
-                   "by its clock; get a new identity with a join token"));
+                   " refuses our certificate: another authority issued it, or it is not valid by the coordinator's "
+                   "clock; get a new identity with a join token"));
 }
 
 }  // namespace atl

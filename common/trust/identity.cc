@@ -47,8 +47,9 @@ std::string IdentityUri(const Identity& identity) {
 
 absl::StatusOr<Identity> ParseIdentityUri(const std::string& uri) {
   const auto fault = [&uri] {
-    return absl::InvalidArgumentError(absl::StrCat("the certificate names '", uri.substr(0, 128),
-                                                   "', which is not atoll://ROLE/NAME: issue it with this project"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the certificate names '", uri.substr(0, 128),
+                     "', which is not atoll://ROLE/NAME: issue it with 'atoll ca issue'"));
   };
   if (uri.rfind(kScheme, 0) != 0) return fault();
   const std::string rest = uri.substr(sizeof(kScheme) - 1);
@@ -84,7 +85,7 @@ absl::Status CheckSpeaksFor(const std::string& peer, const std::string& worker) 
   const std::optional<Identity> identity = IdentityOfPeer(peer);
   if (!identity || (identity->role == Role::kWorker && identity->name == worker)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("the certificate is that of ", RoleName(identity->role), " '",
-                                                  identity->name, "' and cannot speak for worker '",
+                                                  identity->name, "' and cannot be used for worker '",
                                                   worker.substr(0, 64), "': use that worker's own identity"));
 }
 

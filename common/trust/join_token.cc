@@ -40,7 +40,7 @@ std::string PrintJoinToken(const JoinToken& token) {
 absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text) {
   if (text.rfind(kJoinTokenPrefix, 0) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("the join token does not begin with ", kJoinTokenPrefix,
-                                                   ": give it as 'atoll token create' printed it"));
+                                                   ": copy it as printed by 'atoll token create'"));
   }
   std::string body;
   // Allows one spelling only: the length is fixed, so that padding or dropped bits cannot produce a
@@ -48,7 +48,7 @@ absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text) {
   if (text.size() != sizeof(kJoinTokenPrefix) - 1 + (kBodyBytes + kCheckBytes) / 3 * 4 ||
       !absl::WebSafeBase64Unescape(text.substr(sizeof(kJoinTokenPrefix) - 1), &body) ||
       body.size() != kBodyBytes + kCheckBytes || CheckOf(body.substr(0, kBodyBytes)) != body.substr(kBodyBytes)) {
-    return absl::InvalidArgumentError("the join token is mistyped or cut: its checksum does not fit; copy it again");
+    return absl::InvalidArgumentError("the join token is mistyped or incomplete: its checksum differs; copy it again");
   }
   JoinToken token;
   std::copy_n(body.begin(), kAuthorityBytes, token.authority.bytes.begin());
@@ -61,7 +61,7 @@ absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted) 
   NewToken made;
   std::array<uint8_t, kIdBytes> id{};
   if (RAND_bytes(id.data(), id.size()) != 1 || RAND_bytes(made.token.secret.bytes().data(), kSecretBytes) != 1) {
-    return absl::InternalError("the system gives no random bytes for a join token");
+    return absl::InternalError("the system returned no random bytes for a join token");
   }
   made.token.authority = authority;
   made.token.id = absl::BytesToHexString(std::string(id.begin(), id.end()));
@@ -90,10 +90,10 @@ absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash
                         int64_t now_s) {
   ATOLL_RETURN_IF_ERROR(CheckKnown(record, secret_hash));
   if (record.revoked) return Refused("was revoked");
-  if (now_s > record.end_s) return Refused(absl::StrCat("ended at ", DateText(record.end_s)));
+  if (now_s > record.end_s) return Refused(absl::StrCat("expired at ", DateText(record.end_s)));
   if (record.used >= record.uses) {
-    return Refused(record.uses == 1 ? "was made for one use and has had it"
-                                    : absl::StrCat("was made for ", record.uses, " uses and has had them"));
+    return Refused(record.uses == 1 ? "was valid for one use, which is spent"
+                                    : absl::StrCat("was valid for ", record.uses, " uses, which are spent"));
   }
   if (record.role != role) {
     return Refused(absl::StrCat("is for a ", RoleName(record.role), ", not for a ", RoleName(role)));

@@ -30,7 +30,7 @@ absl::Status Revocations::Check(const CertificateFacts& facts) const {
   if (!revoked_s || IssueTime(facts) > *revoked_s) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("the certificate of ", RoleName(identity.role), " '", identity.name,
                                                   "' was revoked at ", DateText(*revoked_s),
-                                                  ": enrol again with a join token that was made since"));
+                                                  ": enrol again with a newer join token"));
 }
 
 }  // namespace atl

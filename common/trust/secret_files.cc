@@ -57,7 +57,8 @@ bool KeyFits(const IdentityFile& identity) {
 
 absl::Status NoIdentity(const std::string& path) {
   return absl::InvalidArgumentError(
-      absl::StrCat(path, " is not an identity file: it must hold a private key, the certificate of that key and the ",
+      absl::StrCat(path,
+                   " is not an identity file: it must contain a private key, the certificate of that key and the "
                    "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
 }
 
@@ -85,13 +86,14 @@ class Turn {
     struct stat facts {};
     // New files would belong to this user, and the coordinator could no longer read its own.
     if (there && ::stat(AuthorityKeyPath(directory).c_str(), &facts) == 0 && facts.st_uid != ::geteuid()) {
-      return absl::PermissionDeniedError(absl::StrCat(AuthorityKeyPath(directory), " belongs to user ", facts.st_uid,
-                                                      " and this is user ", ::geteuid(),
-                                                      ": run it as that user, 'sudo -u #", facts.st_uid, " ...'"));
+      return absl::PermissionDeniedError(absl::StrCat(
+          AuthorityKeyPath(directory), " is owned by user ", facts.st_uid, ", but this process runs as user ",
+          ::geteuid(), ": run the command as the owner, 'sudo -u #", facts.st_uid, " ...'"));
     }
     Turn turn(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (there && ::flock(turn.fd_, LOCK_EX | LOCK_NB) != 0)
-      return absl::UnavailableError(absl::StrCat("another 'atoll ca' is at work in ", directory, ": try again"));
+      return absl::UnavailableError(
+          absl::StrCat("another 'atoll ca' command is running in ", directory, ": try again"));
     return turn;
   }
   Turn(Turn&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -157,8 +159,8 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   if (::stat(path.c_str(), &facts) != 0) return Error("read", path, errno);
   if (S_ISDIR(facts.st_mode)) return Error("read", path, EISDIR);
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(path, " holds a private key and others may read or change it: run 'chmod 600 ", path, "'"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " contains a private key, and other users may read or change the file: run 'chmod 600 ", path, "'"));
   }
   return ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
 }
@@ -167,7 +169,7 @@ absl::StatusOr<std::string> ReadOwnSecretFile(const std::string& path) {
   struct stat facts {};
   if (::lstat(path.c_str(), &facts) != 0) return Error("read", path, errno);
   if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())
-    return absl::PermissionDeniedError(absl::StrCat(path, " is not a file that this user has written"));
+    return absl::PermissionDeniedError(absl::StrCat(path, " was not written by this user"));
   return ReadSecretFile(path);
 }
 
@@ -179,9 +181,8 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
   ATOLL_RETURN_IF_ERROR(files->MakeDirectory(directory));
   ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
   if (there) {
-    return absl::AlreadyExistsError(absl::StrCat("there is an authority in ", directory,
-                                                 " already, and everything it issued depends on it: choose another "
-                                                 "directory"));
+    return absl::AlreadyExistsError(absl::StrCat("an authority already exists in ", directory,
+                                                 ", and all its identities depend on it: choose another directory"));
   }
   if (::chmod(directory.c_str(), 0700) != 0) return Error("chmod", directory, errno);
   ATOLL_ASSIGN_OR_RETURN(Authority authority, Authority::Create(now_s));
@@ -193,13 +194,15 @@ absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
   if (!there && files->Exists(AuthorityCertificatePath(directory))) {
-    return absl::NotFoundError(absl::StrCat("the authority in ", directory, " has lost its key: put ca-key.pem back ",
-                                            "from its copy; without one see docs/trust.md, \"The key is lost\""));
+    return absl::NotFoundError(absl::StrCat(
+        "the authority in ", directory,
+        " has no key: restore ca-key.pem from its copy; without a copy see docs/trust.md, \"The key is lost\""));
   }
   if (!there) {
-    return absl::NotFoundError(absl::StrCat("there is no authority in ", directory,
-                                            ": mount or name the directory that has it, or, where there never was ",
-                                            "one, make one with: atoll ca init ", ShellWord(directory)));
+    return absl::NotFoundError(
+        absl::StrCat("no authority exists in ", directory,
+                     ": mount or name its directory, or, if none was ever created, create one with: atoll ca init ",
+                     ShellWord(directory)));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(AuthorityKeyPath(directory)));
   ATOLL_ASSIGN_OR_RETURN(const std::string certificates,
@@ -215,7 +218,8 @@ absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t 
   if (held.is_rotated()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the authority in ", directory, " was rotated at ", DateText(held.create_s()),
-                     ", and the previous one is still trusted; end that with: atoll ca retire ", ShellWord(directory)));
+                     ", and the previous authority is still trusted; stop trusting it with: atoll ca retire ",
+                     ShellWord(directory)));
   }
   absl::StatusOr<Authority> successor = held.Rotated(now_s);
   if (!successor.ok()) return Annotate(successor.status(), absl::StrCat("the authority in ", directory));
@@ -228,7 +232,7 @@ absl::StatusOr<Authority> RetireAuthority(const std::string& directory) {
   ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(directory));
   if (held.is_rotated()) return WriteAlone(directory, held);
   return absl::FailedPreconditionError(
-      absl::StrCat("the authority in ", directory, " has none before it that could be retired"));
+      absl::StrCat("the authority in ", directory, " has no previous authority to retire"));
 }
 
 int64_t RetireAfter(const Authority& rotated) { return rotated.create_s() + kUserLifetime_s + kRotationMargin_s; }
@@ -246,10 +250,10 @@ absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path, const std
   ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, ReadLockedIdentityFile(path));
   if (!IsProtected(identity.key_pem)) return identity;
   if (passphrase.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path,
-        " is protected by a passphrase, which only 'atoll' can be given (--passphrase-file, or at the terminal): ",
-        "a daemon needs an identity without one"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " is protected by a passphrase, which only 'atoll' accepts (--passphrase-file, or at the "
+                     "terminal): a daemon needs an identity without a passphrase"));
   }
   const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(identity.key_pem, passphrase);
   if (!key.ok()) return Annotate(key.status(), path);

@@ -287,7 +287,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::PaceAssigned& in) {
   PaceAssigned out;
   ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "pace_assigned.job"));
   if (in.period_steps() == 0 || in.period_steps() > kLongestPeriodSteps) {
-    return FieldError("pace_assigned.period_steps", absl::StrCat(in.period_steps(), " is no number of steps"));
+    return FieldError("pace_assigned.period_steps", absl::StrCat(in.period_steps(), " is not a number of steps"));
   }
   out.period_steps = in.period_steps();
   return out;
@@ -353,7 +353,7 @@ absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::Coordin
     case v1::CoordinatorMessage::kRefused: return Read(proto.refused());
     case v1::CoordinatorMessage::KIND_NOT_SET: break;
   }
-  return FieldError("coordinator_message.kind", "is of a kind that this program does not know");
+  return FieldError("coordinator_message.kind", "has a kind unknown to this program");
 }
 
 }  // namespace atl

@@ -34,7 +34,7 @@ absl::Status CheckNotNegative(int64_t value, const std::string& path) {
 
 absl::Status CheckLoss(int64_t micro, const std::string& path) {
   if (micro >= 0 && micro <= limits::kMostLossMicro) return absl::OkStatus();
-  return FieldError(path, absl::StrCat(micro, " is no loss: 0 to ", limits::kMostLossMicro, " is allowed"));
+  return FieldError(path, absl::StrCat(micro, " is not a loss: 0 to ", limits::kMostLossMicro, " is allowed"));
 }
 
 absl::StatusOr<JobId> JobField(const std::string& id, Emptiness empty, const std::string& path) {

@@ -138,7 +138,7 @@ absl::Status ReadField(Reader& reader, uint64_t tag, uint32_t& seen, FrameView& 
   const auto number = static_cast<uint32_t>(std::min<uint64_t>(tag >> 3, 31));
   const bool known = tag == kHeaderTag || tag == kOffsetTag || tag == kCrcTag || tag == kLastTag || tag == kPayloadTag;
   if (!known) return SkipUnknown(reader, tag);
-  if (seen & (1u << number)) return Malformed(absl::StrCat("field ", number, " comes twice"));
+  if (seen & (1u << number)) return Malformed(absl::StrCat("field ", number, " occurs twice"));
   seen |= 1u << number;
   uint64_t value = 0;
   if (tag == kHeaderTag) return ReadHeader(reader, out);
@@ -210,7 +210,7 @@ absl::Status CheckFrame(const FrameView& frame, uint64_t expected_offset, uint64
   if (frame.has_header) return Malformed("a header where payload was expected");
   if (frame.offset_bytes != expected_offset) {
     return absl::OutOfRangeError(
-        absl::StrCat("a bulk frame begins at offset ", frame.offset_bytes, ", expected was ", expected_offset));
+        absl::StrCat("a bulk frame begins at offset ", frame.offset_bytes, ", expected ", expected_offset));
   }
   if (frame.payload_bytes > total_bytes - expected_offset) {
     return absl::OutOfRangeError(absl::StrCat("a bulk frame of ", frame.payload_bytes, " bytes at offset ",
@@ -224,7 +224,7 @@ absl::Status CheckFrame(const FrameView& frame, uint64_t expected_offset, uint64
   for (const Bytes& piece : frame.payload) crc = Crc32c(crc, piece);
   if (crc != frame.crc32c) {
     return absl::DataLossError(absl::StrCat("a bulk frame at offset ", expected_offset, " has CRC-32C ", crc,
-                                            ", announced was ", frame.crc32c, ": it was damaged on the way"));
+                                            ", expected ", frame.crc32c, ": it was damaged in transit"));
   }
   return absl::OkStatus();
 }

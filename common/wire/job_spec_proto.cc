@@ -159,7 +159,7 @@ void Reader::Init(const v1::InitSpec& m, InitSpec& out) {
   }
   if (m.directory().empty()) return;
   if (!before_submit_) {
-    Refuse("model.init.directory", "is a path of the submitting machine; store its files and give safetensors_sha256");
+    Refuse("model.init.directory", "is a path on the submitting machine; upload its files and give safetensors_sha256");
   } else if (!m.checkpoint().empty() || m.safetensors_sha256_size() > 0) {
     Refuse("model.init.directory", "is a second source; give only one of directory, safetensors_sha256 and checkpoint");
   }
@@ -175,11 +175,11 @@ void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
     corpus.samples = c.samples();
     if (!c.manifest_sha256().empty()) Hash(at + ".manifest_sha256", c.manifest_sha256(), corpus.manifest);
     if (!c.manifest().empty() && !before_submit_) {
-      Refuse(at + ".manifest", "is a path of the submitting machine; store the manifest and give manifest_sha256");
+      Refuse(at + ".manifest", "is a path on the submitting machine; upload the manifest and give manifest_sha256");
     } else if (!c.manifest().empty() && !c.manifest_sha256().empty()) {
       Refuse(at + ".manifest", "is given together with manifest_sha256; give only one of them");
     } else if (before_submit_ && c.manifest().empty() && c.manifest_sha256().empty()) {
-      Refuse(at + ".manifest", "is missing; give the path of a manifest.json made by 'atoll data prepare'");
+      Refuse(at + ".manifest", "is missing; give the path of a manifest.json written by 'atoll data prepare'");
     }
     out.corpora.push_back(std::move(corpus));
   }
@@ -285,10 +285,11 @@ void Reader::Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out) {
     EvaluationTaskSpec& task = out.tasks.emplace_back(EvaluationTaskSpec{t.name(), {}, t.examples()});
     if (!t.file_sha256().empty()) Hash(at + ".file_sha256", t.file_sha256(), task.file);
     if (!t.file().empty() && !before_submit_) {
-      Refuse(at + ".file", "is a path of the submitting machine; store the file and give file_sha256");
+      Refuse(at + ".file", "is a path on the submitting machine; upload the file and give file_sha256");
     } else if (t.file().empty() == t.file_sha256().empty()) {
-      Refuse(at + ".file", t.file().empty() ? "is missing; give the path of a task file, or file_sha256 of a stored one"
-                                            : "is given together with file_sha256; give only one of them");
+      Refuse(at + ".file", t.file().empty()
+                               ? "is missing; give the path of a task file, or file_sha256 of an uploaded file"
+                               : "is given together with file_sha256; give only one of them");
     }
   }
 }

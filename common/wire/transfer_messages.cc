@@ -54,7 +54,7 @@ absl::StatusOr<DownloadKey> ReadUpdateKey(const v1::UpdateKey& in) {
   UpdateKey key;
   ATOLL_ASSIGN_OR_RETURN(key.job, JobField(in.job(), Emptiness::kRefused, "update.job"));
   ATOLL_ASSIGN_OR_RETURN(key.reached, FromProto(in.reached(), "update.reached"));
-  if (key.reached.version.value == 0) return FieldError("update.reached.version", "no update makes version 0");
+  if (key.reached.version.value == 0) return FieldError("update.reached.version", "no update produces version 0");
   return key;
 }
 absl::StatusOr<DownloadKey> ReadFragmentKey(const v1::FragmentKey& in) {
@@ -76,8 +76,7 @@ absl::StatusOr<DownloadKey> ReadBlockKey(const v1::BlockKey& in) {
 }
 absl::StatusOr<DownloadKey> ReadCheckpointKey(const v1::CheckpointFragmentKey& in) {
   ATOLL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(in.checkpoint()));
-  if (name.latest)
-    return FieldError("checkpoint_fragment.checkpoint", "names no step; ask which one is the latest first");
+  if (name.latest) return FieldError("checkpoint_fragment.checkpoint", "names no step; first query the latest step");
   if (in.fragment() >= limits::kFragments) {
     return FieldError("checkpoint_fragment.fragment",
                       absl::StrCat(in.fragment(), " is not below ", limits::kFragments));
@@ -104,7 +103,7 @@ absl::StatusOr<DownloadKey> ReadKey(const v1::DownloadRequest& in) {
     case v1::DownloadRequest::kProbe: return ReadProbe(in.probe());
     case v1::DownloadRequest::KIND_NOT_SET: break;
   }
-  return FieldError("download_request.kind", "is of a kind that this program does not know");
+  return FieldError("download_request.kind", "has a kind unknown to this program");
 }
 
 absl::Status Unreadable(const char* what) {
@@ -162,7 +161,7 @@ absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::Contrib
     ATOLL_RETURN_IF_ERROR(CheckCount(value, path + name));
   }
   if (in.encoded_bytes() == 0 || in.encoded_bytes() > limits::kParameters * sizeof(float)) {
-    return FieldError(path + ".encoded_bytes", absl::StrCat(in.encoded_bytes(), " is no size of a contribution"));
+    return FieldError(path + ".encoded_bytes", absl::StrCat(in.encoded_bytes(), " is not a size of a contribution"));
   }
   out.incarnation.value = in.incarnation();
   ATOLL_ASSIGN_OR_RETURN(out.target, FromProto(in.target(), path + ".target"));
@@ -206,7 +205,7 @@ absl::StatusOr<UploadHeader> ParseUploadHeader(const std::string& bytes) {
     return UploadHeader(std::move(out));
   }
   if (proto.has_probe()) return ReadProbe(proto.probe());
-  if (!proto.has_blob()) return FieldError("upload_header.kind", "is of a kind that this program does not know");
+  if (!proto.has_blob()) return FieldError("upload_header.kind", "has a kind unknown to this program");
   BlobUpload out;
   ATOLL_ASSIGN_OR_RETURN(out.sha256, Sha256Field(proto.blob().sha256(), "blob.sha256"));
   if (proto.blob().bytes() > limits::kBlobBytes) {
@@ -276,8 +275,8 @@ absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadReque
   out.limit_bytes_per_second = proto.limit_bytes_per_second();
   if (out.limit_bytes_per_second != 0 && out.limit_bytes_per_second < kLeastDownloadCap) {
     return FieldError("limit_bytes_per_second",
-                      absl::StrCat("must be at least ", kLeastDownloadCap, ", or 0 for no cap: a slower download ",
-                                   "would hold its place for ever"));
+                      absl::StrCat("must be at least ", kLeastDownloadCap,
+                                   ", or 0 for no limit: a slower download would occupy its slot forever"));
   }
   return out;
 }

@@ -328,7 +328,7 @@ absl::StatusOr<WorkerMessage> WorkerMessageFromProto(const v1::WorkerMessage& pr
     case v1::WorkerMessage::kSyncDropped: return Read(proto.sync_dropped());
     case v1::WorkerMessage::KIND_NOT_SET: break;
   }
-  return FieldError("worker_message.kind", "is of a kind that this program does not know");
+  return FieldError("worker_message.kind", "has a kind unknown to this program");
 }
 
 }  // namespace atl

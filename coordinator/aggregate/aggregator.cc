@@ -21,7 +21,7 @@ constexpr double kLargest = 3e38;
 absl::Status CheckParameters(const OuterParameters& p) {
   if (!std::isfinite(p.learning_rate) || p.learning_rate < 0 || p.learning_rate > 1e6) {
     return absl::InvalidArgumentError(
-        absl::StrCat("outer learning rate is ", p.learning_rate, "; it must lie between 0 and 1e6"));
+        absl::StrCat("outer learning rate is ", p.learning_rate, "; it must be between 0 and 1e6"));
   }
   if (!std::isfinite(p.momentum) || p.momentum < 0 || p.momentum >= 1) {
     return absl::InvalidArgumentError(

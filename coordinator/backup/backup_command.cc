@@ -60,12 +60,12 @@ class Copying {
   const audit::Report& report() const { return report_; }
   std::string Done() const {
     return absl::StrCat(options_.restore ? "restored " : "backed up ", source_, " to ", target_, ": ", copied_,
-                        " files, ", bytes_, " bytes, ", report_.ok() ? "verified" : "damaged as told", " and flushed\n",
-                        options_.restore ? UndoneSince() : "");
+                        " files, ", bytes_, " bytes, ", report_.ok() ? "verified" : "with the damage reported above",
+                        " and flushed\n", options_.restore ? UndoneSince() : "");
   }
   std::string WayOn() const {
     return files_.Exists(partial_)
-               ? absl::StrCat("; the same command goes on with ", partial_, ", or remove that directory")
+               ? absl::StrCat("; the same command resumes with ", partial_, ", or remove that directory")
                : "";
   }
   const std::string& source() const { return source_; }
@@ -75,21 +75,20 @@ class Copying {
   // still be readable.
   std::string UndoneSince() const {
     return absl::StrCat("this is the state of ", DateText(made_s_),
-                        ": whatever was revoked, evicted, quarantined or cordoned since is not so any more, and uses "
-                        "of join tokens since are not counted; look into events/audit of the lost directory, and "
-                        "revoke and evict again\n");
+                        ": revocations, evictions, quarantines, cordons and uses of join tokens since then are lost; "
+                        "look into events/audit of the lost directory, and revoke and evict again\n");
   }
 
   absl::Status CheckSource() const {
     ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(files_, source_));
     if (options_.restore && !files_.Exists(JoinPath(source_, kManifestName))) {
-      return absl::NotFoundError(absl::StrCat(source_, " is no backup, it has no file ", kManifestName,
-                                              "; name a directory that 'atoll-coordinator backup' made"));
+      return absl::NotFoundError(absl::StrCat(source_, " is not a backup: it has no file ", kManifestName,
+                                              "; name a directory written by 'atoll-coordinator backup'"));
     }
     if (files_.Exists(DataDirectory(source_).LedgerPath())) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat(
-        "there is no ", DataDirectory(source_).LedgerPath(), ": ", source_, " is no ",
-        options_.restore ? "whole backup; take another one" : "state directory; name a coordinator's --state-dir"));
+        "missing ", DataDirectory(source_).LedgerPath(), ": ", source_, " is not a ",
+        options_.restore ? "complete backup; use another one" : "state directory; name a coordinator's --state-dir"));
   }
 
   absl::Status CheckTarget() const {
@@ -98,18 +97,18 @@ class Copying {
                       (std::filesystem::is_directory(target_, error) && std::filesystem::is_empty(target_, error));
     if (!free || error) {
       return absl::AlreadyExistsError(
-          absl::StrCat(target_, " exists already, and nothing is overwritten; name a directory that does not exist"));
+          absl::StrCat(target_, " already exists and is never overwritten; name a directory that does not exist"));
     }
     ATOLL_RETURN_IF_ERROR(CheckIsReplaceable(target_));
     const std::string parent = DirectoryOf(target_);
     if (!std::filesystem::is_directory(parent, error))
       return absl::NotFoundError(
-          absl::StrCat("there is no directory ", parent, " to make ", target_, " in; create it"));
+          absl::StrCat("cannot create ", target_, ": the directory ", parent, " does not exist; create it first"));
     const std::string outer = std::filesystem::weakly_canonical(source_, error).string() + "/";
     const std::string inner = std::filesystem::weakly_canonical(target_, error).string() + "/";
     if (!inner.starts_with(outer)) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat(target_, " lies inside ", source_, ", which is copied; name a place outside of it"));
+        absl::StrCat(target_, " is inside ", source_, ", the source of the copy; name a directory outside of it"));
   }
 
   absl::StatusOr<Manifest> ReadManifest(const std::string& path) const {
@@ -181,7 +180,7 @@ class Copying {
   // Marks the target as neither backup nor state, so that it stays marked if this process dies.
   absl::Status MarkUnfinished() {
     const std::string text = absl::StrCat(options_.restore ? audit::kUnfinishedRestore : "A backup of ", source_,
-                                          " that was not finished. The same command goes on with it; or remove this "
+                                          " that is not finished. The same command resumes it; or remove this "
                                           "directory.\n");
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, audit::kUnfinishedName), AsBytes(text)));
     for (const char* name : {kManifestName, kRestoredName})
@@ -227,7 +226,7 @@ class Copying {
   absl::Status InUse(const absl::Status& why) const {
     if (!absl::IsUnavailable(why)) return why;
     return absl::FailedPreconditionError(
-        absl::StrCat("another backup or restore writes ", partial_, " at this moment; wait for its end"));
+        absl::StrCat("another backup or restore is writing ", partial_, "; wait until it ends"));
   }
 
   // An existing partial directory must come from an earlier attempt.
@@ -239,8 +238,8 @@ class Copying {
     }
     for (const std::string& name : there) {
       if (name == "LOCK" || name.ends_with(".tmp")) continue;
-      return absl::AlreadyExistsError(absl::StrCat(partial_, " is needed for the copy and holds ", name,
-                                                   ", which no backup or restore has left; move it away"));
+      return absl::AlreadyExistsError(absl::StrCat(partial_, " is needed for the copy, but contains ", name,
+                                                   ", which is not from a backup or restore; move it elsewhere"));
     }
     return absl::OkStatus();
   }
@@ -275,7 +274,8 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
     return kExitDone;
   }
   err << copying.report().Text() << "atoll-coordinator " << name << ": " << copying.source()
-      << " is damaged where nothing starts from it, and the copy was kept with that: older ones may be whole there\n";
+      << " is damaged in files that no start needs; the copy was kept with this damage, and older backups may have "
+         "intact files\n";
   out << copying.Done();
   return kExitDamage;
 }
@@ -284,9 +284,10 @@ absl::Status CheckIsNoBackup(const std::string& state_dir) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(*files, state_dir));
   if (!files->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with: atoll-coordinator ",
-                   "restore --from ", ShellWord(state_dir), " --state DIR"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      state_dir,
+      " is a backup and must not change; create a state directory from it with: atoll-coordinator restore --from ",
+      ShellWord(state_dir), " --state DIR"));
 }
 
 }  // namespace atl::backup

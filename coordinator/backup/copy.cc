@@ -21,7 +21,7 @@ absl::Status CopyOne(Files& files, const std::string& from, const Sha256& hash, 
   ATOLL_ASSIGN_OR_RETURN(const Sha256 copied, CopyBytes(files, *source, size, to));
   if (copied == hash) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(from, " does not have the SHA-256 that ", kManifestName,
-                                          " names: it was changed or is damaged; take another backup"));
+                                          " names: it was changed or is damaged; use another backup"));
 }
 
 // False: on another file system, and nothing was created.
@@ -105,8 +105,8 @@ class CutCopier {
       if (absl::IsNotFound(opened.status()))
         return absl::FailedPreconditionError(
             absl::StrCat(JoinPath(from_, cut.path),
-                         " was dropped before it was copied, since more files must be held than this "
-                         "process may have open; raise that limit (ulimit -n, LimitNOFILE)"));
+                         " was dropped before it was copied, because the copy needs more open files than the limit of "
+                         "this process; raise the limit (ulimit -n, LimitNOFILE)"));
       if (!opened.ok()) return opened.status();
       source = *std::move(opened);
     }
@@ -179,7 +179,7 @@ absl::Status CopyCut(Files& files, Cut& cut, const std::string& from, const std:
     const bool last = appended_to && (i + 1 == cut.files.size() || !IsAppendedTo(cut.files[i + 1].path));
     if (appended_to && absl::IsOutOfRange(copied))
       return absl::AbortedError(
-          absl::StrCat(JoinPath(from, cut.files[i].path), " was cut off while it was copied; try again"));
+          absl::StrCat(JoinPath(from, cut.files[i].path), " was truncated while it was copied; try again"));
     if (last && StartOf(files, from) != cut.start)
       return absl::AbortedError(absl::StrCat("a coordinator was started on ", from, " while it was copied; try again"));
     ATOLL_RETURN_IF_ERROR(copied);

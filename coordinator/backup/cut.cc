@@ -111,8 +111,8 @@ absl::StatusOr<Cut> TakeCut(Files& files, const std::string& state_dir, const st
     ATOLL_RETURN_IF_ERROR(ledger.Finish(cut.manifest));
     return cut;
   }
-  return absl::UnavailableError(absl::StrCat("the coordinator of ", state_dir,
-                                             " writes faster than its files can be looked at; try again later"));
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator of ", state_dir, " writes faster than its files can be listed; try again later"));
 }
 
 }  // namespace atl::backup

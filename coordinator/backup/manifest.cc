@@ -28,7 +28,7 @@ absl::Status ListBelow(const std::string& root, const std::string& path, int dep
   namespace fs = std::filesystem;
   if (depth == 0)
     return absl::UnavailableError(
-        absl::StrCat(JoinPath(root, path), " lies deeper than anything of a state; remove it"));
+        absl::StrCat(JoinPath(root, path), " is deeper than any file of a state directory; remove it"));
   std::error_code error;
   fs::directory_iterator at(JoinPath(root, path), error);
   for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
@@ -49,7 +49,7 @@ absl::Status ListBelow(const std::string& root, const std::string& path, int dep
 absl::StatusOr<std::string> After(const std::string& line, const std::string& start, size_t number) {
   if (line.starts_with(start)) return line.substr(start.size());
   return absl::DataLossError(
-      absl::StrCat("line ", number, " of ", kManifestName, " does not begin with '", start, "'; take another backup"));
+      absl::StrCat("line ", number, " of ", kManifestName, " does not begin with '", start, "'; use another backup"));
 }
 
 absl::Status ParseEntry(const std::string& line, size_t number, Manifest& out) {
@@ -58,7 +58,7 @@ absl::Status ParseEntry(const std::string& line, size_t number, Manifest& out) {
                      Sha256::FromHex(line.substr(0, kHexDigits), hash) && IsStateFile(line.substr(kHexDigits + 2));
   if (!whole || !out.files.emplace(line.substr(kHexDigits + 2), hash).second) {
     return absl::DataLossError(absl::StrCat("line ", number, " of ", kManifestName,
-                                            " is no SHA-256 and path of a file of a state; take another backup"));
+                                            " is not a SHA-256 and the path of a state file; use another backup"));
   }
   return absl::OkStatus();
 }
@@ -98,7 +98,7 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text) {
   if (lines.front() != kFirstLine) {
     return absl::FailedPreconditionError(
         absl::StrCat("its file ", kManifestName, " does not begin with '", kFirstLine,
-                     "': it is no backup, or one of another version of this program, which can restore it"));
+                     "': it is not a backup, or was written by another version of this program, which can restore it"));
   }
   lines.resize(std::max<size_t>(lines.size(), 5));
   Manifest out;
@@ -111,13 +111,13 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text) {
                        absl::SimpleAtoi(words[2], &out.bytes);
   for (size_t i = 4; i + 1 < lines.size(); ++i) ATOLL_RETURN_IF_ERROR(ParseEntry(lines[i], i + 1, out));
   if (!numbers || !lines.back().empty() || count != out.files.size() || !out.files.contains("ledger.sqlite")) {
-    return absl::DataLossError(absl::StrCat("its file ", kManifestName,
-                                            " does not name as many files as it says, or no ledger: it is cut off or "
-                                            "was changed; take another backup"));
+    return absl::DataLossError(absl::StrCat(
+        "its file ", kManifestName,
+        " lists a wrong number of files or no ledger: it is truncated or was changed; use another backup"));
   }
   if (ToText(out) != text) {
     return absl::DataLossError(
-        absl::StrCat("its file ", kManifestName, " is not as it was written: it was changed; take another backup"));
+        absl::StrCat("its file ", kManifestName, " has a wrong checksum: it was changed; use another backup"));
   }
   return out;
 }

@@ -50,8 +50,9 @@ absl::StatusOr<Room> Room::Find(const Files& files, const std::string& state_dir
 absl::Status Room::Holds(uint64_t bytes) const {
   ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files_.SpaceAt(parent_));
   if (space.free_bytes < bytes)
-    return absl::ResourceExhaustedError(absl::StrCat("the copy needs ", bytes, " bytes, and ", parent_, " has ",
-                                                     space.free_bytes, " bytes free; make room or name another disk"));
+    return absl::ResourceExhaustedError(absl::StrCat("the copy needs ", bytes, " bytes, but ", parent_, " has ",
+                                                     space.free_bytes,
+                                                     " bytes free; free disk space or use another disk"));
   return absl::OkStatus();
 }
 
@@ -67,22 +68,21 @@ absl::Status Room::Allows(uint64_t bytes) const {
   if (shared_)
     return absl::ResourceExhaustedError(
         absl::StrCat("the copy would leave less than 12 % of the disk of ", state_dir_,
-                     " free, and below 10 % its coordinator takes no contributions; name another disk"));
-  return absl::ResourceExhaustedError(
-      absl::StrCat("less than 12 % of the disk of ", state_dir_,
-                   " is free now, and the copy holds files there that the coordinator has dropped; make room there "
-                   "and try again"));
+                     " free, and below 10 % its coordinator accepts no contributions; use another disk"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "less than 12 % of the disk of ", state_dir_,
+      " is free now, because the copy keeps files that the coordinator has dropped; free disk space and try again"));
 }
 
 absl::Status CheckIsReplaceable(const std::string& directory) {
   std::error_code error;
   if (std::filesystem::is_symlink(directory, error)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        directory, " is a symbolic link, whose place a whole copy cannot take; name the directory that it leads to"));
+        directory, " is a symbolic link and cannot be replaced by the finished copy; name the target of the link"));
   }
   if (!IsMountPoint(directory)) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(directory, " is a mount point, whose place a whole copy cannot take; name a directory below it"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      directory, " is a mount point and cannot be replaced by the finished copy; name a directory below it"));
 }
 
 absl::StatusOr<uint64_t> StateBytes(const std::string& root) {

@@ -64,9 +64,9 @@ absl::StatusOr<BlobStore::Begun> DataPlane::BeginBlob(const Sha256& sha256, uint
   if (wanted <= left) return begun;
   parts_.blobs.Suspend(sha256, begun.turn);
   return absl::ResourceExhaustedError(
-      absl::StrCat("the file has ", wanted, " bytes that are to be stored, and the coordinator's disk has room for ",
-                   left, " before it is almost full", promised > 0 ? ", beside other files that are on their way" : "",
-                   "; free space on the disk of the state directory, or raise --disk-budget where it is given"));
+      absl::StrCat("the file has ", wanted, " bytes to store, but the coordinator's disk has space for ", left,
+                   " before it is almost full", promised > 0 ? ", besides other uploads in progress" : "",
+                   "; free space on the disk of the state directory, or raise --disk-budget if it is given"));
 }
 
 }  // namespace atl

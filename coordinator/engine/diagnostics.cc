@@ -35,8 +35,8 @@ JobNote Warning(const RoundRecord& record, double mean) {
       record.job,
       kMomentumMisfit,
       absl::StrFormat("the pseudo-gradients of the newest %d rounds of fragment %d have a mean cosine of %.2f to the "
-                      "outer momentum: with momentum %g and learning rate %g the outer copy is carried past where "
-                      "the workers pull it; in the next job lower outer_optimizer.momentum or its learning_rate, or "
+                      "outer momentum: with momentum %g and learning rate %g the outer copy overshoots the direction "
+                      "of the workers; in the next job lower outer_optimizer.momentum or its learning_rate, or "
                       "sync.inner_steps",
                       kMisfitRounds, record.reached.fragment.value, mean, record.momentum, record.learning_rate),
       {{"fragment", absl::StrCat(record.reached.fragment.value)},

@@ -13,8 +13,8 @@ JobNote Report(const RoundRecord& record, const WorkerId& worker, double mean) {
   return {record.job,
           kAgainstTheOthers,
           absl::StrCat("worker ", worker.value, ": ", AgainstClause(record.reached.fragment, mean),
-                       "; they are merged all the same: look at its machine, its data and its program, or take it out "
-                       "with 'atoll worker drain ",
+                       "; they are merged anyway: check its machine, its data and its program, or remove it with "
+                       "'atoll worker drain ",
                        worker.value, "'"),
           {{"worker", worker.value},
            {"fragment", absl::StrCat(record.reached.fragment.value)},

@@ -40,21 +40,21 @@ absl::Status DownloadRights::CheckMember(const WorkerId& worker, const JobId& jo
   MutexLock lock(mutex_);
   const auto found = job_of_.find(worker);
   if (found != job_of_.end() && found->second == job) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("worker ", worker.value, " has no part in job ", job.value,
-                                             ": it is to ask again when it is assigned to it"));
+  return absl::UnavailableError(absl::StrCat("worker ", worker.value, " is not assigned to job ", job.value,
+                                             "; request again after the assignment"));
 }
 
 absl::Status DownloadRights::CheckCorpus(const JobId& job, const Sha256& manifest) const {
   MutexLock lock(mutex_);
   const auto found = manifests_.find(job);
   if (found != manifests_.end() && found->second.contains(manifest)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat("job ", job.value, " names no corpus of that manifest"));
+  return absl::PermissionDeniedError(absl::StrCat("job ", job.value, " has no corpus with that manifest"));
 }
 
 absl::Status DownloadRights::CheckFile(const Sha256& file) const {
   MutexLock lock(mutex_);
   if (!initial_.contains(file)) return absl::OkStatus();
-  return absl::PermissionDeniedError("files that a job's parameters were made of are for no worker");
+  return absl::PermissionDeniedError("workers may not download a job's initial weights");
 }
 
 absl::Status DownloadRights::Check(const DownloadRequest& request) const {

@@ -141,7 +141,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   parts_.io.Post([this, request, reply = std::move(reply)] {
     if (*files_of_downloads_ >= parts_.download_files) {
       return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,
-                                                       " files open, as many as they may; ask again")));
+                                                       " files open, the limit; ask again")));
     }
     std::erase_if(files_of_worker_, [](const auto& of) { return *of.second == 0; });
     std::shared_ptr<std::atomic<uint64_t>>& of_worker = files_of_worker_[request.worker];
@@ -150,7 +150,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
     if (const uint64_t most = std::max<uint64_t>(1, parts_.download_files / 4);
         !request.worker.value.empty() && *of_worker >= most) {
       return reply(absl::UnavailableError(absl::StrCat("the downloads of worker '", request.worker.value, "' hold ",
-                                                       most, " files open, as many as those of one may; ask again")));
+                                                       most, " files open, the limit for one worker; ask again")));
     }
     absl::StatusOr<DownloadContent> content = Open(request);
     if (content.ok())
@@ -191,7 +191,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   const std::shared_ptr<JobData> data = jobs_.Find(key.job);
   if (data == nullptr) return jobs_.WhyNotLoaded(key.job, NotRunning(key.job));
   if (key.reached.version.value == 0)
-    return absl::InvalidArgumentError("no update leads to version 0; fetch the fragment");
+    return absl::InvalidArgumentError("no update produces version 0; fetch the fragment");
   {
     MutexLock lock(data->mutex);
     const auto committed = data->committed.find(key.reached.fragment);
@@ -285,8 +285,8 @@ void DataPlane::NoteCatchUp(const DownloadRequest& request) {
 absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
   if (parts_.data_root.empty()) {
     return absl::NotFoundError(absl::StrCat("shard ", key.shard,
-                                            " is not served here: the coordinator was started without --data-root; "
-                                            "give it one, or start the worker with the corpus below its own"));
+                                            " is not served: the coordinator was started without --data-root; set it, "
+                                            "or start the worker with the corpus below its own --data-root"));
   }
   ATOLL_ASSIGN_OR_RETURN(const auto known, manifests_.Get(key.manifest));
   const CorpusManifest& manifest = *known;
@@ -301,7 +301,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
   if (!parts_.files.Exists(of_corpus) && !parts_.files.Exists(beside)) {
     return absl::NotFoundError(absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,
                                             " cannot be served from the coordinator's data root: neither ", of_corpus,
-                                            " nor ", beside, " is there"));
+                                            " nor ", beside, " exists"));
   }
   const std::string path = parts_.files.Exists(of_corpus) ? of_corpus : beside;
   auto shard = TokenShard::Open(parts_.files, path);
@@ -315,7 +315,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
   if (Sha256Of(bytes) != file->blocks[key.block]) {
     return absl::DataLossError(
         absl::StrCat("block ", key.block, " of ", path,
-                     " does not have the hash that the manifest names; 'atoll data verify' checks the whole corpus"));
+                     " does not have the hash of the manifest; 'atoll data verify' checks the whole corpus"));
   }
   // Read again as it is sent: a slow receiver holds no memory.
   auto reader = std::make_shared<const BlockReader>(*std::move(shard), begin);

@@ -390,8 +390,7 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, GlanceSink sink) {
     if (state_->watchers.size() >= limits::kWatchers) {
       return sink.show(absl::ResourceExhaustedError(
           absl::StrCat(limits::kWatchers,
-                       " watch jobs of this coordinator already, the most it serves; end one, or ask with "
-                       "'atoll job get'")));
+                       " calls watch jobs of this coordinator, the limit; end one, or ask with 'atoll job get'")));
     }
     if (after_revision == 0) {
       const JobHistory* known = state_->history.Find(job);
@@ -463,8 +462,8 @@ Instant Engine::State::NoticeStall() {
   const Duration time = now - looked;
   looked = awaited = now;
   if (!stalled) return now;
-  parts.log.Warn("the coordinator did not run", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
-                                                 {"what", "its process was stopped or its machine asleep"}});
+  parts.log.Warn("coordinator was suspended", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
+                                               {"what", "its process was stopped or its machine asleep"}});
   Push(core->Step(CoordinatorStalled{time}, now, parts.clock.WallNanos()));
   return now;
 }

@@ -20,7 +20,7 @@ absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeR
     const auto text = blobs(corpus.manifest);
     if (absl::IsNotFound(text.status())) {
       result.violations.push_back({field, absl::StrCat("the manifest ", corpus.manifest.Hex(),
-                                                       " is not stored here; upload it before the job")});
+                                                       " is not stored at the coordinator; upload it before the job")});
       continue;
     }
     ATOLL_RETURN_IF_ERROR(text.status());
@@ -45,14 +45,14 @@ absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& res
     };
     const auto text = blobs(task.file);
     if (absl::IsNotFound(text.status())) {
-      refuse(absl::StrCat("the file ", task.file.Hex(), " is not stored here; upload it before the job"));
+      refuse(absl::StrCat("the file ", task.file.Hex(), " is not stored at the coordinator; upload it before the job"));
       continue;
     }
     ATOLL_RETURN_IF_ERROR(text.status());
     bytes += text->size();
     const auto parsed = ParseEvalTask(*text);
     if (!parsed.ok()) {
-      refuse(absl::StrCat("of task ", task.name, " is no task file: ", std::string(parsed.status().message())));
+      refuse(absl::StrCat("of task ", task.name, " is not a task file: ", std::string(parsed.status().message())));
       continue;
     }
     const auto all = static_cast<uint32_t>(std::min<size_t>(parsed->examples.size(), limits::kEvalExamples + 1));
@@ -72,7 +72,7 @@ void CheckTaskTokenizer(const JobSpec& spec, const BlobReader& blobs, IntakeResu
   if (tokenizer.file.empty() || blobs(tokenizer.sha256).ok()) return;
   result.violations.push_back(
       {"evaluation.tasks", absl::StrCat("cannot be scored without the corpora's ", tokenizer.file,
-                                        ", which is not stored here; upload it before the job")});
+                                        ", which is not stored at the coordinator; upload it before the job")});
 }
 
 absl::Status TakeCounts(IntakeResult& result) {
@@ -85,7 +85,7 @@ absl::Status TakeCounts(IntakeResult& result) {
   plan.dataset_samples = counts.dataset;
   plan.held_out_samples = counts.held_out;
   if (counts.held_out == 0)
-    plan.notes.push_back("the corpora have no held-out split of a whole sample: the run will not be evaluated");
+    plan.notes.push_back("the corpora have no held-out split of at least one sample: the job will not be evaluated");
   return absl::OkStatus();
 }
 
@@ -111,7 +111,7 @@ absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs) {
   for (size_t i = 0; i < spec.data.tokenizer_files.size(); ++i) {
     if (blobs(spec.data.tokenizer_files[i]).ok()) continue;
     result.violations.push_back({absl::StrCat("data.tokenizer_sha256[", i, "]"),
-                                 "the tokenizer file is not stored here; upload it before the job"});
+                                 "the tokenizer file is not stored at the coordinator; upload it before the job"});
   }
   CheckTaskTokenizer(spec, blobs, result);
   ATOLL_RETURN_IF_ERROR(ReadTasks(spec, blobs, result));

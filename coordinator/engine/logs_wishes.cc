@@ -16,7 +16,7 @@ void LogsWishes::Want(const WorkerId& worker, uint32_t lines, int64_t since_wall
   if (since_wall_nanos == 0 && calls >= kWaiting) {
     return answer(absl::ResourceExhaustedError(
         absl::StrCat(kWaiting, " calls wait for the log lines of worker ", worker.value,
-                     " already, which is asked for them once a second at most; try again in a few seconds")));
+                     ", the limit, because the worker is asked at most once a second; try again in a few seconds")));
   }
   auto shared = std::find_if(of.waiting.begin(), of.waiting.end(), [since_wall_nanos](const Question& question) {
     return question.wanted.since_wall_nanos == since_wall_nanos;

@@ -112,7 +112,7 @@ void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logge
       if (epoch == job.job.epoch && whole >= job.heads[i].version.value) continue;
       const auto rounds = ledger.Rounds(job.job.job, epoch, FragmentIndex{i}, Version{whole}, kMergesRewritten);
       if (!rounds.ok()) {
-        log_.Warn("event log not completed",
+        log_.Warn("event log incomplete",
                   {{"job", job.job.job.value}, {"reason", std::string(rounds.status().message())}});
         return;
       }
@@ -335,7 +335,8 @@ void Observer::Write(const JobId& job, const EventLine& line) {
                     TransfersToLog(job)};
   // A full disk loses lines for people, which the log counts; only the ledger must lose nothing.
   const absl::Status written = events_.Append(event);
-  if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
+  if (!written.ok())
+    log_.Warn("event log lines lost", {{"job", job.value}, {"reason", std::string(written.message())}});
 }
 
 void Observer::Refused(const JobId& job, const WorkerId& worker, const absl::Status& status) {

@@ -115,11 +115,12 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     if (!newest.ok()) return Fail(data.job, newest.status());
     if (!newest->has_value()) {
       if (p->heads[i].version.value > 0) {
-        return Fail(data.job, absl::DataLossError(absl::StrCat(
-                                  "fragment ", i, " of job ", data.job.value,
-                                  " has no snapshot at or below its committed version ", p->heads[i].version.value,
-                                  " in ", parts_.directory.SnapshotDirectory(data.job, data.epoch, fragment),
-                                  "; put the file back from a backup, or roll the job back to a checkpoint")));
+        return Fail(data.job,
+                    absl::DataLossError(absl::StrCat(
+                        "fragment ", i, " of job ", data.job.value,
+                        " has no snapshot of its committed version or an earlier one: ", p->heads[i].version.value,
+                        " in ", parts_.directory.SnapshotDirectory(data.job, data.epoch, fragment),
+                        "; restore the file from a backup, or roll the job back to a checkpoint")));
       }
       p->from_nothing = true;
       return MakeVersionZero(p);
@@ -219,12 +220,12 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
         // verified its own.
         if (p->heads[i].version.value == 0 && p->heads[i].hash.IsZero()) continue;
         if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
-        return Fail(p->data->job,
-                    absl::DataLossError(absl::StrCat("fragment ", i, " of job ", p->data->job.value, " at version ",
-                                                     p->heads[i].version.value,
-                                                     " does not have the hash that the ledger holds; start the program "
-                                                     "of the version that wrote it, or roll "
-                                                     "the job back to a checkpoint")));
+        return Fail(
+            p->data->job,
+            absl::DataLossError(absl::StrCat(
+                "fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
+                " does not have the hash in the ledger; start the program of the version that wrote it, or roll "
+                "the job back to a checkpoint")));
       }
       AnnounceReady(*p);
     });
@@ -317,7 +318,7 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
       const bool same = header->at == FragmentVersion{FragmentIndex{i}, task.versions[i]} &&
                         (i >= task.hashes.size() || header->hash == task.hashes[i]);
       if (!same)
-        whole = absl::DataLossError(absl::StrCat("fragment ", i, " of it is not the one that the ledger names"));
+        whole = absl::DataLossError(absl::StrCat("fragment ", i, " of the checkpoint is not the one in the ledger"));
     }
     Emit(CheckpointChecked{task.job, task.step, std::move(whole)});
   });

@@ -34,7 +34,7 @@ std::optional<JobNote> RefusalNotes::OnRefused(const JobId& job, const WorkerId&
       job,
       kUploadRefused,
       absl::StrCat("a contribution of worker ", worker.value, " is refused: ", status.message(),
-                   since == 0 ? "" : absl::StrCat("; so were ", since, " since the line before")),
+                   since == 0 ? "" : absl::StrCat("; so were ", since, " since the previous line")),
       {{"worker", worker.value}, {"reason", RefusalReason(status)}, {"since_line_before", absl::StrCat(since)}}};
 }
 

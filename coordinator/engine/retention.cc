@@ -30,7 +30,7 @@ void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
     more = more || (dropped.ok() && !*dropped);
     if (!dropped.ok())
       parts_.log.Warn(
-          "files that are given up not removed",
+          "unneeded files not removed",
           {{"job", job.value}, {"epochs_below", epoch}, {"reason", std::string(dropped.status().message())}});
   }
   if (more) parts_.io.Post([this, job, epoch] { DropGivenUp(job, epoch); });
@@ -81,7 +81,7 @@ void DataPlane::DropForgotten(const JobView& view) {
       return parts_.log.Warn("dropped checkpoints not removed",
                              {{"job", job.value}, {"reason", std::string(kept.status().message())}});
     for (const uint64_t step : *kept)
-      parts_.log.Warn("checkpoint that the ledger does not have",
+      parts_.log.Warn("checkpoint missing from the ledger",
                       {{"job", job.value}, {"step", step}, {"reason", "the ledger is an older copy than this file"}});
   });
 }

@@ -40,7 +40,7 @@ RoundMeasures Measured(const RoundResult& result) {
 std::vector<ScreenedOut> RefusedOf(const RoundResult& result) {
   std::vector<ScreenedOut> refused;
   for (const WorkerId& worker : result.non_finite)
-    refused.push_back({worker, "it holds values that are not finite", false});
+    refused.push_back({worker, "it contains values that are not finite", false});
   for (const WorkerId& worker : result.too_large)
     refused.push_back({worker, "its values are so large that the outer step could overflow", false});
   for (size_t i = 0; i < result.norms.size(); ++i) {

@@ -12,7 +12,8 @@ namespace atl {
 absl::Status OpenSegment(RoundLog& rounds, const RoundKey& key, Digest layout,
                          const std::function<void(const absl::Status&)>& fatal) {
   absl::Status opened = rounds.Open(key, layout);
-  if (IsFailedFlush(opened)) fatal(Annotate(opened, "what a round has accepted before could not be made durable"));
+  if (IsFailedFlush(opened))
+    fatal(Annotate(opened, "earlier accepted contributions of a round could not be made durable"));
   return opened;
 }
 
@@ -28,7 +29,7 @@ absl::Status Uploads::Begin(UploadId upload, const ContributionHeader& header) {
   if (data == nullptr) {
     return parts_.jobs.WhyNotLoaded(
         header.job, absl::FailedPreconditionError(
-                        absl::StrCat("job ", header.job.value, " takes no contributions: it is not running")));
+                        absl::StrCat("job ", header.job.value, " accepts no contributions: it is not running")));
   }
   const size_t fragment = header.target.fragment.value;
   if (fragment >= data->layout.fragments.size()) {

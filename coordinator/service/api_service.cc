@@ -172,7 +172,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
  private:
   static absl::Status NoTrust() {
     return absl::FailedPreconditionError(
-        "this coordinator runs without certificates, and has no join tokens and nothing to revoke: start it with "
+        "this coordinator runs without certificates, so it has no join tokens and nothing to revoke: start it with "
         "--trust");
   }
 

@@ -56,7 +56,7 @@ void AuditTrail::Keep() {
   kept_->Lose(lost);
   if (kept.ok() == !std::exchange(failing_, !kept.ok())) return;
   if (kept.ok()) {
-    log_.Info("audit log is written again");
+    log_.Info("audit log recovered");
   } else {
     log_.Error("audit log not written", {{"reason", std::string(kept.message())}, {"lines", lines.size()}});
   }

@@ -152,7 +152,7 @@ class AnyUpload final : public UploadHandler {
       inner_ = std::make_shared<ProbeSession>();
     } else if (caller && caller->role == Role::kWorker) {
       return reply(absl::PermissionDeniedError(
-          absl::StrCat("worker '", caller->name, "' may not store files: it takes the role operator or admin")));
+          absl::StrCat("worker '", caller->name, "' may not store files: the call needs the role operator or admin")));
     } else {
       inner_ = std::make_shared<BlobSession>(data_);
     }

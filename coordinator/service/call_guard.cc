@@ -86,7 +86,7 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   if (changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       RoleName(who.role), " '", who.name, "' changes more than the audit log can keep: ", ChangeBudget::kAtOnce,
-      " calls at once and then one a second are taken; try again in a second"));
+      " calls at once and then one per second are allowed; try again in a second"));
 }
 
 // A worker calls automatically and may open control streams without end: its lines have a rate.

@@ -57,14 +57,14 @@ class ControlSessions::Session final : public ControlSink,
       stream_->Close(absl::InvalidArgumentError("the first message of a control stream must be Hello"));
     } else if (connection_ != 0 && hello != nullptr) {
       stream_->Close(
-          absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
+          absl::InvalidArgumentError("Hello arrived twice on one control stream; open a new stream to join again"));
     } else if (hello != nullptr && !CheckSpeaksFor(peer_, hello->worker.value).ok()) {
       stream_->Close(CheckSpeaksFor(peer_, hello->worker.value));
     } else if (hello != nullptr) {
       connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
     } else if (!owner_.engine_.ControlSaid(connection_, std::move(message))) {
       stream_->Close(absl::ResourceExhaustedError(
-          "more messages of this stream wait than may, or the coordinator has too much to do; come back"));
+          "too many messages of this stream wait, or the coordinator is overloaded; reconnect later"));
     }
   }
 
@@ -94,11 +94,11 @@ std::string ControlSessions::Admit(const std::shared_ptr<Session>& session) {
   const auto of_it = std::ranges::count_if(sessions_, [&](const auto& other) { return other->identity() == identity; });
   if (!identity.empty() && of_it >= kOfOneIdentity) {
     return absl::StrCat("identity '", identity, "' holds ", kOfOneIdentity,
-                        " control streams, as many as one may; a worker needs one: end what else runs with its ",
-                        "identity file, or come back in a minute");
+                        " control streams, the limit of one identity; a worker needs one: stop the other processes "
+                        "with this identity file, or reconnect in a minute");
   }
   if (sessions_.size() >= limits::kWorkers + 64) {
-    return absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, as many as it may; come back");
+    return absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, the limit; reconnect later");
   }
   sessions_.insert(session);
   return "";

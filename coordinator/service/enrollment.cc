@@ -126,8 +126,7 @@ void Enrollment::Enroll(const v1::EnrollRequest& request, const std::string& add
   }
   if (waiting_.fetch_add(1) >= kWaiting) {
     waiting_.fetch_sub(1);
-    return answer(absl::ResourceExhaustedError("too many are enrolling at this moment; try again in a few seconds"),
-                  {});
+    return answer(absl::ResourceExhaustedError("too many enrolments are in progress; try again in a few seconds"), {});
   }
   AnswerOn(parts_.executor, std::move(answer), [this, request, address] {
     waiting_.fetch_sub(1);
@@ -160,8 +159,8 @@ void Enrollment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const 
   // The answer could not arrive, and a mistake might leave no admin to undo it.
   if (caller && caller->name == request.name()) {
     return answer(absl::FailedPreconditionError(absl::StrCat(
-                      Who(*caller), " calls by the name that it wants to revoke: use the identity of another admin ",
-                      "('atoll ca issue' makes one)")),
+                      Who(*caller), " calls under the name to be revoked: use the identity of another admin ",
+                      "('atoll ca issue' creates one)")),
                   {});
   }
   AnswerOn(parts_.executor, std::move(answer),
@@ -203,12 +202,12 @@ absl::Status Enrollment::CheckRenewable(const v1::EnrollRequest& request) const 
   // A person's certificate could be renewed for ever, even one issued without a token, which no
   // revocation of a token ends.
   if (facts.identity.role != Role::kWorker) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        "the certificate of ", Who(facts.identity),
-        " is not renewed here, only a worker's is: ", "enrol with a new join token, or take one of 'atoll ca issue'"));
+    return absl::UnauthenticatedError(
+        absl::StrCat("the certificate of ", Who(facts.identity),
+                     " cannot be renewed, only a worker's can: enrol with a new join token, or use 'atoll ca issue'"));
   }
   if (NowSeconds() > facts.not_after_s + kRenewalGrace_s) {
-    return absl::UnauthenticatedError(absl::StrCat("the certificate of ", Who(facts.identity), " ended at ",
+    return absl::UnauthenticatedError(absl::StrCat("the certificate of ", Who(facts.identity), " expired at ",
                                                    DateText(facts.not_after_s),
                                                    ", too long ago to be renewed: enrol with a new join token"));
   }
@@ -252,7 +251,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   ATOLL_RETURN_IF_ERROR(CheckToken(record, record.secret_hash, role, request.name(), NowSeconds()));
   if (record.create_s < parts_.authority().retired_until_s()) {
     return absl::UnauthenticatedError(
-        absl::StrCat("join token ", record.id, " was made under an authority that is ", "retired: ask for a new one"));
+        absl::StrCat("join token ", record.id, " was created under an authority that is retired: ask for a new one"));
   }
   if (!IsName(request.name())) {
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
@@ -262,7 +261,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   if (const auto revoked_s = parts_.guard.RevokedAt(request.name()); revoked_s && record.create_s <= *revoked_s) {
     return absl::UnauthenticatedError(absl::StrCat("the name '", request.name(), "' was revoked at ",
                                                    DateText(*revoked_s), ", and join token ", record.id,
-                                                   " was made before: ask for a new one"));
+                                                   " was created before: ask for a new one"));
   }
   const Identity identity{record.role, request.name(), record.id};
   // A repeated request writes the ledger at most once per kIssueStep_s.
@@ -307,9 +306,9 @@ absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTo
   if (tokens_.size() >= kTokens) ATOLL_RETURN_IF_ERROR(DropOld());
   if (tokens_.size() >= kTokens) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", kTokens,
-                     " join tokens, the most that are kept: a worker's that was used for 31 days after its last "
-                     "certificate, a person's for 90; make tokens with more uses"));
+        absl::StrCat("the coordinator stores ", kTokens,
+                     " join tokens, the limit; used tokens of workers are kept for 31 days after the last certificate, "
+                     "those of people for 90 days; create tokens with more uses"));
   }
   ATOLL_ASSIGN_OR_RETURN(const NewToken made, MakeToken(parts_.authority().fingerprint(), std::move(wanted)));
   ATOLL_RETURN_IF_ERROR(Keep(made.record));
@@ -323,7 +322,7 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeTokenNow(const v1::Rev
   const auto found = tokens_.find(request.id());
   if (found == tokens_.end()) {
     return absl::NotFoundError(absl::StrCat("there is no join token '", request.id().substr(0, 64),
-                                            "'; 'atoll token list' shows those there are"));
+                                            "'; 'atoll token list' shows the existing tokens"));
   }
   TokenRecord revoked = found->second;
   revoked.revoked = true;
@@ -342,7 +341,7 @@ absl::StatusOr<v1::RevokeIdentityResponse> Enrollment::RevokeIdentityNow(const s
   if (known == revocations_.end() && revocations_.size() >= kRevocations) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "there are ", kRevocations,
-        " revoked names, the most that are kept, each for 90 days: 'atoll ca rotate --retire' revokes all at once"));
+        " revoked names, the limit; each is kept for 90 days: 'atoll ca rotate --retire' revokes all at once"));
   }
   // Certificates issued after an earlier revocation carry the second after it or a later one
   // (SecondsAfterRevocation). The new revocation covers them even if the clock was set back.

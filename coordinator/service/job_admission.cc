@@ -18,8 +18,8 @@ absl::Status CheckIsSameRequest(const v1::SubmitJobRequest& request, const JobSp
                           JobSpecToProto(spec).SerializeAsString() == JobSpecToProto(made.spec).SerializeAsString());
   if (request.request_id() != made.request_id || (same_name && same_spec)) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(
-      "request id ", request.request_id().substr(0, limits::kLabelBytes), " has made jobs/", made.job.value,
-      ", of another ", same_name ? "specification" : "name", " than this request; give each request an id of its own"));
+      "request id ", request.request_id().substr(0, limits::kLabelBytes), " has created jobs/", made.job.value,
+      ", of another ", same_name ? "specification" : "name", " than this request; give each request its own id"));
 }
 
 }  // namespace
@@ -123,9 +123,8 @@ void JobApi::LookAtCopies(IntakeResult& planned) const {
     if (copy.state == CorpusCopyState::kBroken) {
       planned.violations.push_back(
           {absl::StrCat("data.corpora[", i, "].manifest"),
-           absl::StrCat("is of corpus ", manifest.name,
-                        ", which is not whole below the coordinator's data root: ", copy.problem,
-                        "; copy it there anew, or take the rest of it away if every worker has its own")});
+           absl::StrCat("is of corpus ", manifest.name, ", which is incomplete below the coordinator's data root: ",
+                        copy.problem, "; copy the corpus again, or remove the rest if every worker has its own copy")});
     } else if (copy.state == CorpusCopyState::kAbsent) {
       planned.plan.notes.push_back(absl::StrCat("corpus ", manifest.name,
                                                 ": the coordinator has none of its shards below its data root; each "

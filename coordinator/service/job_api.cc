@@ -79,14 +79,14 @@ std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, I
     return refuse(absl::StrCat("is '", wanted, "'; it must be jobs/JOB/checkpoints/STEP"));
   const std::optional<JobView> source = core.ViewJob(name->job, now);
   if (!source.has_value() || FinishedCheckpoint(*source, *name) == nullptr)
-    return refuse(absl::StrCat("is ", wanted, ", which is not there; 'atoll checkpoint list ", name->job.value,
-                               "' shows those there are"));
+    return refuse(absl::StrCat("is ", wanted, ", which does not exist; 'atoll checkpoint list ", name->job.value,
+                               "' shows the existing ones"));
   const JobSpec& spec = source->record.spec;
   if (MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest == plan.layout.digest)
     return {};
   return refuse(absl::StrCat(
       "is ", wanted,
-      ", whose model or fragments are others than this job's; give both the same sizes and sync.fragments"));
+      ", with another model or other fragments than this job; give both the same sizes and sync.fragments"));
 }
 
 }  // namespace
@@ -191,7 +191,8 @@ void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsRes
     if (!request.page_token().empty()) {  // the token names the last job of the previous page
       const auto last = std::find(jobs.begin(), jobs.end(), JobId{request.page_token()});
       if (last == jobs.end())
-        return answer(absl::InvalidArgumentError("page_token is not one of this list's; start again without it"), {});
+        return answer(absl::InvalidArgumentError("page_token does not belong to this list; start again without it"),
+                      {});
       at = static_cast<size_t>(last - jobs.begin()) + 1;
     }
     v1::ListJobsResponse response;
@@ -282,10 +283,10 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
   const absl::StatusOr<CheckpointName> checkpoint = ParseCheckpointName(request.checkpoint());
   if (!checkpoint.ok()) return answer(checkpoint.status(), {});
   if (checkpoint->job != *job) {
-    return answer(absl::InvalidArgumentError(absl::StrCat(request.checkpoint(), " is a checkpoint of another job than ",
-                                                          request.name(),
-                                                          "; a new job can start from it with model.init.checkpoint")),
-                  {});
+    return answer(
+        absl::InvalidArgumentError(absl::StrCat(request.checkpoint(), " is not a checkpoint of ", request.name(),
+                                                "; a new job can start from it with model.init.checkpoint")),
+        {});
   }
   engine_.Query([this, job = *job, name = *checkpoint, answer = std::move(answer)](const Core& core, const History&,
                                                                                    Instant now) {
@@ -360,7 +361,7 @@ void JobApi::GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::G
       return answer(
           absl::NotFoundError(absl::StrCat("jobs/", name.job.value, " has no checkpoint ",
                                            name.latest ? "yet" : absl::StrCat("at step ", name.step),
-                                           "; 'atoll checkpoint list ", name.job.value, "' shows those there are")),
+                                           "; 'atoll checkpoint list ", name.job.value, "' shows the existing ones")),
           {});
     }
     v1::GetCheckpointResponse response;
@@ -384,7 +385,8 @@ void JobApi::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer
   const absl::StatusOr<CheckpointName> name = ParseCheckpointName(request.name());
   if (!name.ok()) return answer(name.status(), {});
   if (name->latest) {
-    return answer(absl::InvalidArgumentError(absl::StrCat(request.name(), ": name the step; the newest one stays")),
+    return answer(absl::InvalidArgumentError(
+                      absl::StrCat(request.name(), ": name the step; the newest checkpoint cannot be deleted")),
                   {});
   }
   engine_.Ask(CheckpointUnwanted{.job = name->job, .step = name->step},

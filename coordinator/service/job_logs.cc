@@ -23,9 +23,9 @@ absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
   for (const WorkerView& view : core.ViewWorkers(now)) {
     if (view.worker == worker && view.connected) return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat("worker ", worker.value,
-                                          " is not connected, and its log lines come from itself; 'atoll worker list' "
-                                          "shows who is"));
+  return absl::NotFoundError(absl::StrCat(
+      "worker ", worker.value,
+      " is not connected, but only the worker has its log lines; 'atoll worker list' shows the connected workers"));
 }
 
 // Asks for new lines during the job and once after its end, one request at a time. Engine thread only.

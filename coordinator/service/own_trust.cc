@@ -25,10 +25,10 @@ Authority OwnTrust::authority() const {
 }
 
 void OwnTrust::Adopt(Authority authority) {
-  log_.Info("another authority", {{"signs", authority.fingerprint().Hex()},
-                                  {"the_one_before", authority.is_rotated()            ? "trusted"
-                                                     : authority.retired_until_s() > 0 ? "retired"
-                                                                                       : "none"}});
+  log_.Info("authority adopted", {{"signs", authority.fingerprint().Hex()},
+                                  {"previous", authority.is_rotated()            ? "trusted"
+                                               : authority.retired_until_s() > 0 ? "retired"
+                                                                                 : "none"}});
   const MutexLock lock(mutex_);
   authority_ = std::move(authority);
 }
@@ -42,7 +42,8 @@ void OwnTrust::Look() {
   // The certificate must also be renewed while the authority cannot be read.
   const absl::Status renewed = looked.ok() ? looked : Renew(held);
   const std::string told = absl::StrCat(looked.message(), renewed == looked ? "" : renewed.message());
-  if (std::exchange(told_, told) != told && !told.empty()) log_.Error("own certificate", {{"reason", told}});
+  if (std::exchange(told_, told) != told && !told.empty())
+    log_.Error("own certificate not renewed", {{"reason", told}});
   if (!looked.ok()) return;
   if (now->fingerprint() != held.fingerprint()) {
     found_ = *std::move(now);
@@ -57,17 +58,17 @@ absl::Status OwnTrust::Renew(const Authority& authority) {
   // The certificate proves which coordinator this is. Another is issued only if none exists.
   if (!held.ok() && !absl::IsNotFound(held.status()))
     return Annotate(held.status(),
-                    absl::StrCat("the coordinator's own certificate cannot be read, mend that or remove ",
+                    absl::StrCat("the coordinator's own certificate cannot be read; fix the file, or remove ",
                                  files_.identity, " and start again"));
   if (held.ok()) {
     ATOLL_ASSIGN_OR_RETURN(const std::string issuer, IssuerOf(held->certificate_pem, held->authority_pem));
     const absl::StatusOr<std::string> successors = SucceedingAuthorities(issuer, authority.certificates_pem());
     if (!successors.ok() || !absl::StrContains(*successors, authority.certificate_pem())) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--trust ", files_.authority_directory, " is another authority than that of ", files_.identity,
-          ", with which workers and people have enrolled: give its directory, or, to have all of them enrol anew, "
-          "remove ",
-          files_.identity));
+      return absl::FailedPreconditionError(
+          absl::StrCat("--trust ", files_.authority_directory, " has another authority than ", files_.identity,
+                       ", with which workers and people have enrolled: give the directory of that authority, or, to "
+                       "let all of them enrol again, remove ",
+                       files_.identity));
     }
     const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
     const bool same = issuer == authority.certificate_pem() && held->authority_pem == authority.certificates_pem();

@@ -40,14 +40,14 @@ bool Ports::TellTurnedAway() {
     if (now.handshakes - before.handshakes < kHandshakesToTell) before.handshakes = now.handshakes;
     if (now == before) continue;
     const guard::ConnectionCounts told = std::exchange(port.told, now);
-    log_.Warn("connections turned away", {{"port", name},
-                                          {"refused", absl::StrCat(now.refused - told.refused)},
-                                          {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
-                                          {"without_call", absl::StrCat(now.silent - told.silent)},
-                                          {"calls_too_fast", absl::StrCat(now.cut - told.cut)},
-                                          {"failed_handshakes", absl::StrCat(now.handshakes - told.handshakes)},
-                                          {"no_grpc", absl::StrCat(now.broken - told.broken)},
-                                          {"revoked", absl::StrCat(now.revoked - told.revoked)}});
+    log_.Warn("connections refused", {{"port", name},
+                                      {"refused", absl::StrCat(now.refused - told.refused)},
+                                      {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
+                                      {"without_call", absl::StrCat(now.silent - told.silent)},
+                                      {"calls_too_fast", absl::StrCat(now.cut - told.cut)},
+                                      {"failed_handshakes", absl::StrCat(now.handshakes - told.handshakes)},
+                                      {"no_grpc", absl::StrCat(now.broken - told.broken)},
+                                      {"revoked", absl::StrCat(now.revoked - told.revoked)}});
     any = true;
   }
   return any;

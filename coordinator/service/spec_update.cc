@@ -17,7 +17,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// Copies one field, given by its dotted path. False if there is no such field.
+// Copies one field, given by its dotted path. False if no such field exists.
 bool CopyField(const Message& from, Message& to, const std::vector<std::string>& path, size_t at) {
   const FieldDescriptor* field = to.GetDescriptor()->FindFieldByName(path[at]);
   if (field == nullptr) return false;
@@ -74,7 +74,7 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   v1::JobSpec merged = JobSpecToProto(current);
   for (const std::string& path : request.update_mask()) {
     if (!CopyField(request.spec(), merged, absl::StrSplit(path, '.'), 0)) {
-      violations.push_back({path, "there is no such field"});
+      violations.push_back({path, "no such field exists"});
     } else if (!IsMutableField(path)) {
       violations.push_back({path, "cannot change while a job runs; submit a new job from a checkpoint instead"});
     }

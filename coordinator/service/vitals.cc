@@ -44,7 +44,7 @@ void Vitals::Look() {
   const absl::Status healthy = Healthy();
   if (!healthy.ok()) {
     if (!parts_.manager.alive_every()) return;
-    parts_.log.Error("the service manager is not told that all is well", {{"reason", std::string(healthy.message())}});
+    parts_.log.Error("health not reported to the service manager", {{"reason", std::string(healthy.message())}});
     return;
   }
   const absl::Status told = parts_.manager.Alive();

@@ -12,9 +12,9 @@ absl::StatusOr<WatchPlaces::Place> WatchPlaces::Take(const std::optional<Identit
   const MutexLock lock(taken_->mutex);
   uint32_t& count = taken_->of[who];
   if (count >= kOfOne) {
-    return absl::ResourceExhaustedError(absl::StrCat(who, " watches jobs and follows logs ", kOfOne,
-                                                     " times already, the most that one identity may; end one of "
-                                                     "them, or ask with 'atoll job get'"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(who, " watches jobs and follows logs ", kOfOne,
+                     " times, the limit of one identity; end one of them, or use 'atoll job get'"));
   }
   ++count;
   return Place(taken_.get(), [taken = taken_, who](const void*) {

@@ -22,7 +22,7 @@ absl::Status NotStored(const Sha256& sha256) {
 }
 
 absl::Status TakenOver() {
-  return absl::UnavailableError("another upload of this file goes on, or has stored it; ask again");
+  return absl::UnavailableError("another upload of this file is in progress, or has stored it; ask again");
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t turn, uint64_t off
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
   if (offset != part.length || size > part.announced_bytes - part.length) {
-    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ", part.length,
-                                              " of ", part.announced_bytes));
+    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not continue at ",
+                                              part.length, " of ", part.announced_bytes));
   }
   for (const Bytes& piece : pieces) {
     absl::Status appended = part.file->Append(piece);

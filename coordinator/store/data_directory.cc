@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
     if (::flock(fd, LOCK_SH | LOCK_NB) == 0)
       return absl::UnavailableError(
           absl::StrCat("the state directory ", directory.root(),
-                       " is being read by 'atoll-coordinator verify', 'replay' or 'restore'; wait for its end"));
+                       " is being read by 'atoll-coordinator verify', 'replay' or 'restore'; wait until it ends"));
     return absl::UnavailableError(absl::StrCat("the state directory ", directory.root(), " is in use by process ",
                                                ReadHolder(fd),
                                                "; stop that coordinator first, or give this one another --state-dir"));

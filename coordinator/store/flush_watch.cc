@@ -131,16 +131,14 @@ Duration FlushWatch::Usually(FlushKind kind, uint64_t bytes) const {
 void FlushWatch::Tell(const Flush& flush, Duration taken) {
   const bool measured = !shown_[static_cast<size_t>(flush.kind_)].bytes_per_second.empty();
   const Duration usually = Usually(flush.kind_, flush.bytes_);
-  log_.Warn(
-      "flush takes long",
-      {{"file", flush.file_},
-       {"bytes", flush.bytes_},
-       {"for", Spoken(taken)},
-       {"usually", Spoken(usually)},
-       {"why", absl::StrFormat("%s is too long for a flush that takes %s as the newest ones did%s; what waits for "
-                               "it waits on: look at the disk",
-                               Spoken(kFloor + usually * kTimesUsual), Spoken(usually),
-                               measured ? "" : " (no rate was measured yet: 10 MB/s)")}});
+  log_.Warn("flush takes long", {{"file", flush.file_},
+                                 {"bytes", flush.bytes_},
+                                 {"for", Spoken(taken)},
+                                 {"usually", Spoken(usually)},
+                                 {"why", absl::StrFormat("%s is too long for a flush that took %s at the speed of the "
+                                                         "newest flushes%s; its callers are blocked: check the disk",
+                                                         Spoken(kFloor + usually * kTimesUsual), Spoken(usually),
+                                                         measured ? "" : " (no rate was measured yet: 10 MB/s)")}});
 }
 
 void FlushWatch::Look() {

@@ -107,12 +107,12 @@ absl::Status CheckFragment(const Files& files, const DataDirectory& directory, c
 }  // namespace
 
 absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, const RoundRecord& record) {
-  constexpr char kWayOut[] = "put the file back from a backup of the state directory";
+  constexpr char kWayOut[] = "restore the file from a backup of the state directory";
   const std::string path = directory.SegmentPath(KeyOf(record));
-  const std::string round = absl::StrCat("the committed round that reached version ", record.reached.version.value,
+  const std::string round = absl::StrCat("the committed round that produced version ", record.reached.version.value,
                                          " of fragment ", record.reached.fragment.value);
   if (!files.Exists(path))
-    return absl::DataLossError(absl::StrCat("round log segment ", path, " of ", round, " is not there: ", kWayOut));
+    return absl::DataLossError(absl::StrCat("round log segment ", path, " of ", round, " is missing: ", kWayOut));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const Held held, ReadHeld(*file));
   bool needs_update = false;
@@ -123,8 +123,8 @@ absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, 
   const std::string missing = Missing(held, record, needs_update);
   if (missing.empty()) return absl::OkStatus();
   const std::string end = held.whole_bytes == held.file_bytes
-                              ? absl::StrCat("is cut short at offset ", held.file_bytes)
-                              : absl::StrCat("is whole only up to offset ", held.whole_bytes, " of ", held.file_bytes);
+                              ? absl::StrCat("is truncated at offset ", held.file_bytes)
+                              : absl::StrCat("is intact only up to offset ", held.whole_bytes, " of ", held.file_bytes);
   return absl::DataLossError(
       absl::StrCat("round log segment ", path, " ", end, ", and ", missing, " of ", round, " ",
                    missing.find(" and ") != std::string::npos || missing.find(", ") != std::string::npos ? "are" : "is",

@@ -84,7 +84,7 @@ absl::Status CheckOwner(Database& database, const std::string& path, int64_t rev
   }
   if (revision < 0 || static_cast<size_t>(revision) > newest) {
     return absl::FailedPreconditionError(absl::StrCat("the ledger ", path, " has format revision ", revision,
-                                                      ", this program knows ", newest, ": use the newer program"));
+                                                      ", this program supports ", newest, ": use the newer program"));
   }
   return absl::OkStatus();
 }

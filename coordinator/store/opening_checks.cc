@@ -27,13 +27,12 @@ absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directo
     if (names.ok() && !names->empty()) found.push_back(absl::StrCat(name, "/"));
   }
   if (found.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(ledger, exists ? " is empty" : " is missing", ", but ",
-                                                    absl::StrJoin(found, ", "), found.size() == 1 ? " is" : " are",
-                                                    " there. Without its ledger this state cannot be read, and a new "
-                                                    "one would take its files for those of no job. Put "
-                                                    "the ledger back, or restore a backup into another directory "
-                                                    "('atoll-coordinator restore'); to begin again name an "
-                                                    "empty --state-dir"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(ledger, exists ? " is empty" : " is missing", ", but ", absl::StrJoin(found, ", "),
+                   found.size() == 1 ? " exists" : " exist",
+                   ". Without its ledger this state cannot be read, and under a new ledger its files would be deleted. "
+                   "Put the ledger back, or restore a backup into another directory ('atoll-coordinator restore'); to "
+                   "start from scratch name an empty --state-dir"));
 }
 
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {
@@ -45,22 +44,21 @@ absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {
     if (!absl::EndsWith(linked.message(), std::strerror(refusal))) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("cannot write in ", directory.root(), " (", linked.message(),
-                     "); start as the user who owns it, change its mode, or name another --state-dir"));
+                     "); start as the directory's owner, change its mode, or name another --state-dir"));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("the file system of ", directory.root(), " makes no hard links, of which checkpoints consist (",
-                   linked.message(), "); name a --state-dir on another, as ext4, XFS or Btrfs"));
+      absl::StrCat("the file system of ", directory.root(), " does not support hard links, which checkpoints need (",
+                   linked.message(), "); name a --state-dir on another file system, such as ext4, XFS or Btrfs"));
 }
 
 absl::Status CheckDataRoot(const Files& files, const std::string& data_root) {
   if (data_root.empty()) return absl::OkStatus();
   if (!files.Exists(data_root)) {
     return absl::NotFoundError(
-        absl::StrCat("--data-root ", data_root, " is not there; create it, or leave the option out"));
+        absl::StrCat("--data-root ", data_root, " does not exist; create it, or omit the option"));
   }
   if (files.List(data_root).ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--data-root ", data_root, " is no directory that can be read; name one"));
+  return absl::InvalidArgumentError(absl::StrCat("--data-root ", data_root, " is not a readable directory; name one"));
 }
 
 }  // namespace atl

@@ -55,15 +55,16 @@ absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
   if (known) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key);
   if (!files_.Exists(path)) {
-    return absl::DataLossError(absl::StrCat("round log segment ", path, " of a committed round is not there: ",
-                                            "put the file back from a backup of the state directory"));
+    return absl::DataLossError(
+        absl::StrCat("round log segment ", path,
+                     " of a committed round is missing: restore the file from a backup of the state directory"));
   }
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
   const auto segment = std::make_shared<RoundSegment>(std::move(file), path, boot_);
   {
     MutexLock lock(segment->mutex);
     segment->broken = absl::FailedPreconditionError(
-        absl::StrCat("round log segment ", path, " is of a committed round: nothing is added to it"));
+        absl::StrCat("round log segment ", path, " belongs to a committed round and cannot be appended to"));
     ATOLL_RETURN_IF_ERROR(segment->Scan(key, layout));
   }
   MutexLock lock(mutex_);
@@ -114,7 +115,7 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
   if (header.job != key.job || header.target != key.target) {
-    return absl::InvalidArgumentError("a contribution names another round than the one it is sent to");
+    return absl::InvalidArgumentError("a contribution names another round than the one to which it is sent");
   }
   RoundContribution* known = segment->FindWorker(header.worker);
   const bool same =
@@ -123,7 +124,7 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
   if (known != nullptr && known->accepted && (refused.IsZero() || known->header.digest != refused)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "worker ", header.worker.value, " already has another contribution to version ", key.target.version.value,
-        " of fragment ", key.target.fragment.value, ": put this work into the next version"));
+        " of fragment ", key.target.fragment.value, ": include this work in the next version"));
   }
   const std::string begin = SerializeContributionBegin(header);
   if (same && SerializeContributionBegin(known->header) == begin) return known->length;
@@ -157,13 +158,13 @@ absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint6
   MutexLock lock(segment->mutex);
   RoundContribution* contribution = segment->FindWorker(worker);
   if (contribution == nullptr)
-    return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has not begun a contribution"));
+    return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has not started a contribution"));
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
-  if (size > limits::kMessageBytes) return absl::InvalidArgumentError("more bytes at once than a message may hold");
+  if (size > limits::kMessageBytes) return absl::InvalidArgumentError("more bytes than the limit of one message");
   if (offset != contribution->length || size > contribution->header.encoded_bytes - contribution->length ||
       contribution->accepted) {
-    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ",
+    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not continue at ",
                                               contribution->length, " of ", contribution->header.encoded_bytes));
   }
   if (size == 0) return absl::OkStatus();
@@ -250,7 +251,7 @@ absl::Status RoundLog::WriteUpdate(const RoundKey& key, const UpdateInfo& info, 
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
   if (encoded.size() != info.encoded_bytes)
-    return absl::InternalError("an encoded update does not have the size that it is stored under");
+    return absl::InternalError("an encoded update does not have the announced size");
   const std::string bytes = SerializeUpdateInfo(info);
   std::string head;
   PutU32(head, static_cast<uint32_t>(bytes.size()));

@@ -41,9 +41,9 @@ absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
   ATOLL_RETURN_IF_ERROR(scanned.status());
   const ScanResult& result = *scanned;
   if (result.last_boot > boot.value) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ",
-                     boot.value, ": the ledger is older than the log; restore both from the same copy"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "round log segment ", path, " was written at boot ", result.last_boot, ", but the ledger is at boot ",
+        boot.value, ": the ledger is older than the log; restore both from the same copy"));
   }
   file_bytes = result.valid_bytes;
   next_sequence = result.next_sequence;
@@ -167,8 +167,8 @@ absl::Status RoundSegment::CheckTaken(const WorkerId& worker, uint64_t encoded_b
   if (so_far + more <= most) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("worker ", worker.value,
-                   " has begun this round's contribution anew, or sent it in pieces so small, that the log has taken ",
-                   so_far, " bytes of it, ", most, " at most: put this work into the next version"));
+                   " has restarted this round's contribution so often, or sent it in such small pieces, that it uses ",
+                   so_far, " bytes of the log, ", most, " are allowed: include this work in the next version"));
 }
 
 RoundContribution* RoundSegment::FindSlot(uint32_t slot) {
@@ -232,13 +232,13 @@ absl::Status RoundSegment::CheckComplete(const WorkerId& worker) {
   const ContributionHeader& announced = contribution->header;
   if (contribution->length != announced.encoded_bytes) {
     return absl::FailedPreconditionError(
-        absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes are there"));
+        absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes have arrived"));
   }
   const Digest digest = contribution->hasher.Finish();
   if (digest == announced.digest) return absl::OkStatus();
-  absl::Status wrong = absl::DataLossError(
-      absl::StrCat("the contribution of worker ", worker.value, " has digest ", digest.Hex(), ", announced was ",
-                   announced.digest.Hex(), ": it was damaged on the way; send it again from the beginning"));
+  absl::Status wrong = absl::DataLossError(absl::StrCat("the contribution of worker ", worker.value, " has digest ",
+                                                        digest.Hex(), ", announced ", announced.digest.Hex(),
+                                                        ": it was damaged in transit; send it again from the start"));
   ATOLL_RETURN_IF_ERROR(Abandon(worker));
   return wrong;
 }

@@ -64,10 +64,10 @@ namespace {
 
 DamagedRound CutTail(const RoundKey& key, const SegmentInfo& info) {
   return {key.job, absl::StrCat("round log segment ", info.path, " of the open round ", key.target.version.value,
-                                " of fragment ", key.target.fragment.value, " held no whole record from offset ",
-                                info.file_bytes, " on, and was cut there by ", info.cut_bytes,
-                                " bytes: they were being written when the coordinator ended, or were damaged since; "
-                                "workers that are still there send again what was in them")};
+                                " of fragment ", key.target.fragment.value, " had no complete record from offset ",
+                                info.file_bytes, " on, and was truncated there by ", info.cut_bytes,
+                                " bytes: the coordinator ended while it wrote them, or they were damaged since; "
+                                "connected workers send the lost contributions again")};
 }
 
 absl::Status AddAcceptedOf(RoundLog& log, Digest layout, RecoveredJob& job, std::vector<DamagedRound>* cut) {

@@ -144,7 +144,7 @@ absl::StatusOr<SnapshotHeader> ReadHeaderOf(Digest layout, const File& file, con
   if (!header.ok()) return WithPath(header.status(), path);
   if (header->layout == layout) return header;
   return absl::FailedPreconditionError(
-      absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
+      absl::StrCat("snapshot ", path, " belongs to a model or fragment plan with another layout"));
 }
 
 absl::StatusOr<SnapshotHeader> ReadSnapshotOf(Digest layout, const File& file, const std::string& path,

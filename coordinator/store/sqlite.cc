@@ -78,8 +78,8 @@ absl::Status Database::Error(int code) const {
   if (cause != 0) absl::StrAppend(&text, ": ", std::strerror(cause));
   // After a failed flush of a journal SQLite has already closed it, so errno is unknown.
   const bool unknown = (code & 0xff) == SQLITE_IOERR && cause == 0, unopened = (code & 0xff) == SQLITE_CANTOPEN;
-  if (unknown || unopened) absl::StrAppend(&text, "; see that the disk has room and works");
-  if (unopened) absl::StrAppend(&text, ", and that this user may write there");
+  if (unknown || unopened) absl::StrAppend(&text, "; check that the disk has free space and works");
+  if (unopened) absl::StrAppend(&text, ", and that this user may write to it");
   if (cause == ENOSPC || cause == EDQUOT || cause == EFBIG) return absl::ResourceExhaustedError(text);
   switch (code & 0xff) {
     case SQLITE_BUSY:

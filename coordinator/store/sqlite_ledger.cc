@@ -94,8 +94,8 @@ class SqliteLedger final : public Ledger {
     if (database_->IsUnlinked()) {
       return absl::FailedPreconditionError(
           absl::StrCat(database_->path(),
-                       " was moved or removed while this coordinator was running: nothing more can be "
-                       "stored. Move it back, or restore a backup, then start the coordinator again"));
+                       " was moved or removed while this coordinator was running: nothing can be stored any more. Move "
+                       "it back, or restore a backup, then start the coordinator again"));
     }
     ATOLL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
     ATOLL_ASSIGN_OR_RETURN(const int64_t first, database_->Number("SELECT next_seq FROM meta"));

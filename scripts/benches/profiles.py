@@ -64,7 +64,7 @@ class Recording:
 
     def __init__(self):
         if not shutil.which("perf"):
-            sys.exit("bench: perf is not there: scripts/setup installs linux-perf")
+            sys.exit("bench: perf is missing: scripts/setup installs linux-perf")
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="atoll-profile-")

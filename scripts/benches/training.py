@@ -35,7 +35,7 @@ def python():
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     path = cache / "atoll/oracles-1/bin/python"
     if not path.exists():
-        sys.exit(f"bench: {path} is not there: scripts/setup --oracles installs PyTorch")
+        sys.exit(f"bench: {path} is missing: scripts/setup --oracles installs PyTorch")
     asked = "import sysconfig; print(sysconfig.get_path('include', 'posix_prefix'))"
     include = subprocess.run([path, "-c", asked], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     if not (pathlib.Path(include) / "Python.h").exists():

@@ -221,7 +221,7 @@ class Worker(Control):
                     self.take_outer("too many syncs were missed")
 
     def take_outer(self, why):
-        self.say("drift given up", why=why)
+        self.say("drift discarded", why=why)
         for f in self.job.fragments:
             f.local[:], f.held, f.unsettled, f.memory = f.outer, None, None, UploadMemory(self.job.spec.sync, len(f.outer))
             f.forget()

@@ -48,7 +48,7 @@ def test(scene):
     [old] = trusted(scene, admin)
 
     scene.atoll("ca", "rotate", trust)
-    wait_for("the coordinator to sign with the new key", lambda: "another authority" in coordinator.log())
+    wait_for("the coordinator to sign with the new key", lambda: "authority adopted" in coordinator.log())
     check("is still trusted" in scene.atoll("ca", "rotate", trust, code=REFUSED).err, "a second rotation before the first is over")
     # The admin's own identity is old, and so are those of the two workers.
     after = token(scene, "after")
@@ -73,7 +73,7 @@ def test(scene):
 
     check("may be in use until" in scene.atoll("ca", "retire", trust, code=REFUSED).err, "it is retired while identities of it are good")
     scene.atoll("ca", "retire", trust, "--early")
-    wait_for("the coordinator to retire it", lambda: "the_one_before=retired" in coordinator.log())
+    wait_for("the coordinator to retire it", lambda: "previous=retired" in coordinator.log())
     wait_for("an identity of the retired authority to be refused", lambda: scene.atoll("job", "list", code=None).code != 0)
     scene.identity = scene.atoll("ca", "issue", trust, "--role", "admin", "--name", "again", "--out", scene.path("again.pem")).out.strip()
     go_on(coordinator, "abcd")

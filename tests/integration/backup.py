@@ -29,7 +29,7 @@ def back_up(scene, coordinator):
     check("verified and flushed" in said, f"backup said {said!r}")
     equal(scene.verify("backup")["counts"], scene.verify()["counts"], "what verify counts in the backup")
     again = scene.run(*command, code=1)
-    check("exists already, and nothing is overwritten" in again.err, again.err)
+    check("already exists and is never overwritten" in again.err, again.err)
     on_backup = scene.launch_coordinator(name="on-backup", state="backup")
     equal(on_backup.end(), 1, "the exit status of a coordinator on a backup")
     check("restore --from" in on_backup.log(), f"it said {on_backup.log()!r}")
@@ -60,11 +60,11 @@ def restore(scene):
     command = ("atoll-coordinator", "restore", "--from", scene.path("backup"), "--state", scene.path("other-host"))
     scene.run(*command)
     again = scene.run(*command, code=1)
-    check("nothing is overwritten" in again.err, again.err)
+    check("is never overwritten" in again.err, again.err)
     equal(scene.verify("other-host")["damage"], [], "what verify finds in the restored state")
     (scene.path("backup") / "BACKUP").rename(scene.path("BACKUP.away"))
     no_backup = scene.run("atoll-coordinator", "restore", "--from", scene.path("backup"), "--state", scene.path("third"), code=1)
-    check("is no backup" in no_backup.err and not scene.path("third").exists(), no_backup.err)
+    check("is not a backup" in no_backup.err and not scene.path("third").exists(), no_backup.err)
 
 
 def check_workers(workers):

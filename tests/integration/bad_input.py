@@ -181,12 +181,12 @@ def job_files(scene):
     yield Case("missing manifest beside another fault", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere", "sync.mix=2"), 2,
                r"sync\.mix is 2[\s\S]*manifest cannot be read: .*nowhere/manifest\.json[\s\S]*has 2 faults")
     for name, spoil, says in (("missing", lambda shard: shard.unlink(), "is missing"),
-                              ("longer", longer, r"has \d+ bytes and its manifest says \d+"),
-                              ("shorter", shorter, r"has \d+ bytes and its manifest says \d+")):
+                              ("longer", longer, r"has \d+ bytes, but its manifest has \d+"),
+                              ("shorter", shorter, r"has \d+ bytes, but its manifest has \d+")):
         yield Case(f"{name} shard beside the manifest", lambda n=name, s=spoil: submit_of_shards(scene, n, s), 2,
-                   rf"data\.corpora\[0\]\.manifest is of a corpus that is not whole in .*/copies/{name}: shard train.*\.bin {says}.*atoll data verify")
+                   rf"data\.corpora\[0\]\.manifest belongs to a corpus that is incomplete in .*/copies/{name}: shard train.*\.bin {says}.*atoll data verify")
         yield Case(f"{name} shard at the coordinator", lambda n=name, s=spoil: submit_of_served(scene, n, s), 2,
-                   rf"data\.corpora\[0\]\.manifest is of corpus text, which is not whole below the coordinator's data root: shard train.*\.bin {says}")
+                   rf"data\.corpora\[0\]\.manifest is of corpus text, which is incomplete below the coordinator's data root: shard train.*\.bin {says}")
     yield Case("missing directory of weights", lambda: submit_with(scene, "model.init.directory=nowhere"), 2,
                r"model\.init\.directory names .*/nowhere, which does not exist; give")
     yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory; name a file")
@@ -194,7 +194,7 @@ def job_files(scene):
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
                r"outer_optimizer\.learning_rate")
     yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 2,
-               r"model\.init\.checkpoint is jobs/none/checkpoints/7, which is not there")
+               r"model\.init\.checkpoint is jobs/none/checkpoints/7, which does not exist")
 
 
 def requests(scene):
@@ -232,17 +232,17 @@ def programs(scene):
     yield Case("unknown option of the coordinator", lambda: daemon(scene, "atoll-coordinator", "--state-dri", "x"), 2, r"--state-dri; did you mean --state-dir")
     yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
     yield Case("neither certificates nor --insecure", lambda: daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other")), 2,
-               r"--trust is missing; .*'atoll ca init DIR'.* --insecure, .*loopback")
-    yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"only loopback is allowed: name .* --trust")
+               r"--trust is missing; .*'atoll ca init DIR'.* --insecure .*loopback")
+    yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"--insecure allows only loopback: give --trust")
     yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"/file: Not a directory; .*name another path")
     yield Case("file as the state directory", lambda: daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", edited(scene, "state", "x")), 1,
                r"state\.yaml: Not a directory; .*name another path")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
-    yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere is not there")
+    yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere does not exist")
     yield Case("file as the coordinator's data root", lambda: coordinator(scene, "--data-root", edited(scene, "root", "x")), 1,
-               r"--data-root .*root\.yaml is no directory")
+               r"--data-root .*root\.yaml is not a (?:readable )?directory")
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
     yield Case("worker without an identity, to another machine", lambda: daemon(scene, "atoll-worker", "--coordinator", "192.0.2.1:7070", "--cache-dir",
                                                                                 scene.path("cache")), 2, r"192\.0\.2\.1:7070' is not a loopback address.*--identity")
@@ -251,7 +251,7 @@ def programs(scene):
                r"192\.0\.2\.1:7071' is not a loopback address.*--join-token")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
     yield Case("file as the worker's data root", lambda: daemon(scene, "atoll-worker", "--data-root", edited(scene, "root", "x")), 3,
-               r"--data-root .*root\.yaml is no directory")
+               r"--data-root .*root\.yaml is not a (?:readable )?directory")
     yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
     yield Case("rate without a unit", lambda: daemon(scene, "atoll-worker", "--upload-limit", "100"), 2, r"--upload-limit .*is '100'; it must be a rate with its unit.*100Mbit")
     yield Case("no GPU here", lambda: daemon(scene, "atoll-worker", "--device", "gpu", "--cache-dir", scene.path("cache")), 3, r"[Gg][Pp][Uu]|CUDA")
@@ -272,7 +272,7 @@ def corpora(scene):
                r"nothing: No such file")
     yield Case("wrong name of a corpus", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("new"), "--name", "a b", code=None), 2,
                r"--name is 'a b'; it must be 1 to 63")
-    yield Case("corpus that is there already", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("data/text"), code=None), 3, r"--force|already")
+    yield Case("corpus that already exists", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("data/text"), code=None), 3, r"--force|already")
     yield Case("directory that is no corpus", lambda: scene.atoll("data", "inspect", scene.path("state"), code=None), 3, r"manifest\.json")
     yield Case("broken manifest", lambda: broken_manifest(scene), 3, r"broken/manifest\.json")
     yield Case("corrupt shard", lambda: damaged_shard(scene), 3, r"train.*\.bin.*(block|hash|SHA-256)")

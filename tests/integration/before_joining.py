@@ -31,7 +31,7 @@ def plaintext(scene):
     for what in ("folders", "device", "identity", "reach", "coordinator", "clock", "link"):
         said(findings, what)
     equal(len(said(findings, "reach")), 2, "ports looked at")
-    check("no job now" in said(findings, "job")[0], findings)
+    check("no job to check" in said(findings, "job")[0], findings)
 
     scene.submit("tiny", manifest)
     findings = checked(scene, coordinator)
@@ -54,7 +54,7 @@ def plaintext(scene):
     coordinator.kill()
     doctor = scene.atoll("-o", "json", "doctor", "--bulk-endpoint", ports, code=REFUSED).json()
     equal([doctor["good"], doctor["findings"][-1]["verdict"]], [False, "failed"], "a coordinator that is not there")
-    check("no connection to 127.0.0.1:" in doctor["findings"][-1]["sentence"], doctor)
+    check("cannot connect to 127.0.0.1:" in doctor["findings"][-1]["sentence"], doctor)
 
 
 def mutual_tls(scene):
@@ -66,14 +66,14 @@ def mutual_tls(scene):
     enrol = ["--coordinator-enroll", f"127.0.0.1:{coordinator.ports['enroll']}", "--join-token", token]
     findings = checked(scene, coordinator, *enrol, name="b")
     spent, good = said(findings, "identity")
-    check(f"was spent into {scene.path('cache-b/identity.pem')}: start the worker with that --identity" in spent, findings)
-    check("worker 'b', good until" in good, findings)
-    check("speaks TLSv1.3 and takes our certificate" in said(findings, "tls")[0], findings)
+    check(f"was used to write {scene.path('cache-b/identity.pem')}: start the worker with that --identity" in spent, findings)
+    check("worker 'b', valid until" in good, findings)
+    check("speaks TLSv1.3 and accepts our certificate" in said(findings, "tls")[0], findings)
     said(findings, "link")
-    check("where the certificate is renewed" in said(findings, "renewal")[0], findings)
+    check("the certificate is renewed" in said(findings, "renewal")[0], findings)
     # The token was used once. Without the port for certificate renewal everything works, for a day.
     findings = checked(scene, coordinator, "--identity", scene.path("cache-b/identity.pem"), "--coordinator-enroll", f"127.0.0.1:{lasting_port()}", name="b")
-    check("let TCP through to it, or name where it is with --coordinator-enroll" in said(findings, "renewal", "warning")[0], findings)
+    check("allow TCP connections to it, or give its address with --coordinator-enroll" in said(findings, "renewal", "warning")[0], findings)
     equal(len(said(findings, "identity")), 1, "lines about an identity that was there")
     equal(scene.atoll("-o", "json", "token", "list").json()["tokens"][0]["used"], 1, "enrolments")
 
@@ -83,11 +83,11 @@ def mutual_tls(scene):
     bulk = ["--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}"]
     doctor = scene.atoll("-o", "json", "doctor", *bulk, code=REFUSED).json()
     equal(doctor["findings"][-1]["check"], "tls", "what fails")
-    check("is not a coordinator's of our authority" in doctor["findings"][-1]["sentence"], doctor)
+    check("was not issued to a coordinator by our authority" in doctor["findings"][-1]["sentence"], doctor)
     scene.identity = None
     doctor = scene.atoll("-o", "json", "doctor", *bulk, code=REFUSED).json()
     equal(doctor["findings"][-1]["check"], "tls", "what fails without an identity")
-    check("speaks TLS and takes only callers with a certificate" in doctor["findings"][-1]["sentence"], doctor)
+    check("uses TLS and accepts only clients with a certificate" in doctor["findings"][-1]["sentence"], doctor)
 
     # A viewer may look and not measure.
     scene.identity = admin

@@ -90,10 +90,10 @@ def tokens_and_certificates_react(scene, manifest):
         return wait_for(f"an answer {seconds} s off", answer, 60, [coordinator, worker])
 
     ended = moved(3 * HOUR, lambda: (ran := scene.atoll(*enrol, code=None)).code and ran.err)
-    check("ended at" in ended, f"a token that has ended by the coordinator's clock: {ended}")
+    check("expired at" in ended, f"a token that has ended by the coordinator's clock: {ended}")
     moved(200 * DAY, lambda: scene.atoll("job", "list", code=None).code != 0)
     seen = scene.atoll("doctor", "--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}", code=None)
-    check("good until" in seen.out and "not good by its clock" in seen.out, f"what doctor says of a certificate that has ended: {seen.out}{seen.err}")
+    check("valid until" in seen.out and "not valid by the coordinator's clock" in seen.out, f"what doctor says of a certificate that has ended: {seen.out}{seen.err}")
     moved(0, lambda: scene.atoll("job", "list", code=None).code == 0)
     scene.atoll(*enrol)
     equal(scene.job("trusted")["state"], "JOB_STATE_RUNNING", "the state of the run")
@@ -110,7 +110,7 @@ def seconds_of(date):
 
 def told_times(said):
     """The two times in a message about a certificate and a clock, in seconds."""
-    found = re.search(rf"(?:begins|ended) at {DATE} and this machine's clock says {DATE}", said)
+    found = re.search(rf"(?:is valid from|expired at) {DATE}, but this machine's clock shows {DATE}", said)
     check(found, f"both times are not told: {said}")
     return [seconds_of(date) for date in found.groups()]
 
@@ -171,9 +171,9 @@ def a_coordinator_ahead(scene):
             "doctor": scene.atoll("doctor", "--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}", code=None).out}
     for who, said in told.items():
         begins, says = told_times(said)
-        check(abs(begins - (made - 600)) < 60 and abs(says - time.time()) < 60 and "set the clock right, here or where the coordinator runs" in said,
+        check(abs(begins - (made - 600)) < 60 and abs(says - time.time()) < 60 and "set the clock right, on this machine or on the coordinator's" in said,
               f"{who}, twenty minutes behind the coordinator, says: {said}")
-        check("of our authority" not in said and "control or bulk port" not in said, f"{who} blames authority or port: {said}")
+        check("by our authority" not in said and "control or bulk port" not in said, f"{who} blames authority or port: {said}")
     scene.atoll("job", "list", **clock.environment)
     equal(coordinator.terminate(), 0, "the end of the coordinator that is ahead")
     scene.identity = None

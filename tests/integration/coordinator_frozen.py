@@ -27,7 +27,7 @@ def test(scene):
     stalls = [event["text"] for event in events if event["kind"] == "coordinator stalled"]
     equal(len(stalls), 1, f"stalls that were told: {stalls}; their number")
     check("its process was stopped or its machine asleep" in stalls[0], stalls[0])
-    check("the coordinator did not run" in coordinator.log(), "the coordinator's log does not tell that it did not run")
+    check("coordinator was suspended" in coordinator.log(), "the coordinator's log does not tell that it did not run")
     print(stalls[0])
     # A worker that is really silent is still lost.
     workers[1].send(signal.SIGSTOP)

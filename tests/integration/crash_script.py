@@ -11,9 +11,9 @@ STEPS = 6  # each a round
 JOB = {"steps": STEPS, "inner_steps": 1, "workers": {"min": 1}, "model": {"hidden_size": 16, "intermediate_size": 16, "heads": 1},
        "checkpoint": {"every_rounds": 2, "keep_last": 1, "keep_contributions": True}}
 WAYS_OUT = {74: ("mend the cause and start again",),
-            1: ("free space there and try again", "the disk fails; the system's log says more", "see that the disk has room and works")}
+            1: ("free disk space and try again", "the disk reports errors; see the system's log", "check that the disk has free space and works")}
 # SQLite does not always know why a flush has failed: then its message also advises to look for space.
-WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full", "see that the disk has room"),
+WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full", "check that the disk has free space"),
          "short": ("No space left", "is full")}
 SQLITE_WORDS = {"create": ("unable to open database file",)}  # SQLite's entire message in that case
 

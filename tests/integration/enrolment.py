@@ -106,7 +106,7 @@ def test(scene):
     check("role         worker\nname         a\n" in scene.atoll("ca", "show", identity).out, "not the worker's identity")
     second = scene.worker("b", coordinator, *options, once)
     check(second.end() != 0, "a second worker came in by a used token")
-    check("has had it" in second.log(), second.log())
+    check("which is spent" in second.log(), second.log())
 
     # Many clients share one address: attempts of one client keep no other client out.
     for _ in range(12):

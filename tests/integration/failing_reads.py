@@ -86,7 +86,7 @@ def start_with(scene, disk, coordinator, after):
     else:
         said = started.log().splitlines()[-1]
         equal(started.popen.returncode, 1, f"the exit status after {said!r}")
-        check("the disk fails" in said, f"without read {after} of the start it says {said!r}")
+        check("the disk reports errors" in said, f"without read {after} of the start it says {said!r}")
     check(not reached or (REASON in said and "/state/" in said), f"without read {after} of the start it says {said!r}")
     check("from a copy" not in said and "from a backup" not in said, f"a read that failed is told as damage: {said!r}")
     return reached

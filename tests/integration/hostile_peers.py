@@ -148,7 +148,7 @@ def check_crowd(scene):
         for connection in crowd:
             connection.close()
         scene.atoll("job", "list")
-    wait_for("a line about the crowd", lambda: "connections turned away" in coordinator.log())
+    wait_for("a line about the crowd", lambda: "connections refused" in coordinator.log())
     check_peak(coordinator, f"S29, {CROWD} connections at each of two ports, {DESCRIPTORS} descriptors")
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 

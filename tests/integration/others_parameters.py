@@ -48,7 +48,7 @@ def check_nothing_for(who, port, identity, wanted):
         for what, key in wanted(job).items():
             status, said, messages = download(port, identity, who, key)
             equal((status, messages), (UNAVAILABLE, 0), f"status and messages of {what} of job {job} to {who}, who was told {said!r}")
-            check(f"worker {who} has no part in job {job}" in said, f"{who} was told {said!r}")
+            check(f"worker {who} is not assigned to job {job}" in said, f"{who} was told {said!r}")
 
 
 def check_strangers(coordinator, identities, wanted):

@@ -25,7 +25,7 @@ def test(scene):
     # In mid-run: it leaves in order, the run continues, its process stays and waits.
     said = owner(scene, "pause").out
     check(f"end the pause with: atoll-worker resume --cache-dir {scene.path('cache-a')}" in said, said)
-    check("finishes its step, sends what it has, leaves and stays away until it is resumed" in said, said)
+    check("finishes its step, sends its contributions, leaves and stays away until it is resumed" in said, said)
     wait_for("worker a to wait", lambda: "paused by its owner" in workers[0].log().split("worker left")[-1], alive=workers)
     wait_for("worker a to be gone", lambda: activity(scene, "a") is None, alive=workers)
     scene.wait_round("job", 4, alive=workers)
@@ -51,18 +51,18 @@ def test(scene):
     pause = scene.path("cache-a/paused").read_text()  # of the pause that is over
     for command in ("pause", "resume"):
         said = scene.run("atoll-worker", command, "--name", "b", "--cache-dir", scene.path("cache-a"), code=None)
-        check(said.code != 0 and "it is the cache of worker 'a', which runs; nothing was changed" in said.err, f"{command}: {said.err}")
+        check(said.code != 0 and "it is the cache of worker 'a', which is running; nothing was changed" in said.err, f"{command}: {said.err}")
     equal(scene.path("cache-a/paused").read_text(), pause, "the pause after commands by another worker's name")
     said = scene.run("atoll-worker", "resume", "--cache-dir", scene.path("cache-a")).out
     check("worker 'a' was not paused" in said, f"resume by the cache alone: {said}")
     for command in ("pause", "resume"):
         said = owner(scene, command, name="c", code=None)
-        check(said.code != 0 and "there is no such directory, so no worker has run with it" in said.err, f"{command}: {said.err}")
+        check(said.code != 0 and "the directory does not exist, so no worker has used it" in said.err, f"{command}: {said.err}")
     check(not scene.path("cache-c").exists(), "a pause of nobody has made a cache")
     scene.path("cache-c").mkdir()
     said = owner(scene, "pause", name="c").out
-    check(f"does not run here now; once it is started with --cache-dir {scene.path('cache-c')}, it waits" in said, said)
-    equal(owner(scene, "resume", name="c").out, "worker 'c' is no longer paused; it does not run here now\n", "resume of nobody")
+    check(f"is not running; once it is started with --cache-dir {scene.path('cache-c')}, it waits" in said, said)
+    equal(owner(scene, "resume", name="c").out, "worker 'c' is no longer paused; it is not running\n", "resume of nobody")
     check("worker 'c' was not paused by --cache-dir" in owner(scene, "resume", name="c").out, "resume of what is not paused")
     check("--for" in owner(scene, "pause", "--for", "5", code=2).err, "a time without a unit")
     owner(scene, "pause", "--name", "A B", code=2)

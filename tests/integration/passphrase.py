@@ -38,7 +38,7 @@ def at_a_terminal(scene, typed, *arguments):
     try:
         while piece := os.read(terminal, 4096):
             shown += piece
-            while len(re.findall(rb"passphrase (?:of|for) [^\n]*: |the same again: ", shown)) > asked and asked < len(typed):
+            while len(re.findall(rb"passphrase (?:of|for) [^\n]*: |repeat the passphrase: ", shown)) > asked and asked < len(typed):
                 check(not shows_typing(terminal), f"the terminal shows what is typed: {shown!r}")
                 # Nothing after an interrupt: a line that ends may be read before the process does.
                 os.write(terminal, typed[asked].encode() + (b"" if typed[asked] == "\x03" else b"\n"))

@@ -47,7 +47,7 @@ def test(scene):
 
     calls = LINKS[os.uname().machine]
     for state in ("state", "new-state"):
-        refuse(scene, "makes no hard links", state=state, through=through(refused_calls=calls))
+        refuse(scene, "does not support hard links", state=state, through=through(refused_calls=calls))
     check("LOCK.link.tmp" not in os.listdir(scene.path("state")), "the look has left something")
 
 

@@ -105,7 +105,7 @@ def test(scene):
     workers = [worker(scene, name, new, NEW[0]) for name in tokens]
     both_train(scene, [new, *workers], least=held + 1)
     refused = scene.atoll(*enrol_again, f"{NEW[1]}:{new.ports['enroll']}", code=None)
-    check(refused.code != 0 and "has had it" in refused.err, f"a token that was used up at the old place: {refused.err}")
+    check(refused.code != 0 and "which is spent" in refused.err, f"a token that was used up at the old place: {refused.err}")
     job = scene.end_after("job")
     for one in workers:
         equal(scene.path(f"cache-{one.name}/identity.pem").read_bytes(), identities[one.name], f"the identity of {one.name}")

@@ -40,7 +40,7 @@ def a_worker(scene, first, second, coordinator):
 def the_first_admin(scene, stolen):
     """A stream of the stolen identity ends; that identity cannot revoke."""
     said = scene.atoll("ca", "revoke", "second", code=REFUSED).err
-    check("calls by the name that it wants to revoke" in said, said)
+    check("calls under the name to be revoked" in said, said)
     watch = scene.start("watch", [program("atoll"), "job", "watch", "job"], ATOLL_ENDPOINT=scene.endpoint, ATOLL_IDENTITY=stolen)
     wait_for("the stolen identity to watch", lambda: "round committed" in watch.log(), alive=[watch])
     scene.atoll("ca", "revoke", "admin")
@@ -78,7 +78,7 @@ def test(scene):
     token.write_text(scene.atoll("token", "create", "--role", "operator", "--name", "bob", "--uses", 2).out)
     enrol(scene, coordinator, token, "bob", "bob")
     scene.atoll("ca", "revoke", "bob")
-    check("was made before" in enrol(scene, coordinator, token, "bob", "bob-again", code=FORBIDDEN).err, "the token of before brings a revoked name back")
+    check("was created before" in enrol(scene, coordinator, token, "bob", "bob-again", code=FORBIDDEN).err, "the token of before brings a revoked name back")
     check_listed_and_told(scene)
 
     coordinator.kill()

@@ -93,7 +93,7 @@ def full_disk(scene, alive):
         return
     try:
         refused = back_up(scene, "small-disk/backup", code=1)
-        check("bytes free; make room or name another disk" in refused.err and refused.err.count("\n") == 1, refused.err)
+        check("bytes free; free disk space or use another disk" in refused.err and refused.err.count("\n") == 1, refused.err)
         equal(os.listdir(directory), [], "what is left on the small disk")
     finally:
         subprocess.run(["umount", directory], check=True)

@@ -127,14 +127,14 @@ def tell(planted, ran, *words):
 def wrong_uses(scene, planted, at, used):
     """Common mistakes with a token or a key."""
     enrol = ["enroll", "--at", at, "--name", "eve", "--out", scene.path("eve.pem"), "--join-token"]
-    tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "has had it")
+    tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "which is spent")
     short = token(scene, planted, "short-lived", "--lifetime", "1s", "--uses", "1000", "--role", "viewer")
 
     def late():
         scene.path("late.pem").unlink(missing_ok=True)
         ran = scene.atoll("enroll", "--at", at, "--name", "late", "--join-token", short, "--out", scene.path("late.pem"), code=None)
         return ran.code and ran
-    tell(planted, wait_for("the end of a token", late), "ended at")
+    tell(planted, wait_for("the end of a token", late), "expired at")
     # Another secret of a valid form, and one wrong letter.
     body = bytearray(base64.urlsafe_b64decode(used.read_text().strip()[7:]))
     body[41] ^= 1
@@ -146,12 +146,12 @@ def wrong_uses(scene, planted, at, used):
     mistyped.touch(0o600)
     mistyped.write_text(used.read_text().strip()[:-1] + "#\n")
     planted.plant("a mistyped token", mistyped, {mistyped.read_bytes().strip()})
-    tell(planted, scene.atoll(*enrol, mistyped, code=None), "mistyped or cut")
+    tell(planted, scene.atoll(*enrol, mistyped, code=None), "mistyped or incomplete")
     # A token in place of a file, a key in place of a token, and both in place of a job, a setting or a corpus.
-    tell(planted, scene.atoll(*enrol, used.read_text().strip(), code=None), "is a token itself", "token revoke")
+    tell(planted, scene.atoll(*enrol, used.read_text().strip(), code=None), "but it is a token", "token revoke")
     worker = ["atoll-worker", "--name", "eve", "--coordinator", at, *TALK]
-    tell(planted, scene.run(*worker, "--join-token", used.read_text().strip(), code=USAGE), "is a token itself")
-    tell(planted, scene.run(*worker, code=USAGE, ATOLL_WORKER_JOIN_TOKEN=used.read_text().strip()), "is a token itself")
+    tell(planted, scene.run(*worker, "--join-token", used.read_text().strip(), code=USAGE), "but it is a token")
+    tell(planted, scene.run(*worker, code=USAGE, ATOLL_WORKER_JOIN_TOKEN=used.read_text().strip()), "but it is a token")
     for wrong in (used, scene.identity):
         tell(planted, scene.atoll(*enrol, scene.identity, code=None), "join token")
         tell(planted, scene.atoll("job", "submit", wrong, code=None))
@@ -198,10 +198,10 @@ def test(scene):
     port = free_port()
     leader, follower = ranks(scene, coordinator, at, join, port, OTHER_SECRET)
     check(follower.end() != 0, "a rank with another secret came in")
-    check("its secret is another" in follower.log(), follower.log())
+    check("the secrets differ" in follower.log(), follower.log())
     leader.kill()
     leader, follower = ranks(scene, coordinator, at, join, port, ISLAND_SECRET)
-    wait_for("the island to meet", lambda: "island met" in leader.log(), alive=[leader, follower])
+    wait_for("the island to meet", lambda: "island connected" in leader.log(), alive=[leader, follower])
     planted.key("the island's key", scene.path("cache-c/identity.pem"))
     for process in (coordinator, worker, leader, follower):
         planted.look_at_process(process)

@@ -82,7 +82,7 @@ def test(scene):
     check("worker left" in kinds and "worker lost" not in kinds, f"the events are {kinds}")
 
     again = scene.worker("leaves", coordinator, **streams)
-    wait_for("the moments that it left with", lambda: "optimizer taken up" in again.log())
+    wait_for("the moments that it left with", lambda: "optimizer state restored" in again.log())
     equal(again.terminate(), 0, "the exit status of the worker that came back")
     equal(left_behind(scene, "leaves"), [], "what it has left behind the second time")
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker again", alive=[stays])
@@ -104,7 +104,7 @@ def test(scene):
     scene.end_after("job")
     check(stays.popen.poll() is None, "the worker ended")
     equal(stays.terminate(), 0, "the exit status of the idle worker")
-    check("left without a goodbye" not in stays.log(), "the idle worker says that its last messages did not leave")
+    check("last messages not sent" not in stays.log(), "the idle worker says that its last messages did not leave")
 
     unheard = scene.worker("unheard", coordinator, *data)
     workers = lambda: scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
@@ -116,9 +116,9 @@ def test(scene):
         equal(unheard.terminate(), 0, "the exit status of a worker that nobody hears")
     finally:
         coordinator.send(signal.SIGCONT)
-    goodbye = [line for line in unheard.log().splitlines() if "left without a goodbye" in line]
+    goodbye = [line for line in unheard.log().splitlines() if "last messages not sent" in line]
     equal(len(goodbye), 1, "how often a worker that nobody hears says so")
-    check("waited 3 s for the control stream" in goodbye[0] and "not reached" not in goodbye[0], f"it says: {goodbye[0]}")
+    check("waited 3 s for the control stream" in goodbye[0] and "unreachable" not in goodbye[0], f"it says: {goodbye[0]}")
     killed_behind_its_limit(scene, manifest)
 
 

@@ -27,8 +27,8 @@ def test(scene):
     # The same name: another process, another incarnation.
     again = scene.worker("b", coordinator, *keeping)
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[first, again])
-    taken = [line for line in again.log().splitlines() if "optimizer taken up" in line]
-    check(len(taken) == 1 and "optimizer begins at zero" not in again.log(), f"b came back without its moments: {taken}")
+    taken = [line for line in again.log().splitlines() if "optimizer state restored" in line]
+    check(len(taken) == 1 and "optimizer state reset" not in again.log(), f"b came back without its moments: {taken}")
     back = next(w for w in scene.atoll("-o", "json", "worker", "list").json()["workers"] if w["name"] == "workers/b")
     check(number(back, "incarnation") > number(lost, "incarnation"), f"b came back with incarnation {back['incarnation']}")
     job = scene.end_after("job")

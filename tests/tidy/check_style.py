@@ -15,6 +15,7 @@ from tree import CODE, files_below, without_comments_and_literals
 ALLOWED = "tests/tidy/allowed.txt"
 OWN_FOLDERS = ("common", "coordinator", "worker", "cli", "tests")
 TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".proto", ".yaml", ".yml", ".json", ".service", "")
+RENAMED = ("log", "event", "error", "help", "metric", "flag", "identifier", "file", "test")
 FUNCTION_LINES, FILE_LINES, HEADER_LINES = 70, 500, 250
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 
@@ -156,6 +157,15 @@ def problems_of(path, text):
     yield from matches({k: v for k, v in TEXT_RULES.items() if not (is_test(path) and k == "outside")}, text)
 
 
+def rename_problems(root):
+    """docs/renames.tsv lists what a user or a trace sees: kind, old text, new text; values are " ... "."""
+    path = pathlib.Path(root) / "docs/renames.tsv"
+    for number, line in enumerate(path.read_text().splitlines()[1:] if path.exists() else [], 2):
+        kind, *texts = line.split("\t")
+        if kind not in RENAMED or len(texts) != 2 or not all(texts) or texts[0] == texts[1]:
+            yield f"docs/renames.tsv:{number}: write kind, old, new, separated by tabs; kinds: {', '.join(RENAMED)}"
+
+
 def read_allowed(root):
     path = pathlib.Path(root) / ALLOWED
     allowed = {}
@@ -183,7 +193,7 @@ def check(root):
         documents = [] if path.startswith("tests/tidy/selftest") else document_problems(root, path, text, pages)
         for rule, line, amount, sentence in [*problems_of(path, text), *documents]:
             found.setdefault((rule, path), []).append((line, amount, sentence))
-    return refuse(found, read_allowed(root))
+    return refuse(found, read_allowed(root)) + list(rename_problems(root))
 
 
 def refuse(found, allowed):

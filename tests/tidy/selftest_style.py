@@ -102,6 +102,13 @@ class Style(Tree):
                 self.refused(self.check, f"{path}:", "[document] there is no ")
                 self.write(path, "// nothing\n" if path.endswith(".cc") else "# " + check_style.LICENCE + "\n")
 
+    def test_renames(self):
+        Tree.write(self, "docs/renames.tsv", "kind\told\tnew\nlog\told text\tnew text\n")
+        self.accepted(self.check)
+        for row in ("log\told text", "word\told text\tnew text", "log\t\tnew text", "log\tsame\tsame"):
+            Tree.write(self, "docs/renames.tsv", "kind\told\tnew\n" + row + "\n")
+            self.refused(self.check, "write kind, old, new", "docs/renames.tsv:2")
+
     def test_exception_needs_a_reason_and_only_shrinks(self):
         self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\n")
         self.write(check_style.ALLOWED, "std-mutex common/base/a.cc 2 wraps it\n")

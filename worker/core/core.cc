@@ -149,7 +149,7 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
 
 void Core::State::DoNotFollow(const std::string& why) {
   refusing = true;
-  Tell(NoteLevel::kError, "coordinator not followed", why);
+  Tell(NoteLevel::kError, "coordinator rejected", why);
   effects.push_back(CloseStream{why});
 }
 
@@ -158,8 +158,8 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   const bool told = boot_nonce != 0 && welcome.boot_nonce != 0;
   if (welcome.boot == boot && told && welcome.boot_nonce != boot_nonce) {
     return DoNotFollow(absl::StrCat("the coordinator has boot number ", boot.value,
-                                    ", as another one that this worker has followed: both run on copies of one state "
-                                    "directory; stop one of them",
+                                    ", like another coordinator that this worker has followed: both run on copies of "
+                                    "one state directory; stop one of them",
                                     kFollowOtherwise));
   }
   if (boot.value > 0 && LineOf(welcome.boot) != LineOf(boot)) LeaveLine(welcome.boot);
@@ -187,7 +187,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
 void Core::State::LeaveLine(BootNumber restored) {
   Tell(NoteLevel::kWarning, "coordinator restored",
        absl::StrCat("the coordinator was restored from a backup (boot number ", restored.value, " after ", boot.value,
-                    "): what this worker held is given up, and fetched again"));
+                    "): this worker discards its state and fetches it again"));
   if (phase != Phase::kIdle || prepared) DropJob(false);
 }
 
@@ -203,7 +203,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
       f.held->accepted = false;
       Tell(NoteLevel::kWarning, "contribution sent again",
            absl::StrCat("fragment ", p, ": the coordinator had accepted the contribution to version ",
-                        f.held->version.value, " and does not have it any more: its round log was cut or is gone"));
+                        f.held->version.value, ", but has lost it: its round log was truncated or removed"));
       break;
     }
     case ContributionFate::kAccepted: f.held->Accept(now); break;
@@ -211,7 +211,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
       f.held->Accept(now);
       f.held->committed = true;
       break;
-    case ContributionFate::kRefused: MarkRefused(p, "it was left out while the connection was down"); break;
+    case ContributionFate::kRefused: MarkRefused(p, "it was excluded while the connection was down"); break;
   }
 }
 

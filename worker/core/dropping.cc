@@ -23,8 +23,8 @@ void Core::State::DropSync(uint32_t p) {
   place.send_step = SendStep(p);
   f.held = std::move(place);
   Tell(NoteLevel::kInfo, "sync dropped",
-       absl::StrCat("fragment ", p, " version ", f.outer.value, ": the job loses this sync on purpose; the ", f.steps,
-                    " steps behind it go into the next one"));
+       absl::StrCat("fragment ", p, " version ", f.outer.value, ": the job drops this sync on purpose; the ", f.steps,
+                    " steps of this sync are included in the next one"));
   if (welcomed) SayDropped(p);
 }
 

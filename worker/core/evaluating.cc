@@ -57,13 +57,13 @@ uint64_t MissingBytes(const VersionVector& versions, const std::vector<Fragment>
 // evaluation again. A worker that only evaluates waits as long as the transfer may take.
 void Core::State::BeginPatience(EvaluationWanted& wanted) const {
   wanted.patience = options.evaluation_patience;
-  wanted.why = "training does not stand still longer";
+  wanted.why = "training is not stalled for longer";
   if (options.evaluate_only) {
     const uint64_t bytes = MissingBytes(wanted.assigned.versions, fragments, sizes);
     const uint64_t seconds = std::min(bytes / kSlowLinkBytesPerSecond * 2, kMostSeconds);
     wanted.patience = wanted.patience + Seconds(static_cast<int64_t>(seconds));
-    wanted.why = absl::StrCat("the limit is ", ToSeconds(options.evaluation_patience), " s and twice what ", bytes,
-                              " bytes take at 10 Mbit/s");
+    wanted.why = absl::StrCat("the limit is ", ToSeconds(options.evaluation_patience), " s and twice the time of ",
+                              bytes, " bytes at 10 Mbit/s");
   }
   wanted.deadline = now + wanted.patience;
 }
@@ -117,7 +117,7 @@ bool Core::State::TryEvaluate() {
   bool beyond = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) beyond = beyond || fragments[p].outer > versions[p];
   if (beyond || now >= evaluation->deadline) {
-    const std::string why = beyond ? "this worker's outer copies are newer already"
+    const std::string why = beyond ? "this worker's outer copies are already newer"
                                    : absl::StrCat("waited ", ToSeconds(evaluation->patience), " s for its versions; ",
                                                   missing, "; ", evaluation->why);
     Tell(NoteLevel::kWarning, "evaluation not possible",
@@ -166,7 +166,7 @@ void Core::State::OnEvaluationDelayed(const EvaluationDelayed& delayed) {
   SetWaiting(absl::StrCat("what evaluation ", delayed.evaluation, " reads: ", delayed.reason));
   if (!first) return;
   Tell(NoteLevel::kWarning, "evaluation delayed",
-       absl::StrCat("evaluation ", delayed.evaluation, " of job ", job.value, ": ", delayed.reason, "; trying again"));
+       absl::StrCat("evaluation ", delayed.evaluation, " of job ", job.value, ": ", delayed.reason, "; retrying"));
 }
 
 void Core::State::ContinueEvaluation() {

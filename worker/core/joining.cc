@@ -133,7 +133,7 @@ void Core::State::OnFragmentFetchFailed(const FragmentFetchFailed& failed_fetch)
   if (fragments[p].leaping) return OnLeapFailed(p);
   fragments[p].refetch_at = now + kFetchRepeat;
   Tell(NoteLevel::kWarning, "fragment not fetched",
-       absl::StrCat("fragment ", p, " of job ", job.value, ": ", failed_fetch.reason, "; asking again"));
+       absl::StrCat("fragment ", p, " of job ", job.value, ": ", failed_fetch.reason, "; retrying"));
 }
 
 void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
@@ -149,7 +149,7 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
     f.refetch_at = now + kFetchRepeat;
     Tell(NoteLevel::kWarning, "fragment damaged",
          absl::StrCat("fragment ", p, " version ", installed.version.value,
-                      " has another hash than announced; asking again"));
+                      " has another hash than announced; retrying"));
     return;
   }
   f.installed = true;
@@ -196,7 +196,7 @@ void Core::State::OnJobDelayed(const JobDelayed& delayed) {
   prepare_at = now + kFetchRepeat;
   SetWaiting(absl::StrCat("what job ", job.value, " needs: ", delayed.reason));
   Tell(NoteLevel::kWarning, "job not prepared yet",
-       absl::StrCat("job ", job.value, ": ", delayed.reason, "; trying again"));
+       absl::StrCat("job ", job.value, ": ", delayed.reason, "; retrying"));
 }
 
 // Repeats failed fetches, and a preparation that was delayed.
@@ -233,14 +233,14 @@ void Core::State::OnJobBroken(const JobBroken& broken) {
   failed = std::pair(job, revision);
   failed_reason = broken.reason;
   failed_permanent = broken.permanent;
-  Tell(NoteLevel::kError, "job failed here", absl::StrCat("job ", job.value, ": ", broken.reason));
+  Tell(NoteLevel::kError, "job failed", absl::StrCat("job ", job.value, ": ", broken.reason));
   SayIt(JobFailure{job, broken.reason, broken.permanent});
   DropJob(true);
 }
 
 void Core::State::ReleaseInTime() {
   if (now < release_at) return WakeAt(release_at);
-  Tell(NoteLevel::kInfo, "job let go", absl::StrCat("the coordinator has not assigned job ", job.value, " again"));
+  Tell(NoteLevel::kInfo, "job released", absl::StrCat("the coordinator has not assigned job ", job.value, " again"));
   DropJob(false);
 }
 
@@ -275,8 +275,9 @@ void Core::State::DropJob(bool return_leases) {
 void Core::State::VoidIncarnation() {
   if (phase == Phase::kIdle) return;
   if (phase == Phase::kPreparing) return;  // no state yet
-  Tell(NoteLevel::kWarning, "started over",
-       absl::StrCat("job ", job.value, ": what this worker held no longer counts; it fetches the fragments again"));
+  Tell(NoteLevel::kWarning, "local state discarded",
+       absl::StrCat("job ", job.value,
+                    ": the coordinator started a new incarnation of this worker; fetching the fragments again"));
   reached.resize(fragments.size());
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (fragments[p].installed) reached[p] = fragments[p].outer;

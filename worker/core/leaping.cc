@@ -24,7 +24,7 @@ bool Core::State::LeapForBytes(uint32_t p) {
   if (f.newest.value - f.outer.value < for_bytes) return false;
   Tell(NoteLevel::kInfo, "fragment fetched whole",
        absl::StrCat("fragment ", p, " is ", f.newest.value - f.outer.value,
-                    " versions behind: their updates would be more bytes; its drift stays"));
+                    " versions behind, and their updates have more bytes than the fragment; its drift is kept"));
   Leap(p, Version{f.outer.value + for_bytes});
   return true;
 }

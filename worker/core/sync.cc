@@ -215,7 +215,7 @@ void Core::State::Settle(uint32_t p) {
     return;
   }
   if (late) {
-    Tell(NoteLevel::kInfo, "update came late",
+    Tell(NoteLevel::kInfo, "update arrived late",
          absl::StrCat("fragment ", p, " version ", f.outer.value, " reached the outer copy ", taken - f.held->apply_at,
                       " steps after its apply step and was not merged"));
   }
@@ -254,7 +254,7 @@ void Core::State::SettleMissed(Fragment& f) {
   ++f.missed;
   f.send_now = !was_retry;
   if (f.missed < spec->sync.max_missed) return;
-  TakeOuterEverywhere(absl::StrCat(f.missed, " syncs running were missed"));
+  TakeOuterEverywhere(absl::StrCat(f.missed, " syncs in a row were missed"));
 }
 
 void Core::State::ForgetDrift(Fragment& f) {
@@ -266,8 +266,8 @@ void Core::State::ForgetDrift(Fragment& f) {
 
 // Discards all uncontributed work: takes the outer copy, clears the residual, returns the leases.
 void Core::State::TakeOuterEverywhere(const std::string& why) {
-  Tell(NoteLevel::kWarning, "drift given up",
-       absl::StrCat("job ", job.value, ": ", why, "; this worker goes on from the outer copy with new leases"));
+  Tell(NoteLevel::kWarning, "drift discarded",
+       absl::StrCat("job ", job.value, ": ", why, "; this worker continues from the outer copy with new leases"));
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Withdraw(p);
     ForgetDrift(fragments[p]);
@@ -358,8 +358,8 @@ bool Core::State::SkipsForOthers(uint32_t p) {
   f.skipped = !f.skipped && goes_on && f.missed == 0 && f.outer_clock >= SendStep(p);
   if (!f.skipped) return false;
   Tell(NoteLevel::kInfo, "send skipped",
-       absl::StrCat("fragment ", p, ": version ", f.outer.value, " stands at step ", f.outer_clock,
-                    " already; what is trained here goes with the next send"));
+       absl::StrCat("fragment ", p, ": version ", f.outer.value, " is already at step ", f.outer_clock,
+                    "; local work is included in the next send"));
   return true;
 }
 
@@ -441,7 +441,7 @@ void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   if (f.HasUpdate()) return;
   Tell(NoteLevel::kWarning, "contribution refused",
        absl::StrCat("fragment ", p, " version ", f.held->version.value, ": ", reason, "; its ", f.held->header.steps,
-                    " steps stay in this worker and go into the next one"));
+                    " steps stay in this worker and are included in the next one"));
   const bool retry = f.held->retry;
   const Version version = f.held->version;
   Withdraw(p);

@@ -27,8 +27,8 @@ bool OwesWork(const Fragment& f, bool welcomed) {
 std::string WorkOf(const Fragment& f) {
   if (f.forming) return "its contribution is being formed";
   if (f.held && !f.held->accepted && !f.held->dropped) return "its contribution is not accepted";
-  if (f.Behind()) return "an update is on its way";
-  return absl::StrCat("its last steps, ", Unsent(f), ", are not sent");
+  if (f.Behind()) return "an update is in flight";
+  return absl::StrCat("its last ", Unsent(f), " steps are not sent");
 }
 
 // Empty: nothing.
@@ -43,9 +43,9 @@ std::string Owed(const std::vector<Fragment>& fragments, bool welcomed) {
 }
 
 const char* WhyLate(const Held& held, bool welcomed) {
-  if (!welcomed) return ", since the coordinator is not reached";
-  if (held.dropped) return ", to which the job drops this worker's sync";
-  return held.accepted ? ", whose round is not published" : ", whose contribution is not accepted yet";
+  if (!welcomed) return ", because the coordinator is unreachable";
+  if (held.dropped) return ", for which the job drops this worker's sync";
+  return held.accepted ? ": its round is not published" : ": this worker's contribution is not accepted yet";
 }
 
 }  // namespace
@@ -83,9 +83,9 @@ void Core::State::OnBoundary() {
     if (options.evaluate_only) {
       SetWaiting("");
     } else if (StopReached()) {
-      SetWaiting(absl::StrCat("the end of job ", job.value, ", whose last step ", Clock(), " is taken"));
+      SetWaiting(absl::StrCat("the end of job ", job.value, ": its last step ", Clock(), " is done"));
     } else {
-      SetWaiting(absl::StrCat("an update: ", taken - applied_at, " steps were taken since the last one, the limit"));
+      SetWaiting(absl::StrCat("an update: ", taken - applied_at, " steps since the last one, the limit"));
     }
     return;
   }
@@ -113,7 +113,7 @@ void Core::State::CatchUpClock() {
   if (job_clock < Clock() + 2 * uint64_t{Period()}) return;
   const uint64_t jump = ((job_clock - Clock()) / Period() - 1) * Period();
   clock_offset += jump;
-  Tell(NoteLevel::kInfo, "clock follows the job", absl::StrCat("from step ", Clock() - jump, " to ", Clock()));
+  Tell(NoteLevel::kInfo, "clock advanced", absl::StrCat("from step ", Clock() - jump, " to ", Clock()));
 }
 
 // While the coordinator was away, each worker continued at its own speed and passed send steps without sending.
@@ -127,8 +127,7 @@ void Core::State::SetClockBack(uint64_t to) {
   if (Clock() <= to) return;
   const uint64_t steps = Clock() - to;
   Tell(NoteLevel::kInfo, "clock set back",
-       absl::StrCat("from step ", Clock(), " to ", to,
-                    ", where the job stands; what was trained beyond is contributed"));
+       absl::StrCat("from step ", Clock(), " to ", to, ", the job's step; the steps beyond are contributed"));
   set_back += steps;
   for (Fragment& f : fragments) {
     f.due = f.skipped = false;
@@ -193,15 +192,15 @@ bool Core::State::WaitForUpdates() {
     if (now < f.held->wait_until) {
       WakeAt(f.held->wait_until);
       SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p,
-                              f.held->dropped    ? ", to which the job drops this worker's sync"
+                              f.held->dropped    ? ", for which the job drops this worker's sync"
                               : f.held->accepted ? ""
-                                                 : ", whose contribution is not accepted yet"));
+                                                 : ": this worker's contribution is not accepted yet"));
       return true;
     }
     if (!f.told_late) {
-      Tell(NoteLevel::kWarning, "update did not come in time",
+      Tell(NoteLevel::kWarning, "update overdue",
            absl::StrCat("waited ", ToSeconds(now - f.held->waits_since), " s for version ", f.held->version.value + 1,
-                        " of fragment ", p, WhyLate(*f.held, welcomed), "; training goes on"));
+                        " of fragment ", p, WhyLate(*f.held, welcomed), "; training continues"));
     }
     f.told_late = true;
   }
@@ -282,8 +281,8 @@ void Core::State::OnStepDone(const StepDone& done) {
 
 void Core::State::FailNonFinite() {
   const std::string why =
-      absl::StrCat("loss or gradient was not finite in ", kNonFiniteInARow, " steps running, up to step ", Clock(),
-                   " of job ", job.value, ": look at the learning rate and the data of these leases");
+      absl::StrCat("loss or gradient was not finite in ", kNonFiniteInARow, " steps in a row, up to step ", Clock(),
+                   " of job ", job.value, ": check the learning rate and the data of these leases");
   SayIt(JobFailure{job, why, false});
   Leave(ExitReason::kNonFinite, why);
 }
@@ -421,15 +420,15 @@ void Core::State::ContinueLeaving() {
   const bool owes =
       std::any_of(fragments.begin(), fragments.end(), [&](const auto& f) { return OwesWork(f, welcomed); });
   if (in_time && owes) {
-    SetWaiting(welcomed ? "what this worker has to be sent, before leaving"
-                        : "the coordinator, to send what was trained before leaving");
+    SetWaiting(welcomed ? "its contributions to be sent, before leaving"
+                        : "the coordinator, to send its contributions before leaving");
     WakeAt(leaving->deadline);
     return;
   }
   if (const std::string owed = Owed(fragments, welcomed); !owed.empty()) {
-    Tell(NoteLevel::kWarning, "left unfinished",
+    Tell(NoteLevel::kWarning, "left with unsent work",
          absl::StrCat("waited ", ToSeconds(now - leaving->began), " of the ", ToSeconds(options.leave_grace),
-                      " s for leaving", welcomed ? "; " : ", the coordinator is not reached; ", owed));
+                      " s for leaving", welcomed ? "; " : ", the coordinator is unreachable; ", owed));
   }
   Leave(ExitReason::kLeft, leaving->reason);
 }

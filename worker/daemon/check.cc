@@ -47,7 +47,7 @@ Finding FoldersFinding(const WorkerOptions& options, Files& files) {
   if (space->free_bytes >= options.cache_bytes) return {Verdict::kGood, "folders", text};
   return {Verdict::kWarning, "folders",
           absl::StrCat(text, ", less than --cache-limit of ", GiBText(options.cache_bytes),
-                       "; free some, lower the limit, or name another --cache-dir")};
+                       "; free disk space, lower the limit, or use another --cache-dir")};
 }
 
 Finding DeviceFinding(const Device& device, uint64_t available_bytes, const std::string& why_on_cpu) {
@@ -110,8 +110,8 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
     }
     if (!held) {
       report.Tell({Verdict::kGood, "identity",
-                   absl::StrCat("the join token was spent into ", options.identity,
-                                ": start the worker with that --identity, as a user who may read it")});
+                   absl::StrCat("the join token was used to write ", options.identity,
+                                ": start the worker with that --identity, as a user with permission to read it")});
     }
   }
   const CoordinatorCheckResult coordinator =

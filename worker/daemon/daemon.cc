@@ -269,7 +269,7 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
 
 // The train thread no longer responds.
 [[noreturn]] void EndHung(const absl::Status& why, Log& log) {
-  log.Error("step given up", {{"reason", std::string(why.message())}});
+  log.Error("step timed out", {{"reason", std::string(why.message())}});
   (void)Fail(kWorkerHung, why);
   EndProcess(kWorkerHung);
 }
@@ -289,8 +289,8 @@ void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock, Log& l
     gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
   }
   if (link.finished()) return;
-  log.Warn("left without a goodbye", {{"why", absl::StrCat("waited ", ToSeconds(kGoodbyeLimit),
-                                                           " s for the control stream to take the last messages",
+  log.Warn("last messages not sent", {{"why", absl::StrCat("waited ", ToSeconds(kGoodbyeLimit),
+                                                           " s for the control stream to send the last messages",
                                                            link.connected() ? "" : "; there is no stream")}});
 }
 
@@ -352,7 +352,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   departure.Of(session);
 
   auto admin = ServeAdmin(options, metrics, *files, [&link] {
-    return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
+    return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is unreachable");
   });
   if (!admin.ok()) return Fail(kWorkerPrecondition, admin.status());
   LogStart(options, plugin, *device, *admin ? (*admin)->port() : 0, version, log);

@@ -12,8 +12,8 @@ namespace {
 absl::Status CheckOwner(const WorkerOptions& options, const Identity& identity) {
   if (identity.role == Role::kWorker && identity.name == options.name) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--identity ", options.identity, " is that of ", RoleName(identity.role), " '", identity.name,
-                   "', and this is worker '", options.name, "': start with that --name, or name another file"));
+      absl::StrCat("--identity ", options.identity, " belongs to ", RoleName(identity.role), " '", identity.name,
+                   "', but this is worker '", options.name, "': start with that --name, or use another file"));
 }
 
 absl::Status EnrollAnew(const WorkerOptions& options, Log& log) {
@@ -47,7 +47,7 @@ absl::Status CheckNew(const WorkerOptions& options, const Clock& clock) {
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, FactsHeld(options));
   const absl::Status good = CheckTimes(facts, WallSeconds(clock));
   if (good.ok()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(good.message(), ", though it was issued just now"));
+  return absl::UnavailableError(absl::StrCat(good.message(), ", although it was issued just now"));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
       ATOLL_RETURN_IF_ERROR(EnrollAnew(options, log));
       return CheckNew(options, clock);
     }
-    return absl::NotFoundError(absl::StrCat("there is no identity in ", options.identity,
+    return absl::NotFoundError(absl::StrCat("no identity exists in ", options.identity,
                                             ": give a join token with --join-token FILE to get one"));
   }
   ATOLL_RETURN_IF_ERROR(held.status());

@@ -63,15 +63,15 @@ absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptio
     ATOLL_ASSIGN_OR_RETURN(place.secret, MakeIslandSecret());
     ATOLL_RETURN_IF_ERROR(crew->Start(place));
   }
-  log.Info("island gathers", {{"ranks", place.world}, {"address", place.address}, {"port", place.port}});
+  log.Info("island starting", {{"ranks", place.world}, {"address", place.address}, {"port", place.port}});
   auto mesh = MeetAsLeader(listener, place, {}, clock, [&crew]() -> absl::Status {
-    if (StopIsPending()) return absl::CancelledError("stopped while the ranks of the island were gathering");
+    if (StopIsPending()) return absl::CancelledError("stopped before all ranks of the island had connected");
     return crew->Reap();
   });
   ATOLL_RETURN_IF_ERROR(mesh.status());
   crew->island_ = std::make_unique<TcpIsland>(*std::move(mesh), IslandLimits{}, clock);
   ATOLL_ASSIGN_OR_RETURN(crew->gpus_, GpuIsland::Join(*crew->island_, device, clock));
-  log.Info("island met",
+  log.Info("island connected",
            {{"rank", 0}, {"ranks", place.world}, {"values", crew->gpus_ != nullptr ? "between GPUs" : "over TCP"}});
   return crew;
 }

@@ -104,7 +104,7 @@ class Follower {
       return absl::InternalError("the job that rank 0 sent cannot be read");
     }
     const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
-    if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
+    if (layout.digest != order.layout) return absl::InternalError("the job's layout differs from that of rank 0");
     TrainerOptions options{ToTensorDevice(device_.info()), threads_, {},
                            order.available_bytes,          &values_, KernelsFor(device_, cpu_kernels_)};
     ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
@@ -117,11 +117,11 @@ class Follower {
     if (order.end_of_text >= 0) options.end_of_text = static_cast<uint32_t>(order.end_of_text);
     ATOLL_ASSIGN_OR_RETURN(trainer_, Trainer::Create(spec, layout, options, clock_));
     if (!trainer_->kernels_refused().ok()) {
-      log_.Warn("the optimizer's kernels are not used on this device",
+      log_.Warn("optimizer kernels disabled",
                 {{"rank", orders_.rank()}, {"reason", std::string(trainer_->kernels_refused().message())}});
     }
     if (!trainer_->pass_kernels_refused().ok()) {
-      log_.Warn("the device's kernels are not used between the products of a pass",
+      log_.Warn("pass kernels disabled",
                 {{"rank", orders_.rank()}, {"reason", std::string(trainer_->pass_kernels_refused().message())}});
     }
     log_.Info("share prepared", {{"rank", orders_.rank()},
@@ -205,7 +205,7 @@ int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, con
   const pid_t parent = getppid();
   auto mesh = MeetAsFollower(PlaceOf(options.island, version), {}, clock, [parent]() -> absl::Status {
     if (getppid() == parent) return absl::OkStatus();
-    return absl::UnavailableError("the process that started this rank has ended, and rank 0 was not reached");
+    return absl::UnavailableError("the process that started this rank has ended, and rank 0 is unreachable");
   });
   if (!mesh.ok()) return Fail(rank, mesh.status());
   TcpIsland island(*std::move(mesh), {}, clock);
@@ -213,7 +213,7 @@ int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, con
   const auto gpus = GpuIsland::Join(island, **device, clock);
   if (!gpus.ok()) return Fail(rank, gpus.status());
   const IslandWays ways{island, *gpus != nullptr ? static_cast<Island&>(**gpus) : island};
-  log.Info("island met", {{"rank", rank}, {"ranks", island.world()}, {"device", (*device)->info().name}});
+  log.Info("island connected", {{"rank", rank}, {"ranks", island.world()}, {"device", (*device)->info().name}});
   Follower follower(options, ways, **device, clock, log);
   const absl::Status end = FollowAll(island, follower);
   if (end.ok()) return kWorkerLeft;

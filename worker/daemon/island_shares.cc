@@ -30,8 +30,7 @@ absl::Status CompareReplicas(Island& island, Trainer& trainer) {
   ATOLL_RETURN_IF_ERROR(island.AllReduceSum(sum));
   if (sum[0] == own * island.world()) return absl::OkStatus();
   return absl::InternalError(
-      "the parameters of the ranks are no longer the same bits; run an island on machines with processors, or GPUs, of "
-      "one kind");
+      "the parameters of the ranks no longer have the same bits; run an island on processors, or GPUs, of one model");
 }
 
 IslandShares::~IslandShares() {

@@ -19,7 +19,7 @@ absl::StatusOr<const EvalTask*> JobTasks::Task(uint32_t number) {
   ATOLL_ASSIGN_OR_RETURN(EvalTask task, ParseEvalTask(text));
   if (task.examples.size() < spec.examples) {
     return absl::DataLossError(
-        absl::StrCat("has ", task.examples.size(), " examples, and the job counts ", spec.examples));
+        absl::StrCat("has ", task.examples.size(), " examples, but the job counts ", spec.examples));
   }
   task.examples.resize(spec.examples);
   return &tasks_.emplace(number, std::move(task)).first->second;

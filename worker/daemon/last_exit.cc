@@ -19,7 +19,7 @@ void EndProcessWithin(Duration limit, int code) {
     MutexLock lock(mutex);
     while (clock.Now() < end) never.WaitFor(mutex, end - clock.Now());
     StandardError().Write(
-        "atoll-worker: the device does not let go of what it was doing; the process ends without it\n");
+        "atoll-worker: the device does not release its resources; the process exits without waiting\n");
     EndProcess(code);
   }).detach();
 }

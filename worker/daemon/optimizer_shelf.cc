@@ -32,12 +32,12 @@ absl::Status OptimizerShelf::Begin(const JobStanding& at, Trainer& trainer) {
   const absl::StatusOr<uint64_t> taken = ReadOptimizerSnapshot(
       files_, path_, {job_, layout_, at.clock_step + options_.slack_steps, at.versions, at.course}, trainer);
   if (taken.ok()) {
-    log_.Info("optimizer taken up",
+    log_.Info("optimizer state restored",
               {{"job", job_.value}, {"kept_at_step", *taken}, {"steps", trainer.optimizer_steps()}});
     return absl::OkStatus();
   }
   if (!absl::IsNotFound(taken.status())) {
-    log_.Warn("optimizer begins at zero", {{"job", job_.value}, {"why", std::string(taken.status().message())}});
+    log_.Warn("optimizer state reset", {{"job", job_.value}, {"why", std::string(taken.status().message())}});
   }
   return trainer.ResetOptimizer();
 }
@@ -52,10 +52,10 @@ void OptimizerShelf::Keep(const JobStanding& at, bool leaving, Trainer& trainer)
   due_ = now + std::max(options_.interval, rest);
   if (kept.ok()) {
     told_ = false;
-    log_.Debug("optimizer kept", {{"job", job_.value}, {"step", at.clock_step}, {"path", path_}});
+    log_.Debug("optimizer state saved", {{"job", job_.value}, {"step", at.clock_step}, {"path", path_}});
     return;
   }
-  if (!told_) log_.Warn("optimizer not kept", {{"job", job_.value}, {"why", std::string(kept.message())}});
+  if (!told_) log_.Warn("optimizer state not saved", {{"job", job_.value}, {"why", std::string(kept.message())}});
   told_ = true;
 }
 
@@ -70,10 +70,10 @@ absl::Status OptimizerShelf::Write(const JobStanding& at, Trainer& trainer) {
   const uint64_t bytes = trainer.first_moments()->elements() * kBytesAnElement;
   if (const auto space = files_.SpaceAt(directory_);
       space.ok() && space->free_bytes < bytes + space->total_bytes / 20) {
-    return absl::ResourceExhaustedError(absl::StrCat(directory_, " has ", space->free_bytes >> 20, " MiB free, and ",
+    return absl::ResourceExhaustedError(absl::StrCat(directory_, " has ", space->free_bytes >> 20, " MiB free, but ",
                                                      bytes >> 20,
-                                                     " MiB are to be kept with a twentieth of the disk "
-                                                     "left; free space, or start with --optimizer-snapshot 0s"));
+                                                     " MiB are needed, with a twentieth of the disk free afterwards; "
+                                                     "free disk space, or start with --optimizer-snapshot 0s"));
   }
   return WriteOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step, at.versions, at.course}, trainer);
 }

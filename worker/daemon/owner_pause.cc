@@ -52,9 +52,9 @@ absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   const std::optional<std::string> running = RunningWorker(command.cache_dir);
   if (!running || running->empty() || *running == command.name) return running.has_value();
   if (command.named) {
-    return absl::FailedPreconditionError(absl::StrCat("it is the cache of worker '", *running,
-                                                      "', which runs; nothing was changed. Give --name ", *running,
-                                                      ", or the --cache-dir that worker '", command.name, "' has"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is the cache of worker '", *running, "', which is running; nothing was changed. Give --name ",
+                     *running, ", or the --cache-dir that worker '", command.name, "' has"));
   }
   command.name = *running;
   return true;
@@ -64,8 +64,8 @@ absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
 absl::Status CheckCache(const Files& files, const std::string& cache_dir) {
   if (files.Exists(cache_dir)) return absl::OkStatus();
   return absl::NotFoundError(
-      "there is no such directory, so no worker has run with it; give the --cache-dir, or the --name, that the worker "
-      "was started with");
+      "the directory does not exist, so no worker has used it; give the --cache-dir or the --name with which the "
+      "worker was started");
 }
 
 absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
@@ -77,10 +77,10 @@ absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
   const std::string text = absl::StrCat(until_s, "\n");
   ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*files, PauseFile(command.cache_dir), AsBytes(text)));
   out << "worker '" << command.name << "' "
-      << (!runs    ? absl::StrCat("does not run here now; once it is started with --cache-dir ",
-                                  ShellWord(command.cache_dir), ", it waits until ")
+      << (!runs    ? absl::StrCat("is not running; once it is started with --cache-dir ", ShellWord(command.cache_dir),
+                                  ", it waits until ")
           : paused ? "stays away until "
-                   : "finishes its step, sends what it has, leaves and stays away until ")
+                   : "finishes its step, sends its contributions, leaves and stays away until ")
       << UntilText(until_s) << "; end the pause with: atoll-worker resume --cache-dir " << ShellWord(command.cache_dir)
       << "\n";
   return absl::OkStatus();
@@ -96,7 +96,7 @@ absl::Status Resume(OwnerCommand command, int64_t now_s, std::ostream& out) {
   out << "worker '" << command.name << "' "
       << (!paused ? absl::StrCat("was not paused by --cache-dir ", command.cache_dir, "\n")
           : runs  ? "joins again\n"
-                  : "is no longer paused; it does not run here now\n");
+                  : "is no longer paused; it is not running\n");
   return absl::OkStatus();
 }
 
@@ -153,13 +153,13 @@ bool WaitWhilePaused(const WorkerOptions& options, const Clock& clock, Log& log)
   for (;;) {
     const std::optional<int64_t> until_s = PausedUntil(options.cache_dir, WallSeconds(clock));
     if (!until_s) {
-      if (told_s != 0) log.Info("pause is over", {{"name", options.name}});
+      if (told_s != 0) log.Info("pause ended", {{"name", options.name}});
       return true;
     }
     if (*until_s != told_s) log.Info("paused by its owner", {{"name", options.name}, {"until", UntilText(*until_s)}});
     told_s = *until_s;
     if (sigtimedwait(&signals, nullptr, &second) > 0) {
-      log.Info("worker left", {{"why", "a signal in its pause"}});
+      log.Info("worker left", {{"why", "a signal during its pause"}});
       return false;
     }
   }

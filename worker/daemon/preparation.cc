@@ -28,13 +28,12 @@ const char* DeviceName(DeviceChoice choice) {
 absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
   if (!options.data_root.empty() && !files.Exists(options.data_root)) {
     return absl::NotFoundError(absl::StrCat("--data-root ", options.data_root,
-                                            " is not there; create it, or leave the option out to stream the data"));
+                                            " does not exist; create it, or omit the option to stream the data"));
   }
   if (!options.data_root.empty() && !files.List(options.data_root).ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("--data-root ", options.data_root,
-                     " is no directory that can be read; name one, or leave the option "
-                     "out to stream the data"));
+                     " is not a readable directory; name one, or omit the option to stream the data"));
   }
   const absl::Status made = files.MakeDirectory(options.cache_dir);
   return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
@@ -48,8 +47,9 @@ absl::Status TryCache(const WorkerOptions& options, Files& files) {
   };
   const absl::Status written = write();
   files.Remove(probe).IgnoreError();
-  return Annotate(written, absl::StrCat("--cache-dir ", options.cache_dir,
-                                        " cannot be written, so neither streamed data nor the optimizer is kept"));
+  return Annotate(written,
+                  absl::StrCat("--cache-dir ", options.cache_dir,
+                               " cannot be written, so neither streamed data nor the optimizer state is saved"));
 }
 
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options) {
@@ -60,10 +60,10 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
     // A launcher may show each rank only its own GPU.
     const bool own = gpus == 1 && island.launched;
     if (!own && gpus < island.ranks_here) {
-      return absl::FailedPreconditionError(absl::StrCat("there are ", gpus, " GPUs for the ", island.ranks_here,
-                                                        " ranks of the island on this machine; give fewer ranks "
-                                                        "(--island-size), or --device cpu, or, where a launcher starts "
-                                                        "ranks on several machines, LOCAL_WORLD_SIZE"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("there are ", gpus, " GPUs for the ", island.ranks_here,
+                       " ranks of the island on this machine; give fewer ranks (--island-size), --device cpu, or, if a "
+                       "launcher starts ranks on several machines, LOCAL_WORLD_SIZE"));
     }
     wanted = absl::StrCat("cuda:", own ? 0 : island.rank_here);
   }
@@ -80,8 +80,8 @@ absl::Status WhyDeviceLost(Device& device, const absl::Status& why) {
   if (device.info().kind != DeviceKind::kCuda || absl::IsResourceExhausted(why)) return absl::OkStatus();
   const absl::Status answers = device.FreeMemoryBytes().status();
   if (answers.ok()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the GPU is lost: ", answers.message(), "; it was found by: ",
-                                             why.message(), ". See 'dmesg' for what its driver says"));
+  return absl::UnavailableError(absl::StrCat("the GPU is lost: ", answers.message(), "; it was detected by: ",
+                                             why.message(), ". See 'dmesg' for messages of its driver"));
 }
 
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores) {

@@ -32,7 +32,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 
 // The remedy for it.
-inline constexpr char kSayTheDevice[] = "say --device gpu where it is to train on one, --device cpu where not";
+inline constexpr char kSayTheDevice[] = "give --device gpu to train on a GPU, --device cpu otherwise";
 
 // OK unless the device is a GPU that no longer answers, as after an error of its memory or driver.
 // Then Unavailable, with both reasons; `why` is the error that showed it.

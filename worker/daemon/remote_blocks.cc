@@ -19,14 +19,14 @@ class StringSink final : public BulkSink {
   absl::Status OnHeader(const DownloadHeader& header) override {
     if (header.total_bytes > limit_bytes_) {
       return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
-                                                     " bytes where at most ", limit_bytes_, " are possible"));
+                                                     " bytes, but at most ", limit_bytes_, " are possible"));
     }
     total_bytes_ = header.total_bytes;
     return absl::OkStatus();
   }
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
     if (offset != text_.size() || text_.size() + bytes.size() > total_bytes_) {
-      return absl::DataLossError("bytes came out of order");
+      return absl::DataLossError("bytes arrived out of order");
     }
     text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return absl::OkStatus();
@@ -45,7 +45,7 @@ absl::Status DownloadOnto(BulkClient& client, const DownloadKey& key, const Work
                           const std::shared_ptr<StringSink>& sink, const std::stop_token& stop) {
   const absl::Status status = DownloadAndWait(client, DownloadRequest{key, sink->bytes(), worker}, sink, stop).status;
   if (status.ok()) return status;
-  if (stop.stop_requested()) return absl::CancelledError("the worker is to leave");
+  if (stop.stop_requested()) return absl::CancelledError("the worker is leaving");
   // The status codes of an outage have other meanings for a job: too little memory, or a stop.
   if (FailureOf(status) == TransferFailure::kOutage) return absl::UnavailableError(status.message());
   return status;
@@ -72,7 +72,7 @@ absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha25
     if (status.ok()) {
       std::string text = sink->Take();
       if (Sha256Of(AsBytes(text)) == sha256) return text;
-      status = absl::DataLossError("came with another SHA-256 than the job names");
+      status = absl::DataLossError("has another SHA-256 than in the job");
     }
     const bool broken = FailureOf(status) == TransferFailure::kBroken;
     if (!moved && (!broken || tries == kDownloadAttempts)) return status;
@@ -125,7 +125,8 @@ absl::StatusOr<std::string> BlockSourceByCorpus::FetchBlock(const BlockId& id) {
   absl::StatusOr<std::string> block = sources_[id.corpus]->FetchBlock(id);
   const std::string& not_local = not_local_[id.corpus];
   if (!absl::IsNotFound(block.status()) || not_local.empty()) return block;
-  return absl::NotFoundError(absl::StrCat(block.status().message(), "; nor is it at this worker: ", not_local));
+  return absl::NotFoundError(
+      absl::StrCat(block.status().message(), "; it is also missing at this worker: ", not_local));
 }
 
 }  // namespace atl

@@ -49,11 +49,11 @@ absl::Status StepWatch::Look() {
   const Duration limit = known ? std::max(kGivenUp, usual * kTimesGivenUp) : kFirstGivenUp + slow_step_ * kTimesSlow;
   if (taken_ < limit) return absl::OkStatus();
   const char* what = known ? "a step" : step ? "the first step" : "a merge or evaluation between two steps";
-  return absl::DeadlineExceededError(absl::StrCat(
-      what, " of job ", job_.value, " has been under way for ", ToSeconds(taken_),
-      step ? " s, where one takes " : " s, where a step takes ", ToSeconds(known ? usual : slow_step_),
-      known ? " s" : " s on a very slow machine",
-      ": the device or its driver hangs; see what the system's log says of it, then start the worker again"));
+  return absl::DeadlineExceededError(
+      absl::StrCat(what, " of job ", job_.value, " has been running for ", ToSeconds(taken_),
+                   step ? " s, a step usually takes " : " s, a step takes ", ToSeconds(known ? usual : slow_step_),
+                   known ? " s" : " s on a very slow machine",
+                   ": the device or its driver hangs; check the system's log, then restart the worker"));
 }
 
 Duration StepWatch::Usual() const {

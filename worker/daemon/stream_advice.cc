@@ -15,8 +15,8 @@ std::string AdviceOnRevoked(const WorkerOptions& options, absl::string_view sent
 std::string StreamAdvice::operator()(const absl::Status& why) {
   if (absl::IsUnimplemented(why)) {
     return absl::StrCat(
-        "whoever listens there takes no workers; give the coordinator's control port (--control-port, 7070 unless ",
-        "given) to --coordinator");
+        "the server there accepts no workers; set --coordinator to the coordinator's control port (--control-port, "
+        "default 7070)");
   }
   if (!absl::IsUnavailable(why)) return AdviceOnRevoked(options_, why.message());
   const Instant now = clock_->Now();

@@ -42,7 +42,7 @@ class SyntheticModel final : public TrainingModel {
 
  private:
   static absl::Status Refused() {
-    return absl::UnimplementedError("this worker takes synthetic steps and evaluates nothing; evaluate with another");
+    return absl::UnimplementedError("this worker runs synthetic steps and cannot evaluate; use another worker");
   }
 
   // As fast as memory allows, so that this work does not delay the measured work.

@@ -91,25 +91,23 @@ class TorchModel final : public TrainingModel {
   void TellChoices() {
     if (!told_ && !trainer_->kernels_refused().ok()) {
       told_ = true;
-      log_.Warn("the optimizer's kernels are not used on this device",
-                {{"reason", std::string(trainer_->kernels_refused().message())}});
+      log_.Warn("optimizer kernels disabled", {{"reason", std::string(trainer_->kernels_refused().message())}});
     }
     if (!told_passes_ && !trainer_->pass_kernels_refused().ok()) {
       told_passes_ = true;
-      log_.Warn("the device's kernels are not used between the products of a pass",
-                {{"reason", std::string(trainer_->pass_kernels_refused().message())}});
+      log_.Warn("pass kernels disabled", {{"reason", std::string(trainer_->pass_kernels_refused().message())}});
     }
     if (!told_kernels_ && trainer_->pass_kernels() != nullptr) {
       told_kernels_ = true;
-      log_.Info("the device's kernels are used between the products of a pass");
+      log_.Info("pass kernels enabled");
     }
     if (!told_playing_ && trainer_->plays()) {
       told_playing_ = true;
-      log_.Info("passes are played from a recording");
+      log_.Info("CUDA graph enabled");
     }
     if (!told_launching_ && !trainer_->recording_refused().ok()) {
       told_launching_ = true;
-      log_.Warn("passes are launched one by one", {{"reason", std::string(trainer_->recording_refused().message())}});
+      log_.Warn("CUDA graph disabled", {{"reason", std::string(trainer_->recording_refused().message())}});
     }
   }
 
@@ -178,7 +176,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   ATOLL_ASSIGN_OR_RETURN(const PassChoice choice, ChoosePasses(share, parts->layout, device, free_bytes,
                                                                records ? Passes::kRecorded : Passes::kLaunched));
   if (!choice.recording_refused.ok()) {
-    log_.Warn("passes are launched one by one", {{"reason", std::string(choice.recording_refused.message())}});
+    log_.Warn("CUDA graph disabled", {{"reason", std::string(choice.recording_refused.message())}});
     options.recorder = nullptr;
   }
   const uint32_t micro_batch = choice.micro_batch;

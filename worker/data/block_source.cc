@@ -41,8 +41,8 @@ absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const
                                  : absl::StrCat("run `atoll data verify ", ShellWord(where.substr(0, slash)), "`");
   return absl::DataLossError(absl::StrCat("shard ", manifest.files[id.file].name, " of corpus '", manifest.name,
                                           "' is damaged: block ", id.block, " (", bytes.size(), " bytes of ", where,
-                                          ") has SHA-256 ", actual.Hex(), ", the manifest says ", expected.Hex(),
-                                          "; replace the file, or ", verify, " to see what else is damaged"));
+                                          ") has SHA-256 ", actual.Hex(), ", but the manifest has ", expected.Hex(),
+                                          "; replace the file, or ", verify, " to list all damage"));
 }
 
 absl::Status CheckBlockId(const std::vector<CorpusManifest>& manifests, const BlockId& id) {

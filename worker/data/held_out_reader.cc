@@ -39,9 +39,8 @@ absl::StatusOr<std::unique_ptr<HeldOutReader>> HeldOutReader::Create(uint32_t se
     out->samples_ += samples;
   }
   if (out->samples_ == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("no shard of split ", SplitName(split), " holds a sample of ",
-                                                   sequence_length + 1,
-                                                   " tokens: prepare the corpus with more text in it"));
+    return absl::InvalidArgumentError(absl::StrCat("no shard of split ", SplitName(split), " has a sample of ",
+                                                   sequence_length + 1, " tokens: prepare the corpus with more text"));
   }
   out->PlanTurns(corpus_samples);
   return out;

@@ -27,8 +27,9 @@ absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::str
   const std::string real = fs::canonical(path, error).string();
   if (error) return absl::NotFoundError(absl::StrCat(path, ": ", error.message()));
   if (real != root && real.rfind(root == "/" ? root : root + "/", 0) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(path, " is a link to ", real, ", outside the data root ", root,
-                                                    ": put the file below it, or start with another --data-root"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " is a link to ", real, ", outside the data root ", root,
+                     ": move the file below the data root, or start with another --data-root"));
   }
   return real;
 }
@@ -45,7 +46,7 @@ absl::StatusOr<std::unique_ptr<LocalBlockSource>> LocalBlockSource::Create(const
   std::error_code error;
   const std::string root = fs::canonical(data_root, error).string();
   if (error || !fs::is_directory(root, error)) {
-    return absl::NotFoundError(absl::StrCat("--data-root ", data_root, " is no directory"));
+    return absl::NotFoundError(absl::StrCat("--data-root ", data_root, " is not a directory"));
   }
   if (directories.size() != manifests->size()) {
     return absl::InvalidArgumentError(
@@ -64,7 +65,7 @@ absl::StatusOr<std::string> LocalBlockSource::PathOf(uint32_t corpus, uint32_t f
   const CorpusManifest& manifest = (*manifests_)[corpus];
   const std::string& name = manifest.files[file].name;
   if (!IsPlainRelative(name) || name.find('/') != std::string::npos) {
-    return absl::PermissionDeniedError(absl::StrCat("shard name ", name, " is no plain file name"));
+    return absl::PermissionDeniedError(absl::StrCat("shard name ", name, " is not a plain file name"));
   }
   const std::string inner = JoinPath(JoinPath(root_, directories_[corpus]), name), outer = JoinPath(root_, name);
   absl::StatusOr<std::string> found = ResolveBelow(root_, inner);
@@ -85,8 +86,8 @@ absl::StatusOr<std::shared_ptr<TokenShard>> LocalBlockSource::ShardOf(uint32_t c
   if (opened->tokens() != manifest.files[file].tokens || opened->type() != manifest.token_type) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds ", opened->tokens(), " tokens of ", TokenTypeName(opened->type()),
-                     ", the manifest of corpus '", manifest.name, "' says ", manifest.files[file].tokens, " of ",
-                     TokenTypeName(manifest.token_type), ": it is another corpus' shard"));
+                     ", the manifest of corpus '", manifest.name, "' has ", manifest.files[file].tokens, " of ",
+                     TokenTypeName(manifest.token_type), ": the shard belongs to another corpus"));
   }
   if (opened_.size() >= kOpenShards) {
     shards_.erase(opened_.front());
@@ -105,7 +106,7 @@ absl::Status LocalBlockSource::CheckCorpus(uint32_t corpus) const {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, opened->Size());
     if (bytes == manifest.files[file].bytes) continue;
     return absl::InvalidArgumentError(absl::StrCat(path, " has ", bytes, " bytes, the manifest of corpus '",
-                                                   manifest.name, "' says ", manifest.files[file].bytes,
+                                                   manifest.name, "' has ", manifest.files[file].bytes,
                                                    ": copy it again"));
   }
   return absl::OkStatus();

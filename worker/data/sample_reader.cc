@@ -160,7 +160,7 @@ absl::Status SampleReader::State::WaitFor(uint32_t samples, Duration limit) {
   while (queue.size() < samples) {
     if (Remaining() < samples) {
       result = absl::FailedPreconditionError(
-          absl::StrCat(Remaining(), " samples are leased and not yet trained on, ", samples, " are needed"));
+          absl::StrCat(Remaining(), " samples are leased and not yet trained, but ", samples, " are needed"));
       break;
     }
     if (!error.ok()) {

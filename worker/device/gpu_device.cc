@@ -52,7 +52,7 @@ class GpuWindow final : public HostWindow {
   absl::StatusOr<bool> Done() override {
     if (event_ == nullptr) return true;
     int32_t done = 0;
-    if (table_.event_query(event_, &done) != 0) return Failed(table_, "asking for the state of a copy");
+    if (table_.event_query(event_, &done) != 0) return Failed(table_, "querying the state of a copy");
     return done != 0;
   }
 
@@ -134,11 +134,11 @@ class GpuGroup final : public DeviceGroup {
   }
   absl::Status BeginMean(std::span<float> values, void* compute_stream) override {
     if (table_.group_mean(group_, values.data(), values.size(), compute_stream) == 0) return absl::OkStatus();
-    return Failed(table_, "beginning an all-reduce between devices");
+    return Failed(table_, "starting an all-reduce between devices");
   }
   absl::Status BeginBroadcast(std::span<float> values, void* compute_stream) override {
     if (table_.group_broadcast(group_, values.data(), values.size(), compute_stream) == 0) return absl::OkStatus();
-    return Failed(table_, "beginning a broadcast between devices");
+    return Failed(table_, "starting a broadcast between devices");
   }
 
  private:
@@ -231,7 +231,7 @@ class GpuPassGraph final : public PassGraph {
   GpuPassGraph(const GpuPassGraph&) = delete;
   GpuPassGraph& operator=(const GpuPassGraph&) = delete;
   absl::Status Play() override {
-    return table_.graph_play(graph_) == 0 ? absl::OkStatus() : Failed(table_, "playing a recorded pass");
+    return table_.graph_play(graph_) == 0 ? absl::OkStatus() : Failed(table_, "launching the CUDA graph of a pass");
   }
 
   // The recording stream is the thread's current one during the call; on any failure both are closed.
@@ -291,7 +291,7 @@ class GpuDevice final : public Device {
 
   absl::StatusOr<uint64_t> FreeMemoryBytes() override {
     uint64_t free_bytes = 0, total_bytes = 0;
-    if (table_.device_memory(context_, &free_bytes, &total_bytes) != 0) return Failed(table_, "asking for free memory");
+    if (table_.device_memory(context_, &free_bytes, &total_bytes) != 0) return Failed(table_, "querying free memory");
     return free_bytes;
   }
 
@@ -315,7 +315,7 @@ class GpuDevice final : public Device {
   absl::StatusOr<GroupKey> NewGroupKey() override {
     ATOLL_RETURN_IF_ERROR(CheckGroups());
     atoll_gpu_group_key made;
-    if (table_.group_key(&made) != 0) return Failed(table_, "making the key of a group");
+    if (table_.group_key(&made) != 0) return Failed(table_, "creating the key of a group");
     GroupKey key;
     static_assert(sizeof(made.bytes) == std::tuple_size_v<GroupKey>);
     std::memcpy(key.data(), made.bytes, key.size());
@@ -347,7 +347,7 @@ class GpuDevice final : public Device {
   absl::Status CheckGroups() const {
     if (ATOLL_GPU_HAS(&table_, group_leave)) return absl::OkStatus();
     return absl::UnimplementedError(
-        "the GPU plugin beside this worker is older than islands of GPUs; install the one of this worker's version");
+        "the installed GPU plugin does not support islands of GPUs; install the plugin of this worker's version");
   }
 
   const atoll_gpu_table& table_;
@@ -366,7 +366,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpuDevice(const atoll_gpu_table* tab
   if (table->device_count(&count) != 0) return Failed(*table, "counting devices");
   if (index < 0 || index >= count) {
     return absl::InvalidArgumentError(
-        absl::StrCat("GPU ", index, " was asked for, but there are ", count, "; name one of them or use --device=cpu"));
+        absl::StrCat("GPU ", index, " was requested, but there are ", count, "; name one of them or use --device=cpu"));
   }
   atoll_gpu_context* context = nullptr;
   if (table->device_open(index, &context) != 0) return Failed(*table, "opening the device");
@@ -374,7 +374,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpuDevice(const atoll_gpu_table* tab
   uint64_t free_bytes = 0, total_bytes = 0;
   if (table->device_name(context, name.data(), name.size()) != 0 ||
       table->device_memory(context, &free_bytes, &total_bytes) != 0) {
-    const absl::Status status = Failed(*table, "asking for the device's properties");
+    const absl::Status status = Failed(*table, "querying the device's properties");
     table->device_close(context);
     return status;
   }

@@ -77,12 +77,12 @@ class GpuFormer final : public Former {
   absl::Status Allocate() {
     const uint64_t most = options_.most_elements;
     if (table_.form_scratch(OfPlugin(options_.codec), most, options_.residual ? 1 : 0, &scratch_bytes_) != 0) {
-      return Failed(table_, "asking for the memory of a contribution");
+      return Failed(table_, "querying the memory of a contribution");
     }
     if (table_.memory_allocate(context_, scratch_bytes_, &scratch_) != 0) {
       scratch_ = nullptr;
       return absl::ResourceExhaustedError(absl::StrCat(
-          "no ", scratch_bytes_, " bytes of the device's memory to form contributions in: ", LastError(table_)));
+          "no ", scratch_bytes_, " bytes of device memory for forming contributions: ", LastError(table_)));
     }
     ATOLL_RETURN_IF_ERROR(Pin(EncodedSize(options_.codec, most), encoded_));
     return Pin(BlocksOf(most) * sizeof(atoll_gpu_block_sums), sums_);
@@ -145,7 +145,7 @@ class GpuFormer final : public Former {
     if (table_.pinned_allocate(context_, bytes, &out) == 0) return absl::OkStatus();
     out = nullptr;
     return absl::ResourceExhaustedError(
-        absl::StrCat("no ", bytes, " bytes of pinned host memory to form contributions with: ", LastError(table_)));
+        absl::StrCat("no ", bytes, " bytes of pinned host memory for forming contributions: ", LastError(table_)));
   }
 
   const atoll_gpu_table& table_;
@@ -164,8 +164,7 @@ absl::StatusOr<std::unique_ptr<Former>> OpenGpuFormer(const atoll_gpu_table& tab
                                                       const FormerOptions& options) {
   if (!ATOLL_GPU_HAS(&table, form)) {
     return absl::UnimplementedError(
-        "the GPU plugin beside this worker is older than contributions formed on a GPU; install the one of this "
-        "worker's version");
+        "the installed GPU plugin cannot form contributions; install the plugin of this worker's version");
   }
   auto former = std::make_unique<GpuFormer>(table, context, options);
   ATOLL_RETURN_IF_ERROR(former->Allocate());

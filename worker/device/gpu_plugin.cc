@@ -47,7 +47,7 @@ GpuPlugin Count(const atoll_gpu_table* table) {
 GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver) {
   if (path.empty()) return Without("no GPU plugin was named");
   if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0) {
-    return Without(absl::StrCat("no GPU plugin lies beside this worker (", path, ")"));
+    return Without(absl::StrCat("no GPU plugin is installed with this worker (", path, ")"));
   }
   if (!driver.empty() && dlopen(driver.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
     return Without(absl::StrCat("there is no GPU driver: ", LoaderError("dlopen failed"),
@@ -64,7 +64,7 @@ GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver) {
   const atoll_gpu_table* const table = reinterpret_cast<atoll_gpu_open_function>(symbol)(ATOLL_GPU_ABI_REVISION);
   if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || !ATOLL_GPU_HAS(table, last_error)) {
     return Without(absl::StrCat("the GPU plugin ", path, " does not speak revision ", ATOLL_GPU_ABI_REVISION,
-                                " of the interface; install the one of this worker's version"),
+                                " of the interface; install the plugin of this worker's version"),
                    true);
   }
   return Count(table);
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, cons
         absl::StrCat("device '", wanted, "' is not known; use auto, cpu, cuda or cuda:N with a number"));
   }
   if (plugin.device_count == 0) {
-    return absl::UnavailableError(absl::StrCat(wanted == "cuda" ? "a GPU" : "device " + wanted, " was asked for, but ",
+    return absl::UnavailableError(absl::StrCat(wanted == "cuda" ? "a GPU" : "device " + wanted, " was requested, but ",
                                                plugin.reason, "; use --device=cpu or auto"));
   }
   return OpenGpuDevice(plugin.table, index);

@@ -109,7 +109,7 @@ int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
 // Backward passes enqueue from LibTorch's threads, and other threads continue to copy. Neither may
 // invalidate the recording.
 int32_t GraphBegin(atoll_gpu_graph* graph) {
-  return OrLeave("beginning a recording", *graph, [&]() -> int32_t {
+  return OrLeave("starting a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);
     // Frees the memory of earlier passes first, because the recording allocates the same amount again.
     const cudaError_t code = cudaStreamSynchronize(graph->recording.stream());
@@ -142,7 +142,7 @@ int32_t GraphClose(atoll_gpu_graph* graph) {
 }
 
 int32_t GraphPlay(atoll_gpu_graph* graph) {
-  return Guarded("playing a recording", [&]() -> int32_t {
+  return Guarded("launching a recording", [&]() -> int32_t {
     const WithDevice device(graph->device);
     graph->graph.replay();
     return 0;

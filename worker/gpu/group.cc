@@ -46,7 +46,7 @@ int32_t Enqueued(atoll_gpu_group* group) {
 // `enqueue` calls NCCL once.
 template <typename Enqueue>
 int32_t Begin(atoll_gpu_group* group, const char* what, void* compute_stream, const Enqueue& enqueue) {
-  if (group->pending) return FailWith(what, "another is still being begun");
+  if (group->pending) return FailWith(what, "another all-reduce or broadcast is still being started");
   const WithDevice device(group->device);
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
   const cudaError_t code = Order(static_cast<cudaStream_t>(compute_stream), group->stream);

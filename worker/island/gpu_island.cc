@@ -106,7 +106,7 @@ absl::Status GpuIsland::Broadcast(std::span<float> values, void* compute_stream)
 absl::Status GpuIsland::Begin(Exchange exchange, std::span<float> values, void* compute_stream) {
   ATOLL_RETURN_IF_ERROR(Await(GroupState::kRunning));
   bytes_ += values.size_bytes();
-  absl::Status begun = absl::InternalError("what was under way has been ended");
+  absl::Status begun = absl::InternalError("the exchange in progress was aborted");
   {
     MutexLock lock(mutex_);
     if (group_ != nullptr) begun = (group_.get()->*exchange)(values, compute_stream);
@@ -145,7 +145,7 @@ absl::Status GpuIsland::Await(GroupState state) {
 
 absl::StatusOr<GroupState> GpuIsland::Poll() {
   MutexLock lock(mutex_);
-  if (group_ == nullptr) return absl::InternalError("what was under way has been ended");
+  if (group_ == nullptr) return absl::InternalError("the exchange in progress was aborted");
   return group_->Poll();
 }
 

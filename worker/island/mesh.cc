@@ -23,7 +23,7 @@ struct Neighbour {
 absl::Status CheckPlace(const IslandPlace& place) {
   if (place.world < 2 || place.world > limits::kIslandRanks || place.rank >= place.world) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", place.rank, " of ", place.world,
-                                                   " ranks is no place in an island, which has 2 to ",
+                                                   " ranks is not a place in an island, which has 2 to ",
                                                    limits::kIslandRanks));
   }
   if (place.secret.size() < limits::kIslandSecretBytes) {
@@ -53,7 +53,8 @@ struct Gathering {
   absl::Status Look() const {
     for (uint32_t rank = 1; rank < mesh.world; ++rank) {
       if (mesh.spokes[rank].open() && HasEnded(mesh.spokes[rank])) {
-        return absl::UnavailableError(absl::StrCat("rank ", rank, " of the island ended before all had come"));
+        return absl::UnavailableError(
+            absl::StrCat("rank ", rank, " of the island ended before all ranks had connected"));
       }
     }
     return absl::OkStatus();
@@ -64,8 +65,9 @@ struct Gathering {
       if (!mesh.spokes[rank].open()) missing.push_back(rank);
     }
     if (missing.empty()) missing.push_back(1);
-    return absl::StrCat("rank ", absl::StrJoin(missing, ", "), " of the island's ", mesh.world, " did not come within ",
-                        ToSeconds(limit), " s; start all ranks with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
+    return absl::StrCat("rank ", absl::StrJoin(missing, ", "), " of the island's ", mesh.world,
+                        " did not connect within ", ToSeconds(limit),
+                        " s; start all ranks with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
   }
 };
 
@@ -78,7 +80,8 @@ absl::Status TellNeighbours(const Gathering& all, const Deadline& deadline) {
       std::memcpy(before.address.data(), address.data(), std::min(address.size(), before.address.size() - 1));
     }
     const absl::Status told = SendAll(all.mesh.spokes[rank], std::as_bytes(std::span(&before, 1)), deadline);
-    ATOLL_RETURN_IF_ERROR(Annotate(told, absl::StrCat("rank ", rank, " of the island is not told of the others")));
+    ATOLL_RETURN_IF_ERROR(
+        Annotate(told, absl::StrCat("rank ", rank, " of the island cannot be sent the addresses of the others")));
   }
   return absl::OkStatus();
 }
@@ -90,7 +93,7 @@ absl::StatusOr<Descriptor> Dial(const std::string& address, uint32_t port, uint3
     auto socket = ConnectTo(address, port, deadline);
     if (socket.ok()) return socket;
     ATOLL_RETURN_IF_ERROR(LookAround(deadline, still_wanted,
-                                     absl::StrCat("rank ", rank, " of the island is not reached at ", address, " port ",
+                                     absl::StrCat("rank ", rank, " of the island is unreachable at ", address, " port ",
                                                   port, ": ", socket.status().message())));
     AwaitAny({});
   }
@@ -105,7 +108,7 @@ absl::StatusOr<Descriptor> AwaitNext(const Descriptor& listener, const IslandPla
     }));
     if (arrival) return std::move(arrival->socket);
     ATOLL_RETURN_IF_ERROR(
-        LookAround(deadline, still_wanted, absl::StrCat("rank ", place.rank + 1, " of the island did not come")));
+        LookAround(deadline, still_wanted, absl::StrCat("rank ", place.rank + 1, " of the island did not connect")));
   }
 }
 
@@ -152,7 +155,7 @@ absl::StatusOr<Mesh> MeetAsFollower(const IslandPlace& place, const IslandLimits
   ATOLL_RETURN_IF_ERROR(ProveAt(spoke, IslandLink::kSpoke, LocalPort(listener), place, deadline));
   Neighbour before{};
   ATOLL_RETURN_IF_ERROR(Annotate(ReceiveAll(spoke, std::as_writable_bytes(std::span(&before, 1)), deadline),
-                                 "rank 0 of the island did not tell where the others are"));
+                                 "rank 0 of the island did not send the addresses of the others"));
   before.address.back() = '\0';
   IslandPlace previous = place;
   if (before.port != 0) {
@@ -160,7 +163,7 @@ absl::StatusOr<Mesh> MeetAsFollower(const IslandPlace& place, const IslandLimits
     previous.port = before.port;
   }
   const StillWanted with_leader = [&spoke, &still_wanted]() -> absl::Status {
-    if (HasEnded(spoke)) return absl::UnavailableError("rank 0 of the island ended before all had come");
+    if (HasEnded(spoke)) return absl::UnavailableError("rank 0 of the island ended before all ranks had connected");
     return still_wanted();
   };
   ATOLL_ASSIGN_OR_RETURN(mesh.previous, Dial(previous.address, previous.port, place.rank - 1, deadline, with_leader));

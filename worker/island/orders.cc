@@ -116,12 +116,12 @@ absl::StatusOr<IslandOrder> DecodeOrder(const std::string& bytes) {
     case Kind::kStep: order = ReadStep(r); break;
     case Kind::kRelease: order = ReleaseOrder{}; break;
     case Kind::kLeave: order = LeaveOrder{}; break;
-    default: return absl::InvalidArgumentError("an order of a kind that is not known");
+    default: return absl::InvalidArgumentError("an order of unknown kind");
   }
   const auto* step = std::get_if<StepOrder>(&order);
   const bool ragged =
       step != nullptr && (step->sequences == 0 ? !step->tokens.empty() : step->tokens.size() % step->sequences != 0);
-  if (!r.Whole() || ragged) return absl::InvalidArgumentError("an order that is cut short or has too much");
+  if (!r.Whole() || ragged) return absl::InvalidArgumentError("an order that is too short or too long");
   return order;
 }
 
@@ -130,7 +130,7 @@ std::string EncodeAnswer(const absl::Status& status) {
 }
 
 absl::Status DecodeAnswer(const std::string& bytes) {
-  if (bytes.empty()) return absl::InvalidArgumentError("an answer without a word");
+  if (bytes.empty()) return absl::InvalidArgumentError("an empty answer");
   return {static_cast<absl::StatusCode>(bytes[0]), bytes.substr(1)};
 }
 

@@ -41,16 +41,16 @@ absl::Status Refused(const IslandPlace& place, uint32_t verdict) {
   switch (static_cast<DoorVerdict>(verdict)) {
     case DoorVerdict::kWrongSecret:
       return absl::FailedPreconditionError(
-          absl::StrCat(who, "its secret is another; give all ranks the same ATOLL_ISLAND_SECRET"));
+          absl::StrCat(who, "the secrets differ; give all ranks the same ATOLL_ISLAND_SECRET"));
     case DoorVerdict::kWrongProgram:
-      return absl::FailedPreconditionError(
-          absl::StrCat(who, "it runs version ", place.program, " and that one another; install the same everywhere"));
+      return absl::FailedPreconditionError(absl::StrCat(who, "it runs version ", place.program,
+                                                        ", rank 0 runs another; install the same version everywhere"));
     case DoorVerdict::kWrongWorld:
       return absl::FailedPreconditionError(
-          absl::StrCat(who, "it was told of ", place.world, " ranks and that one of another number"));
+          absl::StrCat(who, "it expects ", place.world, " ranks, rank 0 expects another number"));
     default:
-      return absl::FailedPreconditionError(
-          absl::StrCat(who, "that rank is already there or not one of it; give each process a RANK of its own"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          who, "that rank is already connected or not part of the island; give each process its own RANK"));
   }
 }
 
@@ -128,7 +128,7 @@ absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, c
   ATOLL_RETURN_IF_ERROR(ReceiveAll(socket, std::as_writable_bytes(std::span(&challenge, 1)), deadline));
   if (std::memcmp(challenge.magic, kMagic, sizeof(kMagic)) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("what listens at ", place.address, " port ", place.port, " is no island"));
+        absl::StrCat("the server at ", place.address, " port ", place.port, " is not an island"));
   }
   Claim claim{};
   std::memcpy(claim.magic, kMagic, sizeof(kMagic));
@@ -144,7 +144,7 @@ absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, c
   ATOLL_RETURN_IF_ERROR(ReceiveAll(socket, std::as_writable_bytes(std::span(&welcome, 1)), deadline));
   if (welcome.verdict == static_cast<uint32_t>(DoorVerdict::kWrongSecret)) return Refused(place, welcome.verdict);
   if (welcome.proof != ProofOfWelcome(place.secret, challenge.nonce, claim, welcome.verdict)) {
-    return absl::FailedPreconditionError(absl::StrCat("what listens at ", place.address, " port ", place.port,
+    return absl::FailedPreconditionError(absl::StrCat("the server at ", place.address, " port ", place.port,
                                                       " does not know the secret of this island"));
   }
   if (welcome.verdict != static_cast<uint32_t>(DoorVerdict::kWelcome)) return Refused(place, welcome.verdict);

@@ -24,7 +24,7 @@ Sha256 HashOf(const std::string& padded_key, const std::string& message) {
 absl::StatusOr<Sha256> MakeNonce() {
   Sha256 nonce;
   if (::getrandom(nonce.bytes.data(), nonce.bytes.size(), 0) != static_cast<ssize_t>(nonce.bytes.size())) {
-    return absl::InternalError("the system gives no random bytes for an island");
+    return absl::InternalError("the system returned no random bytes for an island");
   }
   return nonce;
 }

@@ -66,8 +66,8 @@ std::string NumericAddress(const Descriptor& socket, NameOf name) {
 
 absl::StatusOr<Descriptor> ConnectToOne(const addrinfo& to, const Deadline& deadline) {
   Descriptor socket(::socket(to.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket.open()) return OfSystem("no socket");
-  if (::connect(socket.get(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS) return OfSystem("not reached");
+  if (!socket.open()) return OfSystem("cannot create a socket");
+  if (::connect(socket.get(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS) return OfSystem("unreachable");
   for (;;) {
     pollfd one{socket.get(), POLLOUT, 0};
     AwaitAny({&one, 1});
@@ -78,7 +78,7 @@ absl::StatusOr<Descriptor> ConnectToOne(const addrinfo& to, const Deadline& dead
   int code = 0;
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &length);
   errno = code;
-  if (code != 0) return OfSystem("not reached");
+  if (code != 0) return OfSystem("unreachable");
   Tune(socket);
   return socket;
 }
@@ -116,7 +116,7 @@ absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener) {
   }
   // No connection is waiting, or it has already been closed.
   const bool none = errno == EAGAIN || errno == EWOULDBLOCK || errno == ECONNABORTED || errno == EINTR;
-  if (!none) return OfSystem("no connection can be taken");
+  if (!none) return OfSystem("no connection can be accepted");
   return socket;
 }
 
@@ -135,7 +135,7 @@ absl::StatusOr<size_t> SendSome(const Descriptor& socket, Bytes bytes) {
   const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent >= 0) return static_cast<size_t>(sent);
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return size_t{0};
-  return OfSystem("the connection is gone");
+  return OfSystem("the connection is lost");
 }
 
 absl::StatusOr<size_t> ReceiveSome(const Descriptor& socket, std::span<std::byte> bytes) {
@@ -143,7 +143,7 @@ absl::StatusOr<size_t> ReceiveSome(const Descriptor& socket, std::span<std::byte
   if (got > 0) return static_cast<size_t>(got);
   if (got == 0) return absl::UnavailableError("the connection was closed");
   if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return size_t{0};
-  return OfSystem("the connection is gone");
+  return OfSystem("the connection is lost");
 }
 
 absl::Status SendAll(const Descriptor& socket, Bytes bytes, const Deadline& deadline) {
@@ -151,7 +151,7 @@ absl::Status SendAll(const Descriptor& socket, Bytes bytes, const Deadline& dead
     ATOLL_ASSIGN_OR_RETURN(const size_t sent, SendSome(socket, bytes));
     bytes = bytes.subspan(sent);
     if (bytes.empty() || sent > 0) continue;
-    if (deadline.Passed()) return absl::DeadlineExceededError("what was sent is not taken");
+    if (deadline.Passed()) return absl::DeadlineExceededError("the peer accepts no data");
     pollfd one{socket.get(), POLLOUT, 0};
     AwaitAny({&one, 1});
   }
@@ -163,7 +163,7 @@ absl::Status ReceiveAll(const Descriptor& socket, std::span<std::byte> bytes, co
     ATOLL_ASSIGN_OR_RETURN(const size_t got, ReceiveSome(socket, bytes));
     bytes = bytes.subspan(got);
     if (bytes.empty() || got > 0) continue;
-    if (deadline.Passed()) return absl::DeadlineExceededError("nothing comes");
+    if (deadline.Passed()) return absl::DeadlineExceededError("no data arrives");
     pollfd one{socket.get(), POLLIN, 0};
     AwaitAny({&one, 1});
   }

@@ -85,7 +85,7 @@ absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& dead
   FrameHeader header{};
   ATOLL_RETURN_IF_ERROR(ReceiveAll(spoke, std::as_writable_bytes(std::span(&header, 1)), deadline));
   if (header.kind > static_cast<uint32_t>(FrameKind::kHere) || header.bytes > limits::kIslandOrderBytes) {
-    return absl::InvalidArgumentError("what came is no message of an island");
+    return absl::InvalidArgumentError("the received data is not a message of an island");
   }
   Frame frame{static_cast<FrameKind>(header.kind), std::string(header.bytes, '\0')};
   ATOLL_RETURN_IF_ERROR(

@@ -86,9 +86,9 @@ std::string TcpIsland::WhyOnlyWaited() const { return only_waits_ && mesh_.rank 
 std::string TcpIsland::WhySilent() const {
   const Duration silent = clock_.Now() - heard_;
   if (silent < Silence()) return "";
-  return absl::StrCat("rank 0, which leads the island, has not said for ", Spoken(silent),
-                      " that it is there, as it does every ", ToSeconds(kHereEvery), " s; ", ToSeconds(Silence()),
-                      " s are granted, twice the patience of an exchange");
+  return absl::StrCat("rank 0, which leads the island, has sent no sign of life for ", Spoken(silent), ", due every ",
+                      ToSeconds(kHereEvery), " s; ", ToSeconds(Silence()),
+                      " s are allowed, twice the timeout of an exchange");
 }
 
 void TcpIsland::HearHere() {
@@ -199,7 +199,7 @@ absl::Status TcpIsland::OrderOne(uint32_t rank, const std::string& order) {
   GiveBack(rank);
   BeginWork();
   if (sent.ok()) return sent;
-  return Fail(absl::StrCat("rank ", rank, " takes no order: ", sent.message()));
+  return Fail(absl::StrCat("rank ", rank, " accepts no order: ", sent.message()));
 }
 
 absl::Status TcpIsland::Order(const std::string& order) {
@@ -260,7 +260,7 @@ absl::Status TcpIsland::Answer(const std::string& answer) {
   absl::Status sent =
       SendFrame(mesh_.spokes[0], FrameKind::kAnswer, answer, {clock_, clock_.Now() + Limit(answer.size())});
   if (sent.ok()) return sent;
-  return Fail(absl::StrCat("rank 0 takes no answer: ", sent.message()));
+  return Fail(absl::StrCat("rank 0 accepts no answer: ", sent.message()));
 }
 
 void TcpIsland::Break(const std::string& cause) {

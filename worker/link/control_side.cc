@@ -20,9 +20,9 @@ Instant ControlSide::Turn() {
   }
   if (!welcomed_) {
     if (now >= welcome_by_)
-      CloseStream(hello_said_
-                      ? absl::StrCat("no answer to Hello within ", ToSeconds(limits::kControlDeadline), " s")
-                      : absl::StrCat("this worker was too busy to say Hello within ", ToSeconds(kHelloPatience), " s"));
+      CloseStream(hello_said_ ? absl::StrCat("no answer to Hello within ", ToSeconds(limits::kControlDeadline), " s")
+                              : absl::StrCat("this worker was too busy to send Hello within ",
+                                             ToSeconds(kHelloPatience), " s"));
     return std::max(welcome_by_, now + Milliseconds(1));
   }
   if (now >= beat_at_) Beat();
@@ -75,7 +75,7 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
                                                      : std::string(status.message());
   parts_.listener(
       worker::Event(worker::StreamDown{absl::StrCat("no control stream to ", parts_.options.address, " (", why, ")",
-                                                    advice, "; trying again in ", wait.ns / 1'000'000, " ms")}));
+                                                    advice, "; retrying in ", wait.ns / 1'000'000, " ms")}));
 }
 
 void ControlSide::Say(WorkerMessage message) {

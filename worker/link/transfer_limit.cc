@@ -30,10 +30,10 @@ Duration TransferLimit::whole() const {
 
 std::string TransferLimit::Passed(Duration waited, uint64_t moved, uint64_t total) const {
   const std::string there = moved < total
-                                ? absl::StrCat(Megabytes(moved), " of ", Megabytes(total), " MB are there")
-                                : absl::StrCat("all ", Megabytes(total), " MB have left, and no answer has come");
+                                ? absl::StrCat(Megabytes(moved), " of ", Megabytes(total), " MB have arrived")
+                                : absl::StrCat("all ", Megabytes(total), " MB were sent, and no answer has arrived");
   return absl::StrFormat(
-      "waited %.1f s: %s; the limit is %.0f s, which is %.0f s and %u times what %s MB take at the %s %s MB/s",
+      "waited %.1f s: %s; the limit is %.0f s, which is %.0f s and %u times the time of %s MB at the %s %s MB/s",
       ToSeconds(waited), there, ToSeconds(whole()), ToSeconds(kShortestLimit), kTimesPromised, Megabytes(bytes),
       measured ? "measured" : "assumed", Megabytes(bytes_per_second));
 }

@@ -183,7 +183,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
   if (status.ok() && !download.sink->intact()) {
     download.sink->Clear();
-    status = absl::DataLossError("the bytes do not have the digest they were announced with");
+    status = absl::DataLossError("the bytes do not have the announced digest");
   }
   // The version of the received part is no longer stored, as found now or during the download.
   const bool gone = download.whole && header && absl::IsNotFound(status);
@@ -256,7 +256,7 @@ void Transfers::Prepare(Conversation& talk, uint64_t bytes, RateWindow& window) 
 void Transfers::TryAgain(Conversation& talk, const std::string& what, const absl::Status& why) {
   const Duration wait = talk.backoff->Next();
   talk.try_at = parts_.clock.Now() + wait;
-  parts_.log.Info("transfer broken",
+  parts_.log.Info("transfer interrupted",
                   {{"what", what}, {"why", std::string(why.message())}, {"again_in_ms", wait.ns / 1'000'000}});
 }
 

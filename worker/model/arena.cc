@@ -56,10 +56,10 @@ Arena::Arena(TensorDevice device, std::unique_ptr<State> state, std::span<float>
 Arena::~Arena() = default;
 
 absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t elements, TensorDevice device) {
-  return Guarded("making an arena", [&]() -> absl::StatusOr<std::unique_ptr<Arena>> {
+  return Guarded("creating an arena", [&]() -> absl::StatusOr<std::unique_ptr<Arena>> {
     if (device.gpu && !at::globalContext().hasCUDA()) {
       return absl::FailedPreconditionError(
-          "a GPU was asked for, but LibTorch sees none: open the CUDA plugin first, or use the CPU");
+          "a GPU was requested, but LibTorch finds none: open the CUDA plugin first, or use the CPU");
     }
     auto state = std::make_unique<State>();
     state->tensor = at::zeros({static_cast<int64_t>(elements)}, Fp32On(ToTorch(device)));

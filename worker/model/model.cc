@@ -93,8 +93,9 @@ absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length)
   }
   for (const int32_t token : batch.tokens) {
     if (token < 0 || static_cast<uint32_t>(token) >= spec.vocab_size) {
-      return absl::InvalidArgumentError(absl::StrCat("token ", token, " is outside the vocabulary of ", spec.vocab_size,
-                                                     ": the data were made with another tokenizer than the model"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("token ", token, " is outside the vocabulary of ", spec.vocab_size,
+                       ": the corpus was prepared with another tokenizer than the model's"));
     }
   }
   return absl::OkStatus();
@@ -159,9 +160,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
                                                      const ModelOptions& options, Arena& parameters, Arena* gradients) {
   if (options.separate_documents && options.end_of_text < 0) {
     return absl::InvalidArgumentError(
-        "data.separate_documents needs a tokenizer with an end-of-text token, and this corpus has none");
+        "data.separate_documents needs a tokenizer with an end-of-text token, but this corpus has none");
   }
-  return Guarded("making the model", [&]() -> absl::StatusOr<std::unique_ptr<Model>> {
+  return Guarded("creating the model", [&]() -> absl::StatusOr<std::unique_ptr<Model>> {
     auto state = std::make_unique<State>();
     state->spec = spec;
     state->options = options;
@@ -255,7 +256,7 @@ absl::Status Model::ForgetLoss() {
 absl::Status Model::OpenFixedPass(uint32_t sequences, uint32_t length, double scale) {
   ATOLL_CHECK(state_->trainable, "only a model with gradients is trained");
   if (state_->by_hand()) return absl::UnimplementedError("a pass that is not autograd's is not recorded");
-  return Guarded("making place for a pass", [&]() -> absl::Status {
+  return Guarded("allocating memory for a pass", [&]() -> absl::Status {
     const at::TensorOptions place = state_->master.options();
     state_->fixed = State::FixedPass{at::zeros({sequences, length}, place.dtype(at::kInt)),
                                      at::zeros({sequences, length}, place.dtype(at::kLong)),

@@ -43,7 +43,7 @@ absl::Status Agree(const char* what, const at::Tensor& got, const at::Tensor& wa
   const at::Tensor apart = (got.to(at::kDouble) - reference).abs();
   if ((apart - reference.abs() * of_each).max().item<double>() <= kOfLargest * largest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the device's kernels differ by up to ", apart.max().item<double>(),
-                                                    " in ", what, " from what LibTorch makes, whose largest is ",
+                                                    " in ", what, " from LibTorch's result, with a largest value of ",
                                                     largest));
 }
 

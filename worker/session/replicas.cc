@@ -23,7 +23,7 @@ FormedBlock BlockOf(const atoll_gpu_block_sums& sums) {
 
 absl::Status AnotherThanTheHosts(const char* what) {
   return absl::FailedPreconditionError(
-      absl::StrCat("the device's kernels form a contribution with another ", what, " than the host's"));
+      absl::StrCat("the device's kernels form a contribution that differs from the host's in its ", what));
 }
 
 // Compares the device's contribution with the host's from the same parameters.
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
 // Opens all or nothing.
 absl::Status Replicas::OpenFormer(Device& device, const JobSpec& spec) {
   if (spec.sync.upload_error_memory == ErrorMemory::kLoco) {
-    return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host keeps");
+    return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host supports");
   }
   const bool residual = spec.sync.upload_error_memory == ErrorMemory::kFeedback;
   uint64_t most = 0;
@@ -155,7 +155,7 @@ absl::StatusOr<FetchedBytes> Replicas::TakeWhole(FragmentIndex fragment, Version
   FetchedBytes fetched = std::move(*one.whole);
   one.whole.reset();
   if (fetched.bytes->size() != FragmentBytes(fragment)) {
-    return absl::DataLossError(absl::StrCat("fragment ", fragment.value, " came with ", fetched.bytes->size(),
+    return absl::DataLossError(absl::StrCat("fragment ", fragment.value, " arrived with ", fetched.bytes->size(),
                                             " bytes instead of ", FragmentBytes(fragment)));
   }
   return fetched;
@@ -305,7 +305,7 @@ absl::Status Replicas::ProveMerge(One& one, double mix, std::span<const float> w
   ATOLL_RETURN_IF_ERROR(work->Wait());
   ATOLL_ASSIGN_OR_RETURN(const std::span<float> got, Read(one));
   if (std::memcmp(got.data(), wanted.data(), wanted.size_bytes()) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError("the device's kernels merge to other parameters than the host");
+  return absl::FailedPreconditionError("the device's kernels merge to different parameters than the host");
 }
 
 absl::Status Replicas::KeepLocal(FragmentIndex fragment) { return Idle(fragment).replica->KeepLocal(); }

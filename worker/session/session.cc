@@ -171,9 +171,9 @@ namespace {
 
 // Their content hashes would never agree: the worker would fetch every fragment again after each round.
 absl::Status OtherLayout(const worker::PrepareJob& e, const ModelLayout& here) {
-  return absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " has the model layout ", e.layout.Hex(),
+  return absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " has model layout ", e.layout.Hex(),
                                                     " at the coordinator and ", here.digest.Hex(),
-                                                    " here; run the same version of Atoll at both"));
+                                                    " at this worker; run the same version of Atoll on both"));
 }
 
 }  // namespace
@@ -332,8 +332,7 @@ void Session::State::Do(const worker::FormContribution& e) {
 void Session::State::TellRefusal() {
   if (told_refusal || replicas->forming_refused().ok()) return;
   told_refusal = true;
-  log.Warn("the device's kernels are not used for synchronisation",
-           {{"reason", std::string(replicas->forming_refused().message())}});
+  log.Warn("GPU synchronisation disabled", {{"reason", std::string(replicas->forming_refused().message())}});
 }
 
 void Session::State::Take(FormingEnded ended) {
@@ -356,7 +355,8 @@ void Session::State::Take(FormingEnded ended) {
 void Session::State::Do(const worker::Upload& e) {
   const StoredContribution* kept = replicas->unresolved(e.header.target.fragment);
   if (kept == nullptr || kept->digest != e.header.digest) {
-    Answer(worker::UploadEnded{e.header.target, e.header.digest, worker::UploadResult::kRefused, "its bytes are gone"});
+    Answer(worker::UploadEnded{e.header.target, e.header.digest, worker::UploadResult::kRefused,
+                               "its bytes were released"});
     return;
   }
   link.StartUpload(e.header, e.boot, kept->encoded);

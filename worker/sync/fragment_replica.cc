@@ -180,7 +180,7 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
 absl::StatusOr<ContributionParts> FragmentReplica::BeginForming() {
   ATOLL_RETURN_IF_ERROR(CheckMayForm());
   if (options_.upload_error_memory == ErrorMemory::kLoco) {
-    return absl::UnimplementedError("the error memory loco is not held as fp32, so the host forms contributions");
+    return absl::UnimplementedError("the error memory of loco is not fp32, so the host forms contributions");
   }
   errors_.Begin();
   return ContributionParts{outer_, errors_.Memory(), errors_.PendingAt(0, outer_.size())};
@@ -247,9 +247,9 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
   }
   ATOLL_RETURN_IF_ERROR(CheckEncodedSize(options_.download_codec, outer_.size(), update.encoded.size()));
   if (standing != Standing::kNotContributor && !unresolved_) {
-    return absl::FailedPreconditionError(absl::StrCat("the update to version ", update.reached.value,
-                                                      " counts a contribution that is not held any more; "
-                                                      "fetch the fragment and take the outer copy"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the update to version ", update.reached.value,
+                     " includes a contribution that is no longer stored; fetch the fragment and take the outer copy"));
   }
   if (standing != Standing::kContributor) difference_.assign(outer_.begin(), outer_.end());
   std::vector<Digest> leaves((outer_.size_bytes() + kLeafBytes - 1) / kLeafBytes);
@@ -305,7 +305,7 @@ absl::Status FragmentReplica::CheckMayMerge(double mix) const {
   }
   if (!(mix >= 0 && mix <= 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
+        absl::StrCat("the share of own parameters is ", mix, "; it must be between 0 and 1"));
   }
   return absl::OkStatus();
 }

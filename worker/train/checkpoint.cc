@@ -17,7 +17,7 @@ absl::Status CheckFits(const ModelLayout& layout) {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t available, AvailableHostMemory());
   const uint64_t needed = layout.elements * sizeof(float);
   if (needed <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the parameters need ", needed >> 20, " MiB and ", available >> 20,
+  return absl::ResourceExhaustedError(absl::StrCat("the parameters need ", needed >> 20, " MiB, but ", available >> 20,
                                                    " MiB are free; use a machine with more memory"));
 }
 
@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCheckpointTokenizer(const Files& 
   ATOLL_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(files, path, limits::kTokenizerFileBytes));
   if (IsHuggingFaceByteTokenizer(json)) return MakeByteTokenizer();
   return absl::InvalidArgumentError(absl::StrCat(path, " is not the byte tokenizer's, and there is no ",
-                                                 kSentencePieceFileName, " beside it: no other kind is read"));
+                                                 kSentencePieceFileName,
+                                                 " in the same directory: no other kind of tokenizer is supported"));
 }
 
 }  // namespace atl

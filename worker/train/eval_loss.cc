@@ -36,7 +36,7 @@ absl::StatusOr<CorpusManifests> LoadManifest(const Files& files, const std::stri
 absl::StatusOr<ModelOptions> OptionsFor(const EvalLossOptions& options, const CorpusManifest& manifest,
                                         uint32_t vocab_size) {
   if (manifest.tokenizer.vocab_size > vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat(options.manifest, " was made with a vocabulary of ",
+    return absl::InvalidArgumentError(absl::StrCat(options.manifest, " was prepared with a vocabulary of ",
                                                    manifest.tokenizer.vocab_size, ", the model in ", options.checkpoint,
                                                    " has ", vocab_size));
   }

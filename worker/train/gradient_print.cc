@@ -32,8 +32,8 @@ std::vector<float> OnHost(const std::vector<at::Tensor>& parts) {
 }
 
 absl::Status Apart(const char* what, size_t block, double got, double wanted) {
-  return absl::FailedPreconditionError(absl::StrCat("a recorded pass makes ", got, " of the ", what, " of block ",
-                                                    block, " of the gradients where launches make ", wanted));
+  return absl::FailedPreconditionError(absl::StrCat("a recorded pass computes ", got, " of the ", what, " of block ",
+                                                    block, " of the gradients, but single launches compute ", wanted));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ absl::Status Agree(const GradientPrint& got, const GradientPrint& wanted) {
   ATOLL_CHECK(got.norms.size() == wanted.norms.size(), "prints of one arena are equally long");
   if (!(std::fabs(got.loss - wanted.loss) <= 1e-5 * std::fabs(wanted.loss))) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a recorded pass makes a loss of ", got.loss, " where launches make ", wanted.loss));
+        absl::StrCat("a recorded pass computes a loss of ", got.loss, ", but single launches compute ", wanted.loss));
   }
   double largest = 0;
   for (const float norm : wanted.norms) largest = std::max(largest, static_cast<double>(norm));

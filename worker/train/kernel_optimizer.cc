@@ -67,8 +67,8 @@ void UpdateByLibTorch(const AdamwUpdate& u, const Arenas& arenas) {
 }
 
 absl::Status Differs(const char* what, size_t element, float got, float wanted) {
-  return absl::FailedPreconditionError(absl::StrCat("the device's kernels make ", got, " of element ", element,
-                                                    " of the ", what, " where LibTorch makes ", wanted));
+  return absl::FailedPreconditionError(absl::StrCat("the device's kernels compute ", got, " of element ", element,
+                                                    " of the ", what, ", but LibTorch computes ", wanted));
 }
 
 // One update of both; if `rounded` is not empty, `kernels` write it and clear the gradients.

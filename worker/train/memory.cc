@@ -65,10 +65,10 @@ std::string Size(uint64_t bytes) {
 
 absl::Status TooLarge(const TrainingMemory& m, uint32_t micro_batch, uint64_t available) {
   const std::string pass = micro_batch == 1
-                               ? "one sample a pass needs "
-                               : absl::StrCat("batch.micro_batch of ", micro_batch, " samples a pass needs ");
+                               ? "one sample per pass needs "
+                               : absl::StrCat("batch.micro_batch of ", micro_batch, " samples per pass needs ");
   const char* cure = micro_batch == 1 ? "use a smaller model or data.sequence_length, or a machine with more memory"
-                                      : "use a smaller batch.micro_batch, or leave it out and the worker finds one";
+                                      : "use a smaller batch.micro_batch, or omit it for an automatic choice";
   return absl::ResourceExhaustedError(
       absl::StrCat("the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes),
                    ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ",
@@ -147,9 +147,10 @@ absl::StatusOr<PassChoice> ChoosePasses(const JobSpec& spec, const ModelLayout& 
 
 absl::Status CheckHostMemory(const TrainingMemory& memory, uint64_t available_bytes) {
   if (memory.host_total() <= available_bytes / 10 * 9) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the model does not fit the host beside the GPU: synchronisation needs ", Size(memory.host_total()),
-      " of it and ", Size(available_bytes), " are free; use a smaller model or codec, or a machine with more memory"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the model does not fit the memory of the GPU's host: synchronisation needs ",
+                   Size(memory.host_total()), " of host memory, but ", Size(available_bytes),
+                   " are free; use a smaller model or codec, or a machine with more memory"));
 }
 
 }  // namespace atl

@@ -74,7 +74,7 @@ absl::StatusOr<VersionVector> VersionsOf(const std::string& text) {
   VersionVector versions;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     if (!absl::SimpleAtoi(word, &versions.emplace_back().value))
-      return absl::DataLossError("one of its versions is no number");
+      return absl::DataLossError("one of its versions is not a number");
   }
   return versions;
 }
@@ -87,29 +87,29 @@ std::string TextOf(const JobCourse& course) { return absl::StrCat(course.line, "
 
 // Returns the job step of the snapshot.
 absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerSnapshotFacts& facts) {
-  if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is no snapshot of an optimizer");
+  if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is not an optimizer snapshot");
   if (ValueOf(metadata, "job") != facts.job.value || ValueOf(metadata, "layout") != facts.layout.Hex())
-    return absl::FailedPreconditionError("it is of another job or model");
+    return absl::FailedPreconditionError("it belongs to another job or model");
   if (ValueOf(metadata, "course") != TextOf(facts.course)) {
     return absl::FailedPreconditionError(
-        "the job was set back since it was kept, or its coordinator was restored from a backup");
+        "the job was rolled back since it was saved, or its coordinator was restored from a backup");
   }
   uint64_t clock_step = 0;
   if (!absl::SimpleAtoi(ValueOf(metadata, "clock_step"), &clock_step))
-    return absl::DataLossError("its step is no number");
+    return absl::DataLossError("its step is not a number");
   if (clock_step > facts.clock_step) {
     return absl::FailedPreconditionError(
-        absl::StrCat("it was kept at step ", clock_step, ", beyond where the job stands"));
+        absl::StrCat("it was saved at step ", clock_step, ", beyond the job's present step"));
   }
   ATOLL_ASSIGN_OR_RETURN(const VersionVector versions, VersionsOf(ValueOf(metadata, "versions")));
   if (versions.size() != facts.versions.size()) {
-    return absl::DataLossError(absl::StrCat("it has versions of ", versions.size(), " fragments, and the job has ",
+    return absl::DataLossError(absl::StrCat("it has versions of ", versions.size(), " fragments, but the job has ",
                                             facts.versions.size(), " fragments"));
   }
   for (size_t p = 0; p < versions.size(); ++p) {
     if (versions[p] <= facts.versions[p]) continue;
-    return absl::FailedPreconditionError(absl::StrCat("it was kept at version ", versions[p].value, " of fragment ", p,
-                                                      ", and the job was set back to ", facts.versions[p].value));
+    return absl::FailedPreconditionError(absl::StrCat("it was saved at version ", versions[p].value, " of fragment ", p,
+                                                      ", but the job was rolled back to ", facts.versions[p].value));
   }
   return clock_step;
 }
@@ -121,11 +121,11 @@ absl::StatusOr<uint64_t> Read(const Files& files, const std::string& path, const
   ATOLL_ASSIGN_OR_RETURN(const uint64_t clock_step, CheckBelongs(metadata, facts));
   uint64_t steps = 0;
   if (!absl::SimpleAtoi(ValueOf(metadata, "steps"), &steps))
-    return absl::DataLossError("its count of steps is no number");
+    return absl::DataLossError("its number of steps is not a number");
   ATOLL_RETURN_IF_ERROR(Load(*reader, kFirst, *trainer.first_moments()));
   ATOLL_RETURN_IF_ERROR(Load(*reader, kSecond, *trainer.second_moments()));
   ATOLL_ASSIGN_OR_RETURN(const std::string digest, DigestOfMoments(trainer));
-  if (digest != ValueOf(metadata, "digest")) return absl::DataLossError("its values are not those that were kept");
+  if (digest != ValueOf(metadata, "digest")) return absl::DataLossError("its values do not match their checksum");
   trainer.set_optimizer_steps(steps);
   return clock_step;
 }
@@ -134,7 +134,7 @@ absl::StatusOr<uint64_t> Read(const Files& files, const std::string& path, const
 
 absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const OptimizerSnapshotFacts& facts,
                                     Trainer& trainer) {
-  if (trainer.first_moments() == nullptr) return absl::FailedPreconditionError("plain SGD keeps nothing");
+  if (trainer.first_moments() == nullptr) return absl::FailedPreconditionError("plain SGD has no state");
   ATOLL_ASSIGN_OR_RETURN(const std::string digest, DigestOfMoments(trainer));
   const Metadata metadata = {{"kind", kKind},
                              {"job", facts.job.value},
@@ -158,11 +158,11 @@ absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::st
                                                const OptimizerSnapshotFacts& facts, Trainer& trainer) {
   if (trainer.first_moments() == nullptr) {
     ATOLL_RETURN_IF_ERROR(trainer.ResetOptimizer());
-    return absl::NotFoundError("plain SGD keeps nothing");
+    return absl::NotFoundError("plain SGD has no state");
   }
   if (!files.Exists(path)) {
     ATOLL_RETURN_IF_ERROR(trainer.ResetOptimizer());
-    return absl::NotFoundError(absl::StrCat("there is no ", path));
+    return absl::NotFoundError(absl::StrCat("missing ", path));
   }
   absl::StatusOr<uint64_t> read = Read(files, path, facts, trainer);
   if (read.ok()) return read;

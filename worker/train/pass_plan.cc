@@ -20,7 +20,7 @@ PassMode PassPlan::Next(const PassShape& shape) {
   }
   if (recordings_ == kMostRecordings) {
     refused_ = absl::FailedPreconditionError(
-        absl::StrCat("steps had another shape ", recordings_, " times, and a recording is of one shape"));
+        absl::StrCat("steps had another shape ", recordings_, " times, but a recording has one shape"));
     return PassMode::kLaunch;
   }
   ++recordings_;

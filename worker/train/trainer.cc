@@ -241,7 +241,7 @@ absl::Status Trainer::State::AgreeOnKernels() {
   optimizer->DropKernels();
   kernels_refused = absl::FailedPreconditionError(
       absl::StrCat(island->world() - willing[0], " of ", island->world(),
-                   " ranks of the island do without their device's kernels, and all must do the same"));
+                   " ranks of the island cannot use their device's kernels, and all ranks must use the same"));
   return absl::OkStatus();
 }
 

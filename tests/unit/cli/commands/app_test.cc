@@ -64,7 +64,7 @@ TEST(Usage, WrongWordsSuggestTheNearest) {
   EXPECT_THAT(said({"descrbe"}), HasSubstr("did you mean 'job describe'?"));
   EXPECT_THAT(said({"export"}), HasSubstr("did you mean 'checkpoint export'?"));
   EXPECT_THAT(said({"xyzzy"}), StartsWith("atoll: unknown command 'xyzzy'\n"));
-  EXPECT_THAT(said({"completion", "bash", "-o", "json"}), HasSubstr("-o does not go with this command"));
+  EXPECT_THAT(said({"completion", "bash", "-o", "json"}), HasSubstr("-o cannot be used with this command"));
   EXPECT_THAT(said({"job", "lits"}), HasSubstr("did you mean 'list'?"));
   EXPECT_THAT(said({"job", "list", "--lable", "a=b"}), HasSubstr("unknown option --lable; did you mean '--label'?"));
   EXPECT_THAT(said({"--endpiont=x", "list"}), HasSubstr("unknown option --endpiont; did you mean '--endpoint'?"));
@@ -223,7 +223,7 @@ TEST_F(SubmitTasks, AreCheckedAtTheirPlaceInTheFile) {
   Harness harness;
   EXPECT_THAT(Submit(harness, good, "{file: nowhere.jsonl}").talk,
               HasSubstr("job.yaml:9:10: evaluation.tasks[0].file cannot be read"));
-  EXPECT_THAT(Submit(harness, good + "{}\n", "{file: passive_1.jsonl}").talk, HasSubstr("is no task file: line 2"));
+  EXPECT_THAT(Submit(harness, good + "{}\n", "{file: passive_1.jsonl}").talk, HasSubstr("is not a task file: line 2"));
   EXPECT_THAT(Submit(harness, good + long_one, "{file: passive_1.jsonl}").talk,
               HasSubstr("cannot be scored: example 1: a choice has 18 tokens, and the model's longest sequence is 16"));
   EXPECT_THAT(Submit(harness, good, "{name: a b, file: passive_1.jsonl}").talk, HasSubstr("evaluation.tasks[0].name"));
@@ -246,7 +246,7 @@ TEST(Submit, DryRunsCreateNothing) {
   EXPECT_EQ(harness.Run({"submit", "-", "--dry-run=client"}).code, 0);
   EXPECT_TRUE(harness.fake.submitted.empty());
   const RunResult result = harness.Run({"submit", "-", "--dry-run=server"});
-  EXPECT_THAT(result.talk, HasSubstr("would take this job: at most 3.20 GB of memory and 41.0 GB of disk"));
+  EXPECT_THAT(result.talk, HasSubstr("would accept this job: at most 3.20 GB of memory and 41.0 GB of disk"));
   EXPECT_TRUE(harness.fake.submitted.at(0).validate_only());
 }
 
@@ -278,7 +278,7 @@ TEST(Wait, GoesOnAfterTheCoordinatorWasAway) {
                           {{Message(v1::JOB_STATE_SUCCEEDED, 8, "b")}, absl::OkStatus()}};
   const RunResult result = harness.Run({"job", "wait", "tiny"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.talk, "connection lost, trying again: reset\nconnected again\n");
+  EXPECT_EQ(result.talk, "connection lost, reconnecting: reset\nreconnected\n");
   ASSERT_EQ(harness.fake.watch_requests.size(), 3u);
   EXPECT_EQ(harness.fake.watch_requests[2].after_revision(), 7u) << "no event is shown twice";
 }
@@ -350,7 +350,7 @@ TEST(Watch, ALostConnectionDoesNotTearTheView) {
                           {{Message(v1::JOB_STATE_SUCCEEDED, 8, "b")}, absl::OkStatus()}};
   const RunResult result = harness.Run({"watch", "tiny"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("connection lost, trying again: reset"));
+  EXPECT_THAT(result.out, HasSubstr("connection lost, reconnecting: reset"));
   EXPECT_EQ(result.talk, "jobs/tiny succeeded\n");
 }
 

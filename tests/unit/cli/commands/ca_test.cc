@@ -35,7 +35,8 @@ TEST_F(Ca, InitMakesAnAuthorityOnceAndTheFirstAdmin) {
   EXPECT_THAT(made.talk, Not(HasSubstr("PRIVATE")));
   const RunResult again = Harness().Run({"ca", "init", trust});
   EXPECT_EQ(again.code, kExitRefused);
-  EXPECT_THAT(again.talk, HasSubstr("there is an authority in " + trust + " already"));
+  EXPECT_THAT(again.talk,
+              HasSubstr("an authority already exists in " + trust + ", and all its identities depend on it"));
   const RunResult shown = Harness().Run({"ca", "show", trust + "/admin.pem"});
   EXPECT_EQ(shown.code, 0) << shown.talk;
   EXPECT_THAT(shown.out, HasSubstr("role         admin\nname         admin\n"));
@@ -59,7 +60,7 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
   const std::string trust = directory_ + "/trust";
   ASSERT_EQ(Harness().Run({"ca", "init", trust}).code, 0);
   const std::string first = LoadAuthority(trust)->fingerprint().Hex();
-  EXPECT_THAT(Harness().Run({"ca", "retire", trust}).talk, HasSubstr("has none before it"));
+  EXPECT_THAT(Harness().Run({"ca", "retire", trust}).talk, HasSubstr("has no previous authority"));
   const RunResult rotated = Harness().Run({"ca", "rotate", trust});
   EXPECT_EQ(rotated.code, 0) << rotated.talk;
   EXPECT_EQ(rotated.out, trust + "/ca.pem\n");
@@ -76,10 +77,11 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
 
   const RunResult again = Harness().Run({"ca", "rotate", trust});
   EXPECT_EQ(again.code, kExitRefused);
-  EXPECT_THAT(again.talk, HasSubstr("the previous one is still trusted; end that with: atoll ca retire " + trust));
+  EXPECT_THAT(again.talk,
+              HasSubstr("the previous authority is still trusted; stop trusting it with: atoll ca retire " + trust));
   const RunResult early = Harness().Run({"ca", "retire", trust});
   EXPECT_EQ(early.code, kExitRefused);
-  EXPECT_THAT(early.talk, HasSubstr("identities of the one before may be in use until "));
+  EXPECT_THAT(early.talk, HasSubstr("identities of the previous authority may be in use until "));
   EXPECT_TRUE(LoadAuthority(trust)->is_rotated());
   const RunResult retired = Harness().Run({"ca", "retire", trust, "--early"});
   EXPECT_EQ(retired.code, 0) << retired.talk;
@@ -87,7 +89,7 @@ TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
   EXPECT_EQ(LoadAuthority(trust)->fingerprint().Hex(), second);
   const RunResult at_once = Harness().Run({"ca", "rotate", trust, "--retire"});
   EXPECT_EQ(at_once.code, 0) << at_once.talk;
-  EXPECT_THAT(at_once.talk, HasSubstr("the one before is retired"));
+  EXPECT_THAT(at_once.talk, HasSubstr("the previous authority is retired"));
   EXPECT_NE(LoadAuthority(trust)->fingerprint().Hex(), second);
   EXPECT_FALSE(LoadAuthority(trust)->is_rotated());
   EXPECT_EQ(Harness().Run({"ca", "rotate", directory_ + "/none"}).code, kExitRefused);
@@ -156,7 +158,7 @@ TEST_F(Ca, AnIdentityIsProtectedByAPassphrase) {
   harness.asked.clear();
   const RunResult made = harness.Run({"ca", "init", trust, "--protect"});
   EXPECT_EQ(made.code, 0) << made.talk;
-  EXPECT_THAT(harness.asked, testing::ElementsAre("passphrase for " + admin + ": ", "the same again: "));
+  EXPECT_THAT(harness.asked, testing::ElementsAre("passphrase for " + admin + ": ", "repeat the passphrase: "));
   EXPECT_TRUE(ReadIdentityFile(admin, "correct horse").ok());
   EXPECT_EQ(ReadIdentityFile(admin).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Harness().Run({"ca", "show", admin}).out, HasSubstr("passphrase   yes\n")) << "without asking";
@@ -174,7 +176,7 @@ TEST_F(Ca, AnIdentityIsProtectedByAPassphrase) {
   const RunResult worker = Harness().Run(
       {"ca", "issue", trust, "--role", "worker", "--name", "w", "--out", directory_ + "/w.pem", "--protect"});
   EXPECT_EQ(worker.code, kExitUsage);
-  EXPECT_THAT(worker.talk, HasSubstr("--protect is for people"));
+  EXPECT_THAT(worker.talk, HasSubstr("--protect works only for people's identities"));
 }
 
 TEST_F(Ca, AnIdentityThatIsThereIsProtectedOnce) {
@@ -185,7 +187,7 @@ TEST_F(Ca, AnIdentityThatIsThereIsProtectedOnce) {
   harness.typed = {"short"};
   EXPECT_THAT(harness.Run({"ca", "protect", admin}).talk, HasSubstr("8 to 1023 bytes, and this one has 5"));
   EXPECT_THAT(Harness().Run({"ca", "protect", admin}).talk,
-              HasSubstr("there is no terminal: name a file that holds it with --passphrase-file"));
+              HasSubstr("there is no terminal: give a file that contains it with --passphrase-file"));
   EXPECT_EQ(ReadIdentityFile(admin)->key_pem, before);
   harness.typed = {"correct horse", "correct horse"};
   EXPECT_EQ(harness.Run({"ca", "protect", admin}).code, 0);
@@ -206,7 +208,7 @@ TEST_F(Ca, APassphraseIsAskedForOnceAndOnlyWhereThereIsOne) {
   EXPECT_TRUE(asked.empty());
   const absl::Status device = passphrases.Of("/dev/null").status();  // like a pipe, it cannot be read twice
   EXPECT_EQ(ExitCodeOf(device), kExitUsage);
-  EXPECT_THAT(device.message(), HasSubstr("/dev/null is no regular file"));
+  EXPECT_THAT(device.message(), HasSubstr("/dev/null is not a regular file"));
   ASSERT_TRUE(WriteIdentityFile(admin, *ReadIdentityFile(admin), "correct horse").ok());
   const absl::Status wrong = passphrases.Of(admin).status();
   EXPECT_EQ(ExitCodeOf(wrong), kExitAuth);
@@ -220,7 +222,7 @@ TEST_F(Ca, ANameIsRevokedAndListed) {
   Harness harness;
   const RunResult revoked = harness.Run({"ca", "revoke", "paris-1"});
   EXPECT_EQ(revoked.code, 0) << revoked.talk;
-  EXPECT_THAT(revoked.talk, HasSubstr("every certificate of 'paris-1' that was issued until 2027-01-15 08:00:00 UTC is "
+  EXPECT_THAT(revoked.talk, HasSubstr("every certificate of 'paris-1' issued up to 2027-01-15 08:00:00 UTC is "
                                       "refused"));
   v1::Revocation& revocation = *harness.fake.revocations.add_revocations();
   revocation.set_name("paris-1");
@@ -232,7 +234,7 @@ TEST_F(Ca, ANameIsRevokedAndListed) {
   EXPECT_THAT(listed, testing::ContainsRegex("paris-1 +2027-01-15 08:00:00 UTC  admin/ops\n"));
   EXPECT_THAT(listed, HasSubstr("rome-2"));
   EXPECT_THAT(harness.Run({"-o", "json", "ca", "revocations"}).out, HasSubstr("\"revoked_by\": \"admin/ops\""));
-  harness.fake.error = absl::PermissionDeniedError("it takes the role admin");
+  harness.fake.error = absl::PermissionDeniedError("the call needs the role admin");
   EXPECT_EQ(harness.Run({"ca", "revoke", "paris-1"}).code, kExitAuth);
 }
 
@@ -242,7 +244,7 @@ TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
       "--name", "bob",  "--out",       directory_ + "/bob.pem"};
   EXPECT_THAT(Harness().Run(command).talk, HasSubstr("the join token's file"));
   std::ofstream(directory_ + "/token") << "atoll1-mistyped\n";
-  EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or cut"));
+  EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or incomplete"));
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
 }
 
@@ -279,7 +281,7 @@ TEST_F(Ca, EnrolSaysWhatToCheckWhereNobodyListens) {
 TEST_F(Ca, IssueRefusesWhatWouldNotWork) {
   const std::string out = directory_ + "/w.pem";
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).talk,
-              HasSubstr("make one with: atoll ca init"));
+              HasSubstr("create one with: atoll ca init"));
   ASSERT_EQ(Harness().Run({"ca", "init", directory_}).code, 0);
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "root", "--name", "w", "--out", out}).talk,
               HasSubstr("'root' is not a role"));
@@ -290,7 +292,7 @@ TEST_F(Ca, IssueRefusesWhatWouldNotWork) {
   EXPECT_EQ(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).code, 0);
   EXPECT_EQ(ReadCertificate(ReadIdentityFile(out)->certificate_pem)->identity, (Identity{Role::kWorker, "w", ""}));
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).talk,
-              HasSubstr("is there already"));
+              HasSubstr("already exists"));
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {
   const auto expect_given_up = [this](const std::vector<std::string>& arguments) {
     const RunResult result = harness_.Run(arguments);
     EXPECT_EQ(result.code, 124) << result.talk;
-    EXPECT_THAT(result.talk, testing::EndsWith("atoll: --timeout has passed\n"));
+    EXPECT_THAT(result.talk, testing::EndsWith("atoll: --timeout expired\n"));
   };
   WriteJob();
   // Each file takes less than the timeout, all files together more.
@@ -216,17 +216,17 @@ TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
     for (const char* command : {"submit", "validate"}) {
       const RunResult result = harness_.Run({"job", command, Path("job.yaml")});
       EXPECT_EQ(result.code, 2) << result.talk;
-      EXPECT_THAT(
-          result.talk,
-          AllOf(HasSubstr("job.yaml:7:9: data.corpora[0].manifest is of a corpus that is not whole in " +
-                          Path("corpus") + ": shard train-00000.bin " + problem),
-                HasSubstr("to see every fault run: atoll data verify " + Path("corpus")), HasSubstr("has 1 fault\n")));
+      EXPECT_THAT(result.talk,
+                  AllOf(HasSubstr("job.yaml:7:9: data.corpora[0].manifest belongs to a corpus that is incomplete in " +
+                                  Path("corpus") + ": shard train-00000.bin " + problem),
+                        HasSubstr("to list all problems run: atoll data verify " + Path("corpus")),
+                        HasSubstr("has 1 fault\n")));
     }
   };
   Write("corpus/train-00000.bin", whole + "xx");
-  refused(absl::StrCat("has ", whole.size() + 2, " bytes and its manifest says ", whole.size(), ";"));
+  refused(absl::StrCat("has ", whole.size() + 2, " bytes, but its manifest has ", whole.size(), ";"));
   Write("corpus/train-00000.bin", whole.substr(0, whole.size() - 2));
-  refused(absl::StrCat("has ", whole.size() - 2, " bytes and its manifest says ", whole.size(), ";"));
+  refused(absl::StrCat("has ", whole.size() - 2, " bytes, but its manifest has ", whole.size(), ";"));
   std::filesystem::remove(shard);
   refused("is missing;");
   EXPECT_TRUE(harness_.fake.submitted.empty());
@@ -236,7 +236,7 @@ TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
   const RunResult result = harness_.Run({"submit", Path("job.yaml")});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.talk, HasSubstr("corpus corpus: none of its shards is in " + Path("corpus") +
-                                     "; the coordinator or each worker must have them below its --data-root\n"));
+                                     "; the coordinator or each worker must have the shards below its --data-root\n"));
 }
 
 TEST_F(ExportTest, FilesThatCannotBeUsedAreFaultsAtTheirLines) {
@@ -248,7 +248,7 @@ TEST_F(ExportTest, FilesThatCannotBeUsedAreFaultsAtTheirLines) {
   WriteJob("", "bad.json");
   result = harness_.Run({"submit", Path("job.yaml")});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.talk, HasSubstr("job.yaml:7:9: data.corpora[0].manifest is no corpus manifest: "));
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:7:9: data.corpora[0].manifest is not a corpus manifest: "));
   WriteJob("  model: {init: {directory: nothing}}\n");
   result = harness_.Run({"job", "validate", Path("job.yaml")});
   EXPECT_EQ(result.code, 2);
@@ -302,7 +302,7 @@ TEST_F(ExportTest, DamagedBytesAreNotExported) {
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.talk, HasSubstr("the coordinator's file of fragment 0 of checkpoint jobs/tiny/checkpoints/400 is "
                                      "damaged"));
-  EXPECT_THAT(result.talk, HasSubstr("run atoll-coordinator verify --state DIR at the coordinator, or take another"));
+  EXPECT_THAT(result.talk, HasSubstr("run atoll-coordinator verify --state DIR at the coordinator, or choose another"));
   EXPECT_FALSE(std::filesystem::exists(Path("out"))) << "nothing is left";
   std::filesystem::create_directory(Path("there"));
   EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("there")}).code, 3);

@@ -82,7 +82,7 @@ TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
     EXPECT_THAT(result.talk, HasSubstr("has no shard of at least 10001"));
     result = Run(command, begin + "16}, evaluation: {tasks: [{file: task.jsonl}]}}");
     EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.talk, HasSubstr("have no held-out split of a whole sample; prepare them with --held-out"));
+    EXPECT_THAT(result.talk, HasSubstr("held-out split of at least one sample; prepare the corpora with --held-out"));
   }
   EXPECT_TRUE(harness_.fake.submitted.empty());
   EXPECT_EQ(Run({"job", "validate"}, begin + "16}}").code, 0);
@@ -91,18 +91,19 @@ TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
 TEST_F(JobInput, WhatIsNoTextIsRefusedAtItsPlace) {
   RunResult result = Run({"job", "validate"}, "{stop: {inner_steps: 400}, # caf\xff\n}");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.talk, HasSubstr("job.yaml:4:39: holds bytes that are not UTF-8"));
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:4:39: contains bytes that are not UTF-8"));
   result = Run({"job", "validate", "--set", "metadata.name=a\xff"}, "{stop: {inner_steps: 400}}");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.talk, HasSubstr("--set metadata.name=a"));
-  EXPECT_THAT(result.talk, HasSubstr("holds bytes that are not UTF-8"));
+  EXPECT_THAT(result.talk, HasSubstr("contains bytes that are not UTF-8"));
 }
 
 TEST_F(JobInput, AFaultIsToldOnce) {
   const RunResult result = Run({"job", "validate"},
                                "{data: {corpora: [{manifest: nowhere}]}, evaluation: {tasks: [{file: nothing.jsonl, "
                                "name: a b}]}, stop: {inner_steps: 10}}");
-  EXPECT_THAT(result.talk, AllOf(HasSubstr("evaluation.tasks[0].name is 'a b'"), Not(HasSubstr("would be 'a b'"))));
+  EXPECT_THAT(result.talk,
+              AllOf(HasSubstr("evaluation.tasks[0].name is 'a b'"), Not(HasSubstr("would be named 'a b'"))));
 }
 
 TEST(WrongWords, AreAnsweredWithThoseThatAreAllowed) {
@@ -115,7 +116,7 @@ TEST(WrongWords, AreAnsweredWithThoseThatAreAllowed) {
               HasSubstr("--dtype is 'fp23'; it must be one of fp32, fp16, bf16; did you mean 'fp32'?"));
   EXPECT_THAT(said({"checkpoint", "export", "--format", "gguf", "tiny", "out"}),
               HasSubstr("--format is 'gguf'; it must be hf\n"));
-  EXPECT_THAT(said({"metrics", "tiny", "--csv", "-o", "json"}), HasSubstr("--csv and -o exclude each other"));
+  EXPECT_THAT(said({"metrics", "tiny", "--csv", "-o", "json"}), HasSubstr("--csv and -o cannot be combined"));
   EXPECT_THAT(said({"list", "--state", "done"}),
               HasSubstr("--state is 'done'; it must be one of pending, waiting_for_workers, running, "));
 }
@@ -158,9 +159,9 @@ TEST_F(InitialWeights, ADamagedFileIsNamedAsTheUserKnowsIt) {
               AllOf(HasSubstr("model.init.directory cannot be used: " + file_), HasSubstr("copy it again")));
   Cut(std::filesystem::file_size(file_) - 100);
   result = Validate();
-  EXPECT_THAT(result.talk, AllOf(HasSubstr(file_ + " is cut: its header needs"), HasSubstr("copy it again")));
+  EXPECT_THAT(result.talk, AllOf(HasSubstr(file_ + " is truncated: its header needs"), HasSubstr("copy it again")));
   std::filesystem::resize_file(file_, 0);
-  EXPECT_THAT(Validate().talk, HasSubstr(file_ + " has 0 bytes and is no safetensors file"));
+  EXPECT_THAT(Validate().talk, HasSubstr(file_ + " has 0 bytes and is not a safetensors file"));
 }
 
 TEST_F(InitialWeights, AValueThatIsNotFiniteIsNamed) {
@@ -176,12 +177,13 @@ TEST_F(InitialWeights, AValueThatIsNotFiniteIsNamed) {
 TEST_F(InitialWeights, AnotherModelThanThatOfTheConfigIsNamed) {
   config_.model.layers = 2;
   std::ofstream(weights_ + "/config.json") << HuggingFaceConfigJson(config_);
-  EXPECT_THAT(Validate().talk, AllOf(HasSubstr(file_ + " has no tensor model.layers.1."), HasSubstr("of one model")));
+  EXPECT_THAT(Validate().talk,
+              AllOf(HasSubstr(file_ + " has no tensor model.layers.1."), HasSubstr("belong to one model")));
   config_.model.layers = 1;
   config_.model.intermediate_size = 48;
   std::ofstream(weights_ + "/config.json") << HuggingFaceConfigJson(config_);
   EXPECT_THAT(Validate().talk,
-              AllOf(HasSubstr("of " + file_ + " has the shape [32, 16]"), HasSubstr("says is [48, 16]")));
+              AllOf(HasSubstr("of " + file_ + " has the shape [32, 16]"), HasSubstr("implies [48, 16]")));
 }
 
 TEST_F(InitialWeights, FilesThatTheIndexDoesNotNameAreNotRead) {
@@ -196,7 +198,7 @@ TEST_F(InitialWeights, FilesThatTheIndexDoesNotNameAreNotRead) {
   EXPECT_EQ(result.code, 0) << result.talk;
   EXPECT_THAT(result.talk, HasSubstr("model.safetensors.index.json names, not from old.safetensors\n"));
   std::filesystem::remove(weights_ + "/new.safetensors");
-  EXPECT_THAT(Validate().talk, HasSubstr("names new.safetensors, which is missing beside it"));
+  EXPECT_THAT(Validate().talk, HasSubstr("names new.safetensors, which is missing in the same directory"));
 }
 
 TEST_F(InitialWeights, ADirectoryThatIsNotThereIsNotAnEmptyOne) {
@@ -223,7 +225,7 @@ TEST(UpdateJob, AStopRuleThatIsMetAlreadyIsRefusedUnlessForced) {
   EXPECT_EQ(refused.code, 3);
   EXPECT_EQ(refused.talk,
             "atoll: job tiny is at step 100, so that stop.inner_steps 100 would end it at once; end it with 'atoll job "
-            "cancel tiny --drain', hold it with 'atoll job pause tiny', or repeat the update with --force\n");
+            "cancel tiny --drain', pause it with 'atoll job pause tiny', or repeat the update with --force\n");
   EXPECT_THAT(update("stop.tokens=4000").talk,
               HasSubstr("has trained 5000 tokens, so that stop.tokens 4000 would end it"));
   EXPECT_EQ(harness.fake.updated.name(), "");
@@ -258,12 +260,12 @@ TEST(DryRun, RefusesWhatOnlyAJobCouldHave) {
   for (const std::string where : {"--dry-run=client", "--dry-run=server"}) {
     for (const std::string after : {"--wait", "--watch"}) {
       EXPECT_EQ(said({where, after}),
-                "atoll: " + after + " does not go with " + where + ", which makes no job; leave one of the two out\n");
+                "atoll: " + after + " cannot be used with " + where + ", which creates no job; omit one of the two\n");
     }
   }
-  EXPECT_EQ(
-      said({"--dry-run=client", "--request-id", "11111111-1111-4111-8111-111111111111"}),
-      "atoll: --request-id does not go with --dry-run=client, which asks no coordinator; leave one of the two out\n");
+  EXPECT_EQ(said({"--dry-run=client", "--request-id", "11111111-1111-4111-8111-111111111111"}),
+            "atoll: --request-id cannot be used with --dry-run=client, which does not contact the coordinator; omit "
+            "one of the two\n");
 }
 
 TEST(Get, AJobThatHasEndedHasNoWorkers) {

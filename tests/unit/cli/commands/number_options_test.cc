@@ -68,7 +68,7 @@ TEST(NumberOptions, ShowTheirDefaultsInTheHelp) {
 
 TEST(Flags, TakeNoOtherValueThanTrueAndFalse) {
   EXPECT_THAT(Harness().Run({"submit", "-", "--wait=abc"}).talk,
-              StartsWith("atoll: --wait is 'abc'; it must be true or false, or left out\n"));
+              StartsWith("atoll: --wait is 'abc'; it must be true, false or omitted\n"));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(Plan, OtherFormats) {
 
 TEST(Plan, NothingReachesAnExtremeTarget) {
   const RunResult result = Plan({{"--bandwidth", "1Mbit/s"}});
-  EXPECT_THAT(result.out, HasSubstr("nothing up to H 1000 reaches it; best: "));
+  EXPECT_THAT(result.out, HasSubstr("no value up to H 1000 reaches it; best: "));
   const Json json = PlanJson({{"--latency", "100s"}});
   EXPECT_FALSE(json["recommended"]["reached"]);
   EXPECT_TRUE(json["recommended"]["bandwidth_bits_per_second"].is_null());
@@ -185,8 +185,8 @@ TEST(Plan, EachWrongFlagIsOneSentenceAndUsage) {
       {"--upload-error-memory", "on", "--upload-error-memory is 'on'; it must be off, feedback, loco"},
       {"--embedding-params", "1e9", "--embedding-params is 1000000000; it must be below --params"},
       {"--layers-per-fragment", "0", "--layers-per-fragment is '0'; it must be a whole number from 1 to 1024"},
-      {"--tokens", "1e9", "--tokens-per-step is 0 or left out; --tokens and --tokens-per-step are given both"},
-      {"--tokens-per-step", "1e6", "--tokens is 0 or left out; --tokens and --tokens-per-step are given both"},
+      {"--tokens", "1e9", "--tokens-per-step is 0 or missing; give both --tokens and --tokens-per-step"},
+      {"--tokens-per-step", "1e6", "--tokens is 0 or missing; give both --tokens and --tokens-per-step"},
   };
   for (const Wrong& wrong : cases) {
     const RunResult result = Plan({{wrong.flag, wrong.value}});

@@ -41,16 +41,16 @@ TEST(Workers, CordonAndEvictNameTheWorkerAndTheWayBack) {
   const RunResult cordon = harness.Run({"worker", "cordon", "c"});
   EXPECT_EQ(cordon.code, 0);
   EXPECT_EQ(harness.fake.cordoned.name(), "workers/c");
-  EXPECT_THAT(cordon.talk, HasSubstr("gets no other job than the one that it may have, until 'atoll worker readmit'"));
+  EXPECT_THAT(cordon.talk, HasSubstr("it keeps its present job and gets no other until 'atoll worker readmit'"));
   const RunResult evict = harness.Run({"worker", "evict", "d"});
   EXPECT_EQ(evict.code, 0);
   EXPECT_EQ(harness.fake.evicted.name(), "workers/d");
-  EXPECT_THAT(evict.talk, HasSubstr("stays out until 'atoll worker readmit'"));
+  EXPECT_THAT(evict.talk, HasSubstr("it is refused until 'atoll worker readmit'"));
   v1::WorkerStatus& worker = *harness.fake.workers.add_workers();
   worker.set_name("workers/c");
   worker.set_cordoned(true);
   EXPECT_THAT(harness.Run({"worker", "list"}).out,
-              EndsWith("\nc: cordoned, so it gets no other job; 'atoll worker readmit c' ends that\n"));
+              EndsWith("\nc: cordoned, so it gets no other job; 'atoll worker readmit c' ends the cordon\n"));
 }
 
 TEST(Workers, ReadmitNamesTheWorker) {
@@ -59,7 +59,7 @@ TEST(Workers, ReadmitNamesTheWorker) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(harness.fake.readmitted.name(), "workers/c");
   EXPECT_EQ(result.out, "workers/c\n");
-  EXPECT_THAT(result.talk, HasSubstr("joins by itself where it was kept out"));
+  EXPECT_THAT(result.talk, HasSubstr("if it was refused, it joins by itself"));
   EXPECT_EQ(harness.Run({"worker", "readmit", "no/name"}).code, 2);
   harness.fake.error = absl::FailedPreconditionError("worker c is not quarantined");
   const RunResult refused = harness.Run({"worker", "readmit", "c"});

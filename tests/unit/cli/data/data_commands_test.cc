@@ -208,8 +208,10 @@ TEST_F(DataCommands, ATokenizerThatLosesTextIsToldAndTheBytesAreThoseOfTheText) 
   options.output = dir_ / "lost";
   options.tokenizer = dir_.Write("trims.model", model);
   ASSERT_EQ(Run(options), absl::OkStatus());
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("the tokenizer does not keep all of the text: 2 of 3 documents would not be the same again"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "the tokenizer does not preserve all of the text: 2 of 3 documents differ after encoding and decoding"));
   EXPECT_EQ(ReadManifest(*files_, dir_ / "lost")->train.text_bytes, bytes);
   EXPECT_LT(ReadManifest(*files_, dir_ / "lost")->train.tokens, ReadManifest(*files_, dir_ / "kept")->train.tokens);
 }
@@ -254,7 +256,7 @@ TEST_F(DataCommands, VerifySaysWholeOrNamesTheBlock) {
   options.quiet = true;
   out_.str("");
   ASSERT_TRUE(RunDataVerify(options, *files_, out_, talk_).ok());
-  EXPECT_THAT(out_.str(), HasSubstr("is whole: 2 shards, 2 blocks"));
+  EXPECT_THAT(out_.str(), HasSubstr("is complete: 2 shards, 2 blocks"));
   std::string bytes = dir_.Read("corpus/held_out-00000.bin");
   bytes.back() = 'X';
   dir_.Write("corpus/held_out-00000.bin", bytes);
@@ -297,7 +299,7 @@ TEST_F(DataCommands, PrepareSaysWhereTheCorpusIsLookedFor) {
   options.force = true;
   ASSERT_TRUE(Run(options).ok());
   EXPECT_THAT(talk_.str(),
-              HasSubstr("look for this corpus as wiki below their --data-root; this folder is called corpus\n"));
+              HasSubstr("look for this corpus as wiki below their --data-root; this directory is named corpus\n"));
 }
 
 TEST_F(DataCommands, FoldersBeyondAsciiGiveNamesThatDiffer) {
@@ -329,7 +331,7 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   EXPECT_THAT(Error(Prepare({dir_.Write("utf.txt", "ab\xff")})),
               HasSubstr("utf.txt, line 1: byte 3 is not valid UTF-8"));
   EXPECT_THAT(Error(Prepare({dir_.Write("empty.jsonl", "")})), HasSubstr("no text to train on"));
-  EXPECT_THAT(Error(Prepare({dir_.Write("cut.jsonl.zst", "\x28\xb5\x2f\xfd")})), HasSubstr("it was cut"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("cut.jsonl.zst", "\x28\xb5\x2f\xfd")})), HasSubstr("the file is incomplete"));
   auto options = Prepare({dir_.Write("g.jsonl", good)});
   options.held_out = 1;
   EXPECT_THAT(Error(options), HasSubstr("--held-out is '1'; it must be at least 0 and below 1"));
@@ -340,7 +342,7 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   options.train_tokenizer = 50000;
   EXPECT_THAT(Error(options), HasSubstr("too small for a vocabulary of 50000"));
   options.tokenizer = "bytes";
-  EXPECT_THAT(Error(options), HasSubstr("exclude each other"));
+  EXPECT_THAT(Error(options), HasSubstr("cannot be combined"));
   options = Prepare({dir_ / "g.jsonl"});
   options.tokenizer = dir_ / "g.jsonl";
   EXPECT_THAT(Error(options), HasSubstr("g.jsonl: the SentencePiece model cannot be parsed"));
@@ -358,14 +360,14 @@ TEST_F(DataCommands, BadDocumentsAreLeftOutAndCounted) {
   for (int i = 0; i < 7; ++i) lines += "{\"text\": oops}\n";
   lines += "{\"text\": \"half \\ud83d\"}\n";
   auto options = Prepare({dir_.Write("a.jsonl", lines)});
-  EXPECT_THAT(Error(options), HasSubstr("(--skip-bad leaves bad documents out and counts them)"));
+  EXPECT_THAT(Error(options), HasSubstr("(--skip-bad skips bad documents and counts them)"));
   options.skip_bad = true;
   options.train_tokenizer = 300;
   ASSERT_EQ(Run(options), absl::OkStatus());
   EXPECT_EQ(Manifest().train.documents + Manifest().held_out.documents, 51u);
-  EXPECT_THAT(out_.str(), HasSubstr("left out: 7 bad documents"));
-  EXPECT_THAT(talk_.str(), HasSubstr("left out: " + dir_.path() + "/a.jsonl, line 51: is not valid JSON at column 10"));
-  EXPECT_THAT(talk_.str(), HasSubstr("further ones are counted only"));
+  EXPECT_THAT(out_.str(), HasSubstr("skipped: 7 bad documents"));
+  EXPECT_THAT(talk_.str(), HasSubstr("skipped: " + dir_.path() + "/a.jsonl, line 51: is not valid JSON at column 10"));
+  EXPECT_THAT(talk_.str(), HasSubstr("further documents are counted only"));
   EXPECT_THAT(talk_.str(), HasSubstr("1 document had half of a surrogate pair"));
   options.force = true;
   options.json = true;
@@ -385,7 +387,7 @@ TEST_F(DataCommands, PipesAreReadOnce) {
   };
   Descriptor first, second;
   auto options = Prepare({dir_.Write("a.jsonl", text), pipe(first)});
-  EXPECT_THAT(Error(options), HasSubstr("is a pipe, whose name does not say what it holds"));
+  EXPECT_THAT(Error(options), HasSubstr("is a pipe, so its format is unknown"));
   options.format = "jsonl";
   ASSERT_EQ(Run(options), absl::OkStatus());
   EXPECT_EQ(Manifest().train.documents + Manifest().held_out.documents, 400u);
@@ -403,8 +405,8 @@ TEST_F(DataCommands, TrainingATokenizerShowsProgress) {
   options.quiet = false;
   options.train_tokenizer = 400;
   ASSERT_EQ(Run(options), absl::OkStatus());
-  EXPECT_THAT(talk_.str(), HasSubstr("making the vocabulary: 0 %\n"));
-  EXPECT_THAT(talk_.str(), HasSubstr("making the vocabulary: 100 %\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("building the vocabulary: 0 %\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("building the vocabulary: 100 %\n"));
 }
 
 TEST(ProgressLine, WithoutAnEndShowsDoublings) {

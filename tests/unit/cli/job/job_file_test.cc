@@ -215,7 +215,7 @@ TEST(JobFile, TheHeadIsRequired) {
   Parse("metadata: {name: a}\n", faults);
   EXPECT_THAT(Texts(faults), ElementsAre("job.yaml: apiVersion is missing; write apiVersion: atoll/v1",
                                          "job.yaml: kind is missing; write kind: TrainingJob",
-                                         "job.yaml: spec is missing; it holds model, data and stop"));
+                                         "job.yaml: spec is missing; it contains model, data and stop"));
 }
 
 TEST(JobFile, RefusesWhatIsNoSingleDocument) {
@@ -224,10 +224,10 @@ TEST(JobFile, RefusesWhatIsNoSingleDocument) {
     Parse(text, faults);
     return Texts(faults);
   };
-  EXPECT_THAT(said(""), ElementsAre("job.yaml: holds no document; 'atoll job init' prints one to begin with"));
+  EXPECT_THAT(said(""), ElementsAre("job.yaml: contains no document; 'atoll job init' prints one to start from"));
   EXPECT_THAT(
       said("a: 1\n---\nb: 2\n"),
-      ElementsAre("job.yaml:2:1: another document begins here, or something that is none; a job file is one document"));
+      ElementsAre("job.yaml:2:1: a second document starts here, or text that is not YAML; a job file is one document"));
   for (const std::string& text :
        {std::string(","), std::string("\n,\x02"), std::string("a: 1\n,\n"), std::string("]"), std::string("}")}) {
     EXPECT_EQ(said(text).size(), 1u) << text;  // and it ends: some texts were parsed forever
@@ -306,8 +306,8 @@ TEST(JobFile, OverridesOfTheHeadAreItsNameAndLabels) {
                           "--set metadata.nmae=a: metadata has no key 'nmae'; did you mean 'name'?",
                           "--set metadata.labels={a: b}: metadata.labels" + cannot,
                           "--set metadata=a: metadata" + cannot, "--set metadata.name.x=a: metadata.name.x" + cannot,
-                          "--set data.corpora[0]=2: data.corpora[0] needs a key behind it, as data.corpora[0].name",
-                          "--set evaluation.tasks[0]=a: evaluation.tasks[0] needs a key behind it, as "
+                          "--set data.corpora[0]=2: data.corpora[0] needs a key after it, such as data.corpora[0].name",
+                          "--set evaluation.tasks[0]=a: evaluation.tasks[0] needs a key after it, such as "
                           "evaluation.tasks[0].name"));
 }
 
@@ -318,10 +318,8 @@ TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
     EXPECT_THAT(Texts(faults), IsEmpty());
     return Texts(CheckJobFile(file));
   };
-  EXPECT_THAT(
-      told(kGood, "stop.inner_steps=0"),
-      ElementsAre(
-          "--set stop.inner_steps=0: stop has no rule; set stop.inner_steps or stop.tokens, so that the run ends"));
+  EXPECT_THAT(told(kGood, "stop.inner_steps=0"), ElementsAre("--set stop.inner_steps=0: stop has no stop rule; set "
+                                                             "stop.inner_steps or stop.tokens, so that the job ends"));
   EXPECT_THAT(
       told(kGood, "model.hidden_size=66"),
       ElementsAre("--set model.hidden_size=66: model.heads is 4; model.hidden_size (66) must be a multiple of it, or "
@@ -345,14 +343,15 @@ TEST(JobFile, WrongOverridesAreFaults) {
          "data.corpora[4].name=a", "=3", "sync.mix={"});
   EXPECT_THAT(
       Texts(faults),
-      ElementsAre("--set sync.inner_step=5: sync has no key 'inner_step'; did you mean 'inner_steps'?",
-                  "--set sync.inner_steps=x: sync.inner_steps is 'x'; it must be a whole number from 1 to 1000000",
-                  "--set nonsense: must be PATH=VALUE, as sync.inner_steps=50",
-                  "--set sync.inner_steps.x=1: sync.inner_steps.x goes below 'inner_steps', which is a single value",
-                  "--set data.corpora.name=a: data.corpora.name must say which element of 'corpora', as corpora[0]",
-                  "--set data.corpora[4].name=a: data.corpora[4].name names element 4 of a shorter list",
-                  "--set =3: must be PATH=VALUE, as sync.inner_steps=50",
-                  testing::StartsWith("--set sync.mix={: sync.mix has a value that is not YAML: ")));
+      ElementsAre(
+          "--set sync.inner_step=5: sync has no key 'inner_step'; did you mean 'inner_steps'?",
+          "--set sync.inner_steps=x: sync.inner_steps is 'x'; it must be a whole number from 1 to 1000000",
+          "--set nonsense: must be PATH=VALUE, such as sync.inner_steps=50",
+          "--set sync.inner_steps.x=1: sync.inner_steps.x continues below 'inner_steps', which is a single value",
+          "--set data.corpora.name=a: data.corpora.name must name an element of 'corpora', such as corpora[0]",
+          "--set data.corpora[4].name=a: data.corpora[4].name names element 4, but the list is shorter",
+          "--set =3: must be PATH=VALUE, such as sync.inner_steps=50",
+          testing::StartsWith("--set sync.mix={: sync.mix has a value that is not YAML: ")));
   faults.clear();
   const JobFile file = Parse(kGood, faults, {"sync.inner_steps=0"});
   EXPECT_THAT(Texts(CheckJobFile(file)),
@@ -381,7 +380,8 @@ TEST(ParseUpdate, TakesMutableFieldsOnly) {
   EXPECT_EQ(update.spec.inner_optimizer().learning_rate(), 1e-3);
   ParseUpdate({"model.layers=3"}, faults);
   ASSERT_EQ(faults.size(), 1u);
-  EXPECT_THAT(faults[0].ToString(), testing::StartsWith("--set model.layers=3: model.layers cannot change in mid-run"));
+  EXPECT_THAT(faults[0].ToString(),
+              testing::StartsWith("--set model.layers=3: model.layers cannot be changed in a submitted job"));
 }
 
 TEST(ParseUpdate, AnUnknownPathIsToldWithTheNearest) {
@@ -403,7 +403,8 @@ TEST(ParseUpdate, AnUnknownPathIsToldWithTheNearest) {
       "sync, workers, stop, evaluation, checkpoint, priority, experiment, screens");
   EXPECT_EQ(told("batch.size=5"),
             "--set batch.size=5: batch has no key 'size'; batch has sequences_per_step, micro_batch");
-  EXPECT_THAT(told("data.corpora[0].weight=2"), testing::HasSubstr("data.corpora[0].weight cannot change in mid-run"));
+  EXPECT_THAT(told("data.corpora[0].weight=2"),
+              testing::HasSubstr("data.corpora[0].weight cannot be changed in a submitted job"));
   EXPECT_THAT(told("metadata.labels.team=a"), testing::HasSubstr("--set-label KEY=VALUE"));
   EXPECT_THAT(told("metadata.name=a"), testing::HasSubstr("another name"));
   EXPECT_EQ(told("screens.strikes=3"), "");

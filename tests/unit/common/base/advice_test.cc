@@ -10,7 +10,7 @@ TEST(AdviceTest, SaysWhatToDoWhereTheSystemSpokeLast) {
   EXPECT_EQ(WithAdvice("open a.txt: No such file or directory"),
             "open a.txt: No such file or directory; check the path");
   EXPECT_EQ(WithAdvice("job: write /x: No space left on device"),
-            "job: write /x: No space left on device; free space there and try again");
+            "job: write /x: No space left on device; free disk space and try again");
 }
 
 TEST(AdviceTest, LeavesOtherSentencesAsTheyAre) {

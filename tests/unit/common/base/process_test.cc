@@ -65,8 +65,7 @@ TEST(ProcessDeathTest, AnAbortWithoutMemoryIsARefusedResource) {
         BoundMemory();
         std::abort();
       },
-      testing::ExitedWithCode(kExitNoResources),
-      "^base_test: the system refused this process memory; look at ulimit -a");
+      testing::ExitedWithCode(kExitNoResources), "^base_test: the system refused this process memory; check ulimit -a");
 }
 #endif
 

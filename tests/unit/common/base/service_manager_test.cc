@@ -59,8 +59,8 @@ TEST(ServiceManagerTest, AWatchdogIsForItsProcessAndAsksForASpan) {
 TEST(ServiceManagerTest, WhoCannotBeToldIsNamed) {
   const std::string gone = testing::TempDir() + absl::StrCat("/gone-", ::getpid());
   const absl::Status told = ServiceManager({{"NOTIFY_SOCKET", gone}}, 7).Ready();
-  EXPECT_EQ(told, absl::UnavailableError(absl::StrCat("the service manager at ", gone,
-                                                      " is not told: it takes nothing: No such file or directory")));
+  EXPECT_EQ(told, absl::UnavailableError(absl::StrCat("cannot notify the service manager at ", gone,
+                                                      ": send: No such file or directory")));
   EXPECT_FALSE(ServiceManager({{"NOTIFY_SOCKET", "relative"}}, 7).Ready().ok());
   EXPECT_FALSE(ServiceManager({{"NOTIFY_SOCKET", "/" + std::string(200, 'x')}}, 7).Ready().ok());
 }

@@ -166,7 +166,7 @@ TEST(CoordinatorOptions, RefuseBadFiles) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", "/nowhere"}).text,
               HasSubstr("cannot read the configuration file '/nowhere'"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", testing::TempDir()}).text,
-              HasSubstr("cannot read the configuration file '" + testing::TempDir() + "'; name a file"));
+              HasSubstr("cannot read the configuration file '" + testing::TempDir() + "'; name an existing file"));
 }
 
 // S26
@@ -185,15 +185,14 @@ TEST(CoordinatorOptions, PlaintextIsAskedForByName) {
         << line.text;  // one fault, and a pointer to the help
   };
   const std::string missing =
-      "--trust is missing; name the directory that 'atoll ca init DIR' makes, or give --insecure, with which nothing "
-      "is "
-      "encrypted, nobody is asked who he is and only loopback is allowed";
+      "--trust is missing; give the directory created by 'atoll ca init DIR', or give --insecure for plaintext without "
+      "authentication, on loopback only";
   refuses(Coordinator(state), missing);
   refuses(Coordinator(with("--listen=0.0.0.0")), missing);
   refuses(Coordinator(with("--insecure=false")), missing);
   refuses(Coordinator(with("--trust=")), missing);
   refuses(Coordinator(state, {{"ATOLL_COORDINATOR_INSECURE", "false"}}), missing);
-  refuses(Coordinator(with("--insecure"), {{"ATOLL_COORDINATOR_TRUST", "/ca"}}), "exclude each other");
+  refuses(Coordinator(with("--insecure"), {{"ATOLL_COORDINATOR_TRUST", "/ca"}}), "cannot be combined");
 
   const std::vector<CoordinatorCommandLine> plaintext = {Coordinator(with("--insecure")),
                                                          Coordinator(state, {{"ATOLL_COORDINATOR_INSECURE", "true"}})};
@@ -213,9 +212,9 @@ TEST(CoordinatorOptions, PlaintextIsAskedForByName) {
 // S26.
 TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--listen=0.0.0.0"}).text,
-              HasSubstr("only loopback is allowed: name the directory of 'atoll ca init'"));
+              HasSubstr("--insecure allows only loopback: give --trust"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--listen=127.0.0.1.example.com"}).text,
-              HasSubstr("only loopback is allowed"));
+              HasSubstr("--insecure allows only loopback"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--insecure", "--listen=127.0.0.2"}).options.has_value());
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=0.0.0.0", "--trust=/ca"}).options.has_value());
   EXPECT_EQ(Worker({"--join-token=/t", "--cache-dir=/c"}).run->identity, "/c/identity.pem");
@@ -347,10 +346,10 @@ TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
   EXPECT_EQ(Worker({}, environment).run->island.port, 29501u);
   environment["LOCAL_RANK"] = "2";
   EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_RANK is '2' where WORLD_SIZE is 4; it must be 0 to 1"));
-  EXPECT_THAT(Worker({"--island-size=2"}, environment).text, HasSubstr("--island-size is 2 and WORLD_SIZE 4"));
+  EXPECT_THAT(Worker({"--island-size=2"}, environment).text, HasSubstr("--island-size is 2 and WORLD_SIZE is 4"));
   environment["LOCAL_RANK"] = "1";
   environment.erase("LOCAL_WORLD_SIZE");
-  EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_WORLD_SIZE is missing where RANK is 3 and LOCAL_RANK 1"));
+  EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_WORLD_SIZE is missing, RANK is 3 and LOCAL_RANK is 1"));
   environment["LOCAL_RANK"] = "one";
   EXPECT_EQ(Worker({}, environment).text.find("LOCAL_WORLD_SIZE"), std::string::npos);
   environment["LOCAL_RANK"] = "3";  // all on one machine
@@ -366,8 +365,9 @@ TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
 TEST(WorkerOptions, RefuseWhatNoIslandIs) {
   EXPECT_THAT(Worker({"--island-size=0"}).text, HasSubstr("--island-size is 0"));
   EXPECT_THAT(Worker({"--island-size=65"}).text, HasSubstr("from 0 to 64"));
-  EXPECT_THAT(Worker({"--island-size=2", "--evaluate-only"}).text, HasSubstr("--evaluate-only needs no island"));
-  EXPECT_THAT(Worker({"--island-size=2", "--synthetic-step-seconds=1"}).text, HasSubstr("exclude each other"));
+  EXPECT_THAT(Worker({"--island-size=2", "--evaluate-only"}).text,
+              HasSubstr("--evaluate-only cannot be used with an island"));
+  EXPECT_THAT(Worker({"--island-size=2", "--synthetic-step-seconds=1"}).text, HasSubstr("cannot be combined"));
 }
 
 TEST(WorkerOptions, GenerateIsACommandOfItsOwn) {

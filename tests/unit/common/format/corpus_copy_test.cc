@@ -50,10 +50,10 @@ TEST_F(CorpusCopyTest, IsWholeWhereEveryShardHasItsLength) {
   EXPECT_EQ(Look().state, CorpusCopyState::kBroken);
   EXPECT_EQ(Look().problem, "shard train-00001.bin is missing");
   Put("tiny/train-00001.bin", bytes_ + 1);
-  EXPECT_EQ(Look().problem, "shard train-00001.bin has 1033 bytes and its manifest says 1032");
+  EXPECT_EQ(Look().problem, "shard train-00001.bin has 1033 bytes, but its manifest has 1032");
   Put("tiny/train-00000.bin", 0);
   EXPECT_EQ(Look().problem,
-            "shard train-00000.bin has 0 bytes and its manifest says 1032, and 1 more of 2 are not whole");
+            "shard train-00000.bin has 0 bytes, but its manifest has 1032, and 1 more of 2 are incomplete");
   Put("tiny/train-00000.bin", bytes_);
   Put("tiny/train-00001.bin", bytes_);
   EXPECT_EQ(Look().state, CorpusCopyState::kWhole);
@@ -74,7 +74,7 @@ TEST_F(CorpusCopyTest, ShardsMayLieDirectlyInTheDataRoot) {
 TEST_F(CorpusCopyTest, AManifestWithoutShardsIsABrokenCopy) {
   PutManifest("tiny");
   EXPECT_EQ(Look().state, CorpusCopyState::kBroken);
-  EXPECT_EQ(Look().problem, "shard train-00000.bin is missing, and 1 more of 2 are not whole");
+  EXPECT_EQ(Look().problem, "shard train-00000.bin is missing, and 1 more of 2 are incomplete");
 }
 
 }  // namespace

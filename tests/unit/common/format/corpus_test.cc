@@ -146,7 +146,7 @@ TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
       {"\"blocks\": [", "\"blocks\": [ \"\",", "blocks has 2 hashes where 4 tokens need 1"},
       {"\"scored_tokens\": 2", "\"scored_tokens\": -2", "bigram.scored_tokens must be a whole number"},
       {"{\n  \"format\"", "{\n  \"name\": \"x\", \"format\"", "occurs twice"},
-      {"]\n}\n", "]\n", "JSON is broken"},
+      {"]\n}\n", "]\n", "JSON is invalid"},
   };
   const std::string good = kGolden;
   ASSERT_TRUE(ParseManifest(good).ok()) << ParseManifest(good).status();

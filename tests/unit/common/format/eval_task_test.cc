@@ -48,12 +48,12 @@ TEST(EvalTask, SaysWhichLineIsWrongAndWhy) {
     std::string text;
     const char* message;
   } cases[] = {
-      {"", "holds no example"},
-      {"\n \n", "holds no example"},
+      {"", "contains no example"},
+      {"\n \n", "contains no example"},
       {std::string(pair) + "{", "line 2: "},
       {std::string(pair) + "[]", "line 2: "},
       {std::string(pair) + "{\"text\":\"a\"}", "line 2: has neither"},
-      {std::string(pair) + "{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"],\"label\":0}", "line 2: is of another form"},
+      {std::string(pair) + "{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"],\"label\":0}", "line 2: has another form"},
       {"{\"sentence_good\":\"C\"}", "sentence_bad"},
       {"{\"sentence_good\":\"C\",\"sentence_bad\":\"\"}", "sentence_bad is empty"},
       {"{\"sentence_good\":\"C\",\"sentence_bad\":3}", "sentence_bad"},

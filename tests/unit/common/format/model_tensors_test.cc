@@ -89,17 +89,18 @@ TEST_F(Weights, IndexNamesTheFilesAndNoOthersAreRead) {
 TEST_F(Weights, IndexThatDoesNotFitItsFilesIsRefused) {
   Write({.file = "a.safetensors", .count = 4});
   WriteIndex("a.safetensors", 4, "b.safetensors");
-  EXPECT_THAT(Value(), HasSubstr("model.safetensors.index.json names b.safetensors, which is missing beside it"));
+  EXPECT_THAT(Value(),
+              HasSubstr("model.safetensors.index.json names b.safetensors, which is missing in the same directory"));
   Write({.file = "b.safetensors", .first = 5});
   EXPECT_THAT(Value(), HasSubstr("places tensor \"" + layout_.tensors[4].name + "\" in b.safetensors, which does not"));
   Write({.file = "b.safetensors", .first = 3});
   EXPECT_THAT(Value(), HasSubstr("tensor \"" + layout_.tensors[3].name + "\" is both in"));
   for (const char* outside : {"../b.safetensors", "/etc/passwd", "sub/b.safetensors", "..", ""}) {
     dir_.Write(kIndex, absl::StrCat("{\"weight_map\":{\"t\":\"", outside, "\"}}"));
-    EXPECT_THAT(Value(), HasSubstr("weight_map.t must be the name of a file beside it")) << outside;
+    EXPECT_THAT(Value(), HasSubstr("weight_map.t must name a file in the same directory")) << outside;
   }
   dir_.Write(kIndex, "{\"weight_map\": oops}");
-  EXPECT_THAT(Value(), HasSubstr("index.json: the JSON is broken at byte 16: "));
+  EXPECT_THAT(Value(), HasSubstr("index.json: the JSON is invalid at byte 16: "));
   dir_.Write(kIndex, "{\"weight_map\": {}}");
   EXPECT_THAT(Value(), HasSubstr("names no file"));
   dir_.Write(kIndex, "[]");

@@ -173,14 +173,14 @@ TEST_F(Safetensors, BadFilesAreRefusedWithTheReason) {
   }
   many += "}";
   const std::vector<BadFile> bad = {
-      {"empty", "", "no safetensors file"},
-      {"length beyond cap", Length((16u << 20) + 1) + "{", "at most 16777216"},
-      {"length of 2^64-1", Length(UINT64_MAX) + "{}", "at most 16777216"},
-      {"header cut", Length(100) + "{}", "is cut"},
+      {"empty", "", "not a safetensors file"},
+      {"length beyond cap", Length((16u << 20) + 1) + "{", "more than the limit of 16777216"},
+      {"length of 2^64-1", Length(UINT64_MAX) + "{}", "more than the limit of 16777216"},
+      {"header cut", Length(100) + "{}", "is truncated"},
       {"space first", with(" {}", 0), "does not begin with '{'"},
       {"array", with("[]", 0), "does not begin with '{'"},
-      {"bad JSON", with("{\"a\":", 0), "JSON is broken"},
-      {"trailing text", with("{}x", 0), "JSON is broken"},
+      {"bad JSON", with("{\"a\":", 0), "JSON is invalid"},
+      {"trailing text", with("{}x", 0), "JSON is invalid"},
       {"too deep", with(R"({"a":{"b":[[[1]]]}})", 0), "nested deeper"},
       {"duplicate",
        with(
@@ -191,12 +191,12 @@ TEST_F(Safetensors, BadFilesAreRefusedWithTheReason) {
        "occurs twice"},
       {"file too short", with(one, 3), "cover 4 bytes but the file holds 3"},
       {"file too long", with(one, 5), "cover 4 bytes but the file holds 5"},
-      {"hole", with(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "without hole"},
+      {"hole", with(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "without gap"},
       {"overlap",
        with(
            R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
            8),
-       "without hole"},
+       "without gap"},
       {"size mismatch", with(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), "needs 8 bytes"},
       {"reversed", with(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4), "needs 4 bytes"},
       {"overflow", with(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", 0),
@@ -270,8 +270,9 @@ TEST_F(Safetensors, ShardedByIndex) {
   std::vector<float> value(1);
   ASSERT_TRUE((*reader)->ReadTensor("b", value).ok());
   EXPECT_EQ(value[0], 2);
-  EXPECT_THAT(std::string(index(R"({"a":"m-2.safetensors"})").status().message()), HasSubstr("does not hold it"));
-  EXPECT_THAT(std::string(index(R"({"a":"../m-1.safetensors"})").status().message()), HasSubstr("a file beside it"));
+  EXPECT_THAT(std::string(index(R"({"a":"m-2.safetensors"})").status().message()), HasSubstr("does not contain it"));
+  EXPECT_THAT(std::string(index(R"({"a":"../m-1.safetensors"})").status().message()),
+              HasSubstr("a file in the same directory"));
   const absl::Status missing = index(R"({"a":"m-3.safetensors"})").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("names m-3.safetensors, which is missing"));
@@ -301,7 +302,7 @@ TEST_F(Safetensors, TensorsThatAreNotNeededDoNoHarm) {
   ASSERT_TRUE(one.ok()) << one.status();
   for (const auto& [name, dtype] : std::map<std::string, std::string>{{"ids", "I64"}, {"f8", "F8_E4M3"}}) {
     EXPECT_THAT(std::string((*one)->ReadElements(name, 0, value).message()),
-                HasSubstr("has dtype " + dtype + "; F32, F16 and BF16 are read"));
+                HasSubstr("has dtype " + dtype + "; only F32, F16 and BF16 are supported"));
   }
 }
 

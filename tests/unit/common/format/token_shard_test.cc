@@ -104,10 +104,10 @@ TEST_F(Shard, BadFilesAreRefusedWithTheReason) {
   const std::vector<std::pair<std::string, const char*>> bad = {
       {"", "has 0 bytes, fewer than the 1024"},
       {std::string(1023, '\0'), "has 1023 bytes, fewer than the 1024"},
-      {header(7, 1, 0), "is no token shard: it begins with 7"},
+      {header(7, 1, 0), "is not a token shard: it begins with 7"},
       {header(20240520, 2, 0), "has version 2; version 1 is read"},
       {header(20240801, 1, 0), "has version 1; version 7 is read"},
-      {header(20240520, 1, -1), "says that it holds -1 tokens"},
+      {header(20240520, 1, -1), "has a header with -1 tokens"},
       {header(20240520, 1, 2) + "abc", "must have 1028 bytes for its 2 tokens but has 1027"},
       {header(20240520, 1, 2) + "abcde", "must have 1028 bytes for its 2 tokens but has 1029"},
       {header(20240801, 7, INT32_MAX), "must have 8589935612 bytes"},
@@ -166,11 +166,11 @@ TEST_F(Shard, BadMegatronIndexesAreRefused) {
   dir_.Write("m.bin", Raw<uint16_t>({10, 11, 12}));
   const std::vector<std::pair<std::string, const char*>> bad = {
       {"MMIDIDX", "too short"},
-      {std::string(34, 'x'), "no Megatron index"},
+      {std::string(34, 'x'), "not a Megatron index"},
       {MegatronIndex(2, {3}, {0}, {0, 1}), "dtype code 2"},
       {MegatronIndex(8, {3}, {0}, {0, 1}) + "x", "must have"},
-      {MegatronIndex(8, {1, 2}, {0, 4}, {0, 2}), "without hole"},
-      {MegatronIndex(8, {-3}, {0}, {0, 1}), "without hole"},
+      {MegatronIndex(8, {1, 2}, {0, 4}, {0, 2}), "without gap"},
+      {MegatronIndex(8, {-3}, {0}, {0, 1}), "without gap"},
       {MegatronIndex(8, {2}, {0}, {0, 1}), "holds 3 tokens but its index names 2"},
       {MegatronIndex(8, {3}, {0}, {0, 2}), "out of order"},
       {MegatronIndex(8, {3}, {0}, {1, 0}), "out of order"},

@@ -87,17 +87,17 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
   EXPECT_EQ(memory.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(memory.message()),
             "the job may need 101.0 MiB of the coordinator's memory with 8 workers (workers.max), and 100.0 MiB of "
-            "264.0 MiB are left beside the unfinished jobs; choose a smaller sync.upload_codec or model, "
+            "264.0 MiB are not reserved for the unfinished jobs; choose a smaller sync.upload_codec or model, "
             "wait for another job to end, or give the coordinator more memory");
 
   const absl::Status disk = CheckCapacity(capacity, {100 * kMiB, 251 * kMiB}, others, 8);
   EXPECT_EQ(disk.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(disk.message()),
             "the job may need 251.0 MiB of the coordinator's disk with 8 workers (workers.max), and 250.0 MiB of "
-            "400.0 MiB free are left beside what the unfinished jobs may still take and a tenth of the disk; leave "
-            "checkpoint.keep_contributions out where the job has it, lower checkpoint.keep_last, free space on the "
+            "400.0 MiB free are not reserved for the unfinished jobs or as the tenth of the disk that stays free; "
+            "remove checkpoint.keep_contributions if the job sets it, lower checkpoint.keep_last, free space on the "
             "disk of the "
-            "state directory, or raise --disk-budget where it is given");
+            "state directory, or raise --disk-budget if it is given");
 }
 
 // A job that uses all remaining memory must not be killed because a hostile peer fills gRPC's
@@ -112,11 +112,10 @@ TEST(CheckCapacity, LeavesWhatConnectionsMayTake) {
   const CoordinatorCapacity capacity{.memory_bytes = 400 * kMiB, .transport_bytes = 136 * kMiB};
   EXPECT_TRUE(CheckCapacity(capacity, {.memory_bytes = 200 * kMiB}, {}, 8).ok());
   const absl::Status refused = CheckCapacity(capacity, {.memory_bytes = 201 * kMiB}, {}, 8);
-  EXPECT_NE(
-      std::string(refused.message())
-          .find("200.0 MiB of 400.0 MiB are left beside the unfinished jobs and the 136.0 MiB that connections may "
-                "take; choose"),
-      std::string::npos)
+  EXPECT_NE(std::string(refused.message())
+                .find("200.0 MiB of 400.0 MiB are not reserved for the unfinished jobs and the 136.0 MiB reserved for "
+                      "connections; choose"),
+            std::string::npos)
       << refused;
 }
 
@@ -129,8 +128,8 @@ TEST(CheckCapacity, EveryFragmentTakesAnOpenFile) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(
       std::string(refused.message()),
-      "the job has 71 fragments, each with an open file at the coordinator, which may open 70 more beside its "
-      "connections and the unfinished jobs; choose sync.fragments with fewer of them, wait for another job to end, "
+      "the job has 71 fragments, each with an open file at the coordinator, which may open 70 more besides its "
+      "connections and the unfinished jobs; choose sync.fragments with fewer fragments, wait for another job to end, "
       "or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its service)");
 }
 
@@ -154,7 +153,8 @@ TEST(CheckJobFits, NamesTheMostWorkersThatFit) {
   const absl::Status refused = CheckJobFits(capacity, spec, Sizes(), 0, {});
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(std::string(refused.message())
-                .find("beside the unfinished jobs; with 4 workers at most it fits (--set workers.max=4); or choose a "
+                .find("not reserved for the unfinished jobs; with 4 workers at most the job fits (--set "
+                      "workers.max=4); or choose a "
                       "smaller sync.upload_codec or model"),
             std::string::npos)
       << refused;

@@ -163,7 +163,7 @@ const Case kCases[] = {
        s.data.pin_shards = true;
        s.workers = {.min = 2, .max = 1};
      },
-     "is 1, the number of data.corpora, of which with data.assignment shards each has one worker; it must be at least"},
+     "is 1, the number of data.corpora: with data.assignment shards each corpus has one worker; it must be at least"},
     {"data.max_epochs",
      [](JobSpec& s) {
        Pin(s);
@@ -176,7 +176,7 @@ const Case kCases[] = {
        s.data.corpora[0].weight = 2;
      },
      "is 2; with data.assignment shards"},
-    {"sync.weights", [](JobSpec& s) { s.sync.weights = WeightRule::kShardSize; }, "goes with data.assignment shards"},
+    {"sync.weights", [](JobSpec& s) { s.sync.weights = WeightRule::kShardSize; }, "needs data.assignment shards"},
     {"batch.sequences_per_step", [](JobSpec& s) { s.batch.sequences_per_step = 0; }, "1 to"},
     {"inner_optimizer.learning_rate", [](JobSpec& s) { s.inner.learning_rate = 0; }, "above 0"},
     {"inner_optimizer.beta2", [](JobSpec& s) { s.inner.beta2 = 1; }, "below 1"},
@@ -187,7 +187,7 @@ const Case kCases[] = {
      "must fit"},
     {"inner_optimizer.schedule.decay_steps",
      [](JobSpec& s) { s.inner.schedule = {.kind = ScheduleKind::kWsd, .warmup_steps = 801}; },
-     "is 200 where none is set, a fifth of all; warm-up and decay must fit into 1000 steps"},
+     "is 200, the default of a fifth of all steps; warm-up and decay must fit into 1000 steps"},
     {"inner_optimizer.schedule.final_ratio", [](JobSpec& s) { s.inner.schedule.final_ratio = 1.5; }, "0 to 1"},
     {"outer_optimizer.learning_rate", [](JobSpec& s) { s.outer.learning_rate = -0.1; }, "above 0"},
     {"outer_optimizer.momentum", [](JobSpec& s) { s.outer.momentum = 1; }, "below 1"},
@@ -251,7 +251,7 @@ const Case kCases[] = {
      },
      "workers.min (8)"},
     {"workers.planned", [](JobSpec& s) { s.workers.planned = 65; }, "between"},
-    {"stop", [](JobSpec& s) { s.stop = {}; }, "so that the run ends"},
+    {"stop", [](JobSpec& s) { s.stop = {}; }, "so that the job ends"},
     {"evaluation.max_tokens", [](JobSpec& s) { s.evaluation.max_tokens = 10; }, "one sample (256 tokens)"},
     {"evaluation.tasks_every_rounds", [](JobSpec& s) { s.evaluation.tasks_every_rounds = 3; }, "names no file"},
     {"evaluation.tasks[0].name",

@@ -69,7 +69,7 @@ TEST(LearningRate, AScheduleThatDoesNotEndWithTheJobIsReported) {
   JobSpec spec;
   spec.stop.inner_steps = 300;
   spec.inner = Inner(ScheduleKind::kCosine, 10, 100, 0.1);
-  EXPECT_NE(ScheduleMismatch(spec).find("stays at its last value for the 200 steps"), std::string::npos)
+  EXPECT_NE(ScheduleMismatch(spec).find("stays at its final value for the 200 steps"), std::string::npos)
       << ScheduleMismatch(spec);
   spec.stop.inner_steps = 80;
   EXPECT_NE(ScheduleMismatch(spec).find("ends the job at step 80, before"), std::string::npos)

@@ -98,7 +98,7 @@ TEST(JobFit, ASlowLinkIsAWarningWithTheRateThatWouldDo) {
 TEST(JobFit, WithoutAStepTimeTheShortestOneThatFitsIsSaid) {
   const Finding slow = JudgeLink(Offer({}), At(20e6));
   EXPECT_EQ(slow.verdict, Verdict::kGood);
-  EXPECT_THAT(slow.sentence, HasSubstr("nobody has timed a step yet: with steps of "));
+  EXPECT_THAT(slow.sentence, HasSubstr("no step was measured yet: with steps of "));
   // Twice the rate halves it.
   const auto seconds = [](const std::string& text) {
     const std::string before = "with steps of ";
@@ -112,13 +112,13 @@ TEST(JobFit, MemoryIsJudgedWithoutAndWithAGpu) {
   const Finding fits = JudgeMemory(Offer({}), uint64_t{8} << 30);
   EXPECT_EQ(fits.verdict, Verdict::kGood) << fits.sentence;
   EXPECT_THAT(fits.sentence, HasSubstr("big takes "));
-  EXPECT_THAT(fits.sentence, HasSubstr("and activations; 8 GiB are free here"));
+  EXPECT_THAT(fits.sentence, HasSubstr("and activations; 8 GiB are free on this machine"));
   const Finding takes_a_gpu = JudgeMemory(Offer({}), uint64_t{600} << 20);
   EXPECT_EQ(takes_a_gpu.verdict, Verdict::kWarning);
-  EXPECT_THAT(takes_a_gpu.sentence, HasSubstr("0.586 GiB are free here: that takes a GPU"));
+  EXPECT_THAT(takes_a_gpu.sentence, HasSubstr("0.586 GiB are free on this machine: use a GPU"));
   const Finding too_small = JudgeMemory(Offer({}), uint64_t{10} << 20);
   EXPECT_EQ(too_small.verdict, Verdict::kWarning);
-  EXPECT_THAT(too_small.sentence, HasSubstr(": take a machine with more memory"));
+  EXPECT_THAT(too_small.sentence, HasSubstr(": use a machine with more memory"));
 }
 
 TEST(JobFit, RatesInTheirUnits) {

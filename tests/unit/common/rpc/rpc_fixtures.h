@@ -35,7 +35,7 @@ class Inbox {
     MutexLock lock(mutex_);
     for (int i = 0; i < 20 && values_.empty(); ++i) filled_.WaitFor(mutex_, Seconds(1));
     if (values_.empty()) {
-      ADD_FAILURE() << "nothing came in time";
+      ADD_FAILURE() << "no data arrived in time";
       return std::nullopt;
     }
     T value = std::move(values_.front());

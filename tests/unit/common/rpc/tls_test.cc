@@ -134,7 +134,7 @@ TEST_F(TlsTest, AnEndedCertificateMakesNoMoreCalls) {
   for (int i = 0; i < 2; ++i) {
     const grpc::Status refused = OneCall(person, kHealthMethod);
     EXPECT_EQ(refused.error_code(), grpc::UNAUTHENTICATED);
-    EXPECT_NE(refused.error_message().find("the certificate of viewer 'eve' ended at "), std::string::npos)
+    EXPECT_NE(refused.error_message().find("the certificate of viewer 'eve' expired at "), std::string::npos)
         << refused.error_message();
   }
   EXPECT_EQ(Health(worker), grpc::OK);
@@ -432,7 +432,7 @@ TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
   // We reject the coordinator: it belongs to another authority than our identity.
   const absl::Status other = TryHandshake(address_, Issue(stranger_, {Role::kWorker, "a", ""})).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_NE(std::string(other.message()).find("is not a coordinator's of our authority"), std::string::npos) << other;
+  EXPECT_NE(std::string(other.message()).find("not issued to a coordinator by our"), std::string::npos) << other;
   // It rejects us: a stranger's certificate, an expired one.
   IdentityFile forged = Issue(stranger_, {Role::kWorker, "a", ""});
   forged.authority_pem = authority_.certificate_pem();
@@ -463,15 +463,15 @@ TEST_F(TlsTest, ACoordinatorsCertificateThatIsNotGoodByOurClockIsToldWithBothTim
           RenewIdentity(address_, own).status()}) {
       const std::string text(told.message());
       EXPECT_NE(text.find(date), std::string::npos) << text;
-      EXPECT_NE(text.find("this machine's clock says " + DateText(NowSeconds()).substr(0, 13)), std::string::npos)
+      EXPECT_NE(text.find("this machine's clock shows " + DateText(NowSeconds()).substr(0, 13)), std::string::npos)
           << text;
-      EXPECT_NE(text.find("set the clock right, here or where the coordinator runs"), std::string::npos) << text;
+      EXPECT_NE(text.find("set the clock right, on this machine or"), std::string::npos) << text;
     }
   }
 }
 
 TEST_F(TlsTest, WhereNobodyListensIsSaid) {
-  EXPECT_NE(std::string(TryConnect("127.0.0.1:1").status().message()).find("no connection to 127.0.0.1:1: Connection "),
+  EXPECT_NE(std::string(TryConnect("127.0.0.1:1").status().message()).find("cannot connect to 127.0.0.1:1: "),
             std::string::npos);
   EXPECT_EQ(TryConnect("no-such-host.invalid:7070").status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(TryConnect("127.0.0.1").status().code(), absl::StatusCode::kInvalidArgument);

@@ -92,7 +92,7 @@ TEST_F(QueuedEventLogTest, LinesBeyondTheBoundAreLostAndTold) {
   for (uint64_t i = 1; i <= QueuedEventLog::kWaiting; ++i) ASSERT_EQ(Append(i), absl::OkStatus());
   const absl::Status lost = Append(9999);
   EXPECT_EQ(lost.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(lost.message(), "4096 lines of the event log wait for the disk already");
+  EXPECT_EQ(lost.message(), "4096 lines of the event log already wait for the disk");
   executor_.RunAll();
   EXPECT_EQ(Append(10'000), absl::OkStatus());
   executor_.RunAll();
@@ -104,12 +104,12 @@ TEST_F(QueuedEventLogTest, ARowOfRefusedLinesIsToldOnce) {
   kept_.answer = absl::ResourceExhaustedError("no space left on device");
   for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(Append(i), absl::OkStatus());
   executor_.RunAll();
-  EXPECT_EQ(Told(), std::vector<std::string>{"event log line lost"});
+  EXPECT_EQ(Told(), std::vector<std::string>{"event log lines lost"});
   kept_.answer = absl::OkStatus();
   EXPECT_EQ(Append(4), absl::OkStatus());
   EXPECT_EQ(Append(5), absl::OkStatus());
   executor_.RunAll();
-  EXPECT_EQ(Told(), (std::vector<std::string>{"event log line lost", "event log is written again"}));
+  EXPECT_EQ(Told(), (std::vector<std::string>{"event log lines lost", "event log recovered"}));
   EXPECT_EQ(kept_.revisions, (std::vector<uint64_t>{4, 5}));
 }
 

@@ -65,7 +65,7 @@ TEST(ChoiceTokens, AChoiceWithNoneOfItsOwnIsRefused) {
   for (const auto& [context, choice] : without) {
     const auto tokens = TokensOfChoice(Pairs(kEnd), context, choice);
     ASSERT_TRUE(absl::IsInvalidArgument(tokens.status())) << "'" << context << "', '" << choice << "'";
-    EXPECT_THAT(std::string(tokens.status().message()), HasSubstr("no token of its own"));
+    EXPECT_THAT(std::string(tokens.status().message()), HasSubstr("no separate token"));
   }
 }
 

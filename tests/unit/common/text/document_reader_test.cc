@@ -104,10 +104,10 @@ TEST_F(Documents, JsonFaultsNameTheLine) {
   const std::string good = "{\"text\": \"one\"}\n";
   EXPECT_THAT(Error("a.jsonl", good + "\n{\"text\": }\n"),
               HasSubstr("a.jsonl, line 3: is not valid JSON at column 10: unexpected"));
-  EXPECT_THAT(Error("a.jsonl", good + "[1]"), HasSubstr("line 2: is no JSON object"));
+  EXPECT_THAT(Error("a.jsonl", good + "[1]"), HasSubstr("line 2: is not a JSON object"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"),
               HasSubstr("line 2: has no field \"text\"; it has \"txt\". Name the field"));
-  EXPECT_THAT(Error("a.jsonl", good + "{\"text\": 5}"), HasSubstr("line 2: field \"text\" is no string"));
+  EXPECT_THAT(Error("a.jsonl", good + "{\"text\": 5}"), HasSubstr("line 2: field \"text\" is not a string"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\", \"text\": \"b\"}"),
               HasSubstr("line 2: has field \"text\" 2 times"));
   EXPECT_EQ(Error("a.jsonl", good + "{\"text\": \"a\", \"meta\": {\"text\": \"b\"}}"), "");
@@ -130,7 +130,7 @@ TEST_F(Documents, WhatPythonWritesBeyondJsonDoesNoHarm) {
               ElementsAre("half \xef\xbf\xbd", "\xef\xbf\xbd", "\xf0\x9f\x98\x80"));
   EXPECT_EQ(repaired_, 2u);
   for (const char* text : {"NaN", "1e400"}) {
-    EXPECT_THAT(Error("d.jsonl", absl::StrCat("{\"text\": ", text, "}")), HasSubstr("field \"text\" is no string"));
+    EXPECT_THAT(Error("d.jsonl", absl::StrCat("{\"text\": ", text, "}")), HasSubstr("field \"text\" is not a string"));
   }
 }
 
@@ -155,7 +155,7 @@ TEST_F(Documents, BadOnesCanBeLeftOut) {
       Skip("a.jsonl", good + "{oops\n{\"text\": \"\xff\"}\n{\"text\": null}\n\n" + good, kept);
   EXPECT_THAT(kept, ElementsAre("good", "good"));
   EXPECT_THAT(bad, ElementsAre(HasSubstr("line 2: is not valid JSON at column 2"), HasSubstr("line 3: byte 11 is not"),
-                               HasSubstr("line 4: field \"text\" is no string")));
+                               HasSubstr("line 4: field \"text\" is not a string")));
   bad = Skip("b.jsonl", good + "{\"text\": \"" + std::string(2 * kDocumentBytes, 'x') + "\"}\n" + good, kept);
   EXPECT_THAT(kept, ElementsAre("good", "good"));
   EXPECT_THAT(bad, ElementsAre(HasSubstr("begins in line 2 has more than the")));
@@ -200,7 +200,7 @@ TEST_F(Documents, FormatOfAPipeMustBeGiven) {
   const Descriptor in(ends[1]), out(ends[0]);
   const std::string path = absl::StrCat("/proc/self/fd/", out.get());
   EXPECT_THAT(std::string(OpenDocuments(*files_, path, {}).status().message()),
-              HasSubstr(path + " is a pipe, whose name does not say what it holds"));
+              HasSubstr(path + " is a pipe, so its format is unknown"));
   EXPECT_TRUE(OpenDocuments(*files_, path, {.format = DocumentFormat::kJsonLines}).ok());
 }
 
@@ -221,10 +221,10 @@ TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
   const std::string a = Gzip("{\"text\": \"a\"}\n"), b = Gzip("{\"text\": \"b\"}\n");
   EXPECT_THAT(*All("a.jsonl.gz", a + b), ElementsAre("a", "b"));
   EXPECT_THAT(*All("b.jsonl.gz", a + Gzip("") + b + std::string(5000, '\0')), ElementsAre("a", "b"));
-  EXPECT_THAT(Error("c.jsonl.gz", a + b.substr(0, b.size() - 1)), HasSubstr("it was cut"));
+  EXPECT_THAT(Error("c.jsonl.gz", a + b.substr(0, b.size() - 1)), HasSubstr("the file is incomplete"));
   EXPECT_THAT(Error("d.jsonl.gz", a + "garbage"),
-              HasSubstr(absl::StrCat("something else than gzip from byte ", a.size(),
-                                     " on. To keep what is before it: head -c ", a.size())));
+              HasSubstr(absl::StrCat("other data than gzip from byte ", a.size(),
+                                     " on. To keep the data before it: head -c ", a.size())));
   std::string damaged = a;
   damaged[a.size() - 6] = static_cast<char>(damaged[a.size() - 6] ^ 1);  // the checksum
   EXPECT_THAT(Error("e.jsonl.gz", damaged), HasSubstr("is damaged: gzip says"));
@@ -238,7 +238,7 @@ TEST_F(Documents, ZstdWindowsBeyondTheBoundAreRefusedWithTheCommand) {
               AllOf(HasSubstr("a window of more than 128 MiB"), HasSubstr("zstd -dc --long=31 ")));
   const std::string skippable("\x50\x2a\x4d\x18\x03\0\0\0abc", 11);
   EXPECT_THAT(*All("c.jsonl.zst", skippable + Zstd(line)), ElementsAre("a"));
-  EXPECT_THAT(Error("d.jsonl.zst", Zstd(line) + "garbage"), HasSubstr("something else than zstd from byte"));
+  EXPECT_THAT(Error("d.jsonl.zst", Zstd(line) + "garbage"), HasSubstr("other data than zstd from byte"));
 }
 
 // The error comes before hours of work.
@@ -257,8 +257,8 @@ TEST_F(Documents, Zstd) {
   const std::string packed = Zstd(lines);
   EXPECT_EQ(All("a.jsonl.zst", packed)->size(), 50000u);
   EXPECT_EQ(All("b.jsonl.zst", packed + packed)->size(), 100000u);  // frames follow each other
-  EXPECT_THAT(Error("c.jsonl.zst", packed.substr(0, packed.size() / 2)), HasSubstr("it was cut"));
-  EXPECT_THAT(Error("d.jsonl.zst", packed.substr(0, packed.size() - 1)), HasSubstr("it was cut"));
+  EXPECT_THAT(Error("c.jsonl.zst", packed.substr(0, packed.size() / 2)), HasSubstr("the file is incomplete"));
+  EXPECT_THAT(Error("d.jsonl.zst", packed.substr(0, packed.size() - 1)), HasSubstr("the file is incomplete"));
   EXPECT_THAT(Error("e.jsonl.zst", lines), HasSubstr("its first bytes are not those of zstd"));
   std::string damaged = packed;
   damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 0x55);
@@ -273,7 +273,7 @@ TEST_F(Documents, Zstd) {
     std::string joined;
     for (const std::string& piece : *pieces) joined += piece;
     EXPECT_EQ(joined, text);
-    EXPECT_THAT(Error("j.txt.zst", Zstd(text) + Zstd(text).substr(0, 6)), HasSubstr("it was cut"));
+    EXPECT_THAT(Error("j.txt.zst", Zstd(text) + Zstd(text).substr(0, 6)), HasSubstr("the file is incomplete"));
   }
 }
 

@@ -176,7 +176,7 @@ TEST(SentencePieceModelFile, BadFilesAreRefused) {
   const std::string words = SentencePieceReference::Train(
       SomeLines(), "--model_type=word --vocab_size=100 --normalization_rule_name=identity");
   ASSERT_FALSE(words.empty());
-  EXPECT_THAT(std::string(LoadSentencePiece(words).status().message()), HasSubstr("unigram and BPE are read"));
+  EXPECT_THAT(std::string(LoadSentencePiece(words).status().message()), HasSubstr("unigram and BPE are supported"));
   std::vector<Piece> pieces = {{"a", 0, PieceType::kNormal}};
   EXPECT_THAT(std::string(LoadSentencePiece(SerializeBpeModel(pieces)).status().message()),
               HasSubstr("no unknown piece"));

@@ -81,7 +81,7 @@ TEST(AccessTest, EachCallForEachRole) {
   }
 }
 
-TEST(AccessTest, AnUnknownCallIsForNobody) {
+TEST(AccessTest, UnknownCallIsRefusedForAllRoles) {
   for (const char* method : {"", "/", "/atoll.v1.JobService/", "/atoll.v1.JobService/submitJob",
                              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
     EXPECT_EQ(CheckAccess(method, {Role::kAdmin, "eve", ""}).code(), absl::StatusCode::kPermissionDenied) << method;

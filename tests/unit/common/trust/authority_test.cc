@@ -27,7 +27,7 @@ std::vector<Sha256> Trusted(const Authority& authority) {
   return out;
 }
 
-TEST(AuthorityTest, ARotatedOneSignsAndTheOneBeforeIsTrustedUntilItIsRetired) {
+TEST(AuthorityTest, RotatedAuthoritySignsAndThePreviousStaysTrusted) {
   const Authority before = *Authority::Create(kNow_s), stranger = *Authority::Create(kNow_s);
   EXPECT_FALSE(before.is_rotated());
   EXPECT_EQ(before.certificates_pem(), before.certificate_pem());
@@ -51,7 +51,7 @@ TEST(AuthorityTest, ARotatedOneSignsAndTheOneBeforeIsTrustedUntilItIsRetired) {
   EXPECT_EQ(alone.CheckIssued(old).code(), absl::StatusCode::kPermissionDenied);
 }
 
-TEST(AuthorityTest, OneThatIsNotRetiredYetIsNotRotatedAgain) {
+TEST(AuthorityTest, UnretiredAuthorityIsNotRotatedAgain) {
   const Authority first = *Authority::Create(kNow_s), second = *first.Rotated(kNow_s);
   const absl::Status refused = second.Rotated(kNow_s + 1).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
@@ -68,7 +68,7 @@ TEST(AuthorityTest, IsNotRotatedByAClockThatIsWrong) {
   for (const int64_t wrong_s : {kNow_s - 86'400, kNow_s + kAuthorityLifetime_s + 60}) {
     const absl::Status refused = authority.Rotated(wrong_s).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_NE(std::string(refused.message()).find("this machine's clock says " + DateText(wrong_s)), std::string::npos)
+    EXPECT_NE(std::string(refused.message()).find("this machine's clock shows " + DateText(wrong_s)), std::string::npos)
         << refused;
   }
 }

@@ -40,7 +40,7 @@ TEST(IdentityTest, PeersSpeakOnlyForThemselves) {
   EXPECT_FALSE(CheckSpeaksFor(PeerText(Identity{Role::kAdmin, "cpu-1", ""}, address), "cpu-1").ok());
 }
 
-TEST(CertificateTest, SaysWhoAndHowLong) {
+TEST(CertificateTest, HasNameAndValidity) {
   const Authority authority = *Authority::Create(kNow_s);
   const PrivateKey key = *PrivateKey::Generate();
   const auto pem = authority.Sign(Request(key), kWorker, kNow_s, kWorkerLifetime_s);
@@ -57,18 +57,18 @@ TEST(CertificateTest, SaysWhoAndHowLong) {
 }
 
 // S5, S12.
-TEST(CertificateTest, TimesAreToldWithBothDates) {
+TEST(CertificateTest, TimeErrorsHaveBothDates) {
   const Authority authority = *Authority::Create(kNow_s);
   const auto pem = authority.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);
   const CertificateFacts facts = *ReadCertificate(*pem);
   EXPECT_TRUE(CheckTimes(facts, kNow_s).ok());
   const absl::Status late = CheckTimes(facts, kNow_s + 3601), early = CheckTimes(facts, kNow_s - 3600);
-  EXPECT_NE(std::string(late.message()).find("ended at 2027-01-15 09:00:00 UTC"), std::string::npos) << late;
+  EXPECT_NE(std::string(late.message()).find("expired at 2027-01-15 09:00:00 UTC"), std::string::npos) << late;
   EXPECT_NE(std::string(early.message()).find("set the clock right"), std::string::npos) << early;
 }
 
 // S12: ten minutes suffice, and the error names both clocks.
-TEST(CertificateTest, AClockThatIsTenMinutesOffIsToldWithBothTimes) {
+TEST(CertificateTest, ClockTenMinutesOffIsReportedWithBothTimes) {
   constexpr int64_t kTenMinutes = 600;
   const Authority authority = *Authority::Create(kNow_s);
   const auto pem = authority.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);

@@ -60,7 +60,7 @@ TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
   };
   TokenRecord changed = made.record;
   EXPECT_NE(why(changed, SecretHash(Made().token), Role::kWorker, "a", kNow_s).find("not known"), std::string::npos);
-  EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s + 61).find("ended at"), std::string::npos);
+  EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s + 61).find("expired at"), std::string::npos);
   EXPECT_NE(why(changed, right, Role::kAdmin, "a", kNow_s).find("for a worker, not for a admin"), std::string::npos);
   changed.used = 2;
   EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s).find("2 uses"), std::string::npos);

@@ -51,7 +51,7 @@ TEST_F(SecretFilesTest, OnlyTheOwnerReads) {
 }
 
 // In a directory that other users may write, an existing key may be theirs.
-TEST_F(SecretFilesTest, WhatSomebodyElseHasPutThereIsNotOurs) {
+TEST_F(SecretFilesTest, FilesOfAnotherUserAreRefused) {
   const std::string path = directory_ + "/secret";
   ASSERT_TRUE(WriteSecretFile(path, "hello").ok());
   EXPECT_EQ(*ReadOwnSecretFile(path), "hello");
@@ -81,7 +81,7 @@ TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
 }
 
 // The error does not ask to change the mode of a file without a key.
-TEST_F(SecretFilesTest, WhatCannotBeAnIdentityIsCalledThat) {
+TEST_F(SecretFilesTest, NonIdentityFileIsReported) {
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   for (const absl::Status& read : {ReadSecretFile(directory_).status(), ReadIdentityFile(directory_).status()}) {
     EXPECT_EQ(read.code(), absl::StatusCode::kFailedPrecondition) << "a worker would try it again for ever";
@@ -139,7 +139,7 @@ TEST_F(SecretFilesTest, AnAuthorityIsRotatedAndRetired) {
   const Authority first = *CreateAuthority(home, kNow_s);
   const absl::Status none = RetireAuthority(home).status();
   EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(std::string(none.message()).find("has none before it that could be retired"), std::string::npos) << none;
+  EXPECT_NE(std::string(none.message()).find("has no previous authority to retire"), std::string::npos) << none;
   const auto rotated = RotateAuthority(home, kNow_s + 5);
   ASSERT_TRUE(rotated.ok()) << rotated.status();
   EXPECT_EQ(Mode(AuthorityKeyPath(home)), mode_t{0600});
@@ -148,7 +148,8 @@ TEST_F(SecretFilesTest, AnAuthorityIsRotatedAndRetired) {
   EXPECT_GT(RetireAfter(*rotated), kNow_s + 5 + kUserLifetime_s);
   const absl::Status again = RotateAuthority(home, kNow_s).status();
   EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(std::string(again.message()).find("end that with: atoll ca retire " + home), std::string::npos) << again;
+  EXPECT_NE(std::string(again.message()).find("stop trusting it with: atoll ca retire " + home), std::string::npos)
+      << again;
   EXPECT_EQ(LoadAuthority(home)->fingerprint(), rotated->fingerprint());
   ASSERT_TRUE(RetireAuthority(home).ok());
   EXPECT_FALSE(LoadAuthority(home)->is_rotated());
@@ -160,14 +161,15 @@ TEST_F(SecretFilesTest, AnAuthorityIsRotatedAndRetired) {
   EXPECT_EQ(LoadAuthority(home)->retired_until_s(), kNow_s + 6);
 }
 
-TEST_F(SecretFilesTest, OneChangesAnAuthorityAtATime) {
+TEST_F(SecretFilesTest, AuthorityChangesAreExclusive) {
   const Authority authority = *CreateAuthority(directory_, kNow_s);
   const int fd = open(directory_.c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   for (const absl::Status& refused :
        {RotateAuthority(directory_, kNow_s).status(), RetireAuthority(directory_).status()}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
-    EXPECT_NE(std::string(refused.message()).find("another 'atoll ca' is at work in"), std::string::npos) << refused;
+    EXPECT_NE(std::string(refused.message()).find("another 'atoll ca' command is running in"), std::string::npos)
+        << refused;
   }
   close(fd);
   EXPECT_EQ(LoadAuthority(directory_)->fingerprint(), authority.fingerprint());
@@ -193,7 +195,7 @@ TEST_F(SecretFilesTest, ARotationIsItsOwnersBusiness) {
   for (const absl::Status& refused :
        {RotateAuthority(directory_, kNow_s).status(), RetireAuthority(directory_).status()}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
-    EXPECT_NE(std::string(refused.message()).find("belongs to user 4711"), std::string::npos) << refused;
+    EXPECT_NE(std::string(refused.message()).find("is owned by user 4711"), std::string::npos) << refused;
   }
 }
 
@@ -230,7 +232,7 @@ TEST_F(SecretFilesTest, AProtectedIdentityIsReadWithItsPassphrase) {
   EXPECT_EQ(Mode(path), mode_t{0600});
   const absl::Status daemon = ReadIdentityFile(path).status();
   EXPECT_EQ(daemon.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(daemon.message().find("a daemon needs an identity without one"), std::string::npos) << daemon;
+  EXPECT_NE(daemon.message().find("a daemon needs an identity without a passphrase"), std::string::npos) << daemon;
   EXPECT_EQ(ReadIdentityFile(path, "correct horst").status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(ReadIdentityFile(path, "correct horse")->key_pem, identity.key_pem);
   EXPECT_EQ(ReadLockedIdentityFile(path)->certificate_pem, identity.certificate_pem);
@@ -241,7 +243,7 @@ TEST_F(SecretFilesTest, AProtectedIdentityIsReadWithItsPassphrase) {
   EXPECT_EQ(ReadIdentityFile(path, "correct horse").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(SecretFilesTest, AFileOfAnotherKindIsNotToldToBeKeptSecret) {
+TEST_F(SecretFilesTest, OtherFilesGetNoAdviceOnSecrecy) {
   const std::string path = directory_ + "/job.yaml";
   ASSERT_TRUE(WriteSecretFile(path, "kind: TrainingJob\n").ok());
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);

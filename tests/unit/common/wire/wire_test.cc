@@ -101,7 +101,7 @@ absl::StatusOr<FrameView> Decode(const std::string& message) {
   return frame;
 }
 
-TEST(FrameTest, RefusesWhatIsNoFrame) {
+TEST(FrameTest, RefusesMalformedFrames) {
   const std::string good = FrameBytes(7, false, "abc");
   for (size_t cut = 1; cut < good.size(); ++cut) {
     const auto view = Decode(good.substr(0, cut));
@@ -310,7 +310,7 @@ TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
   refused([](auto& p) { p.mutable_pace_assigned()->set_period_steps(1'000'001); }, 13, "pace_assigned.period_steps");
 }
 
-TEST(ControlMessagesTest, TextOnTheWayIsValidAndBounded) {
+TEST(ControlMessagesTest, TextInMessagesIsValidAndBounded) {
   const std::string long_text = std::string(4095, 'x') + "\xC3\xA9 tail";
   const auto leaving = WorkerMessageToProto(Leaving{long_text}).leaving().reason();
   EXPECT_EQ(leaving, std::string(4095, 'x')) << "a letter is not cut in half";
@@ -395,7 +395,7 @@ TEST(TransferMessagesTest, RefusesADownloadThatCrawls) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlobKey{Sha256Of({})}, 0, {"paris-1"}, 999});
   const absl::Status refused = DownloadRequestFromProto(proto).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(refused.message().find("must be at least 1000, or 0 for no cap"), absl::string_view::npos) << refused;
+  EXPECT_NE(refused.message().find("must be at least 1000, or 0 for no limit"), absl::string_view::npos) << refused;
   proto.set_limit_bytes_per_second(0);
   EXPECT_TRUE(DownloadRequestFromProto(proto).ok());
 }

@@ -397,7 +397,7 @@ TEST(NormGate, AClippedContributionIsReplayedFromItsFactor) {
   EXPECT_EQ(at_the_limit->hash, clipped->hash);
 }
 
-TEST(NormGate, WhatCouldOverflowIsRefusedInstead) {
+TEST(NormGate, PossibleOverflowIsRefused) {
   Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
   const Copies before = CopyOf(aggregator);
   Round round;

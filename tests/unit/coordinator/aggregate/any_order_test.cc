@@ -76,7 +76,7 @@ class AnyOrder : public testing::TestWithParam<MergeRule> {
   ~AnyOrder() override { hwy::SetSupportedTargetsForTest(0); }
 };
 
-TEST_P(AnyOrder, OfContributionsOnAnyThreadsAndInstructionSetLeavesTheSameBits) {
+TEST_P(AnyOrder, AnyOrderThreadsAndTargetGiveTheSameBits) {
   std::vector<Round> rounds;
   for (uint64_t number = 1; number <= 2; ++number) rounds.push_back(RoundOf(number));
   const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();

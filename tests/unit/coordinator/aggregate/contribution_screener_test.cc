@@ -55,7 +55,7 @@ ContributionScreen Whole(CodecKind codec, Bytes encoded, size_t elements) {
   return aggregate::ScreenAll(std::span(&input, 1), elements, 1).front();
 }
 
-TEST(ContributionScreener, SaysWhatIsSaidOfAllBytesAtOnceWhateverThePieces) {
+TEST(ContributionScreener, PiecesGiveTheVerdictOfTheWhole) {
   for (const CodecKind codec : kAll) {
     for (const size_t elements : {size_t{1}, size_t{100}, kCodecBlock, 3 * kCodecBlock + 77, 10 * kCodecBlock}) {
       SCOPED_TRACE(std::string(CodecName(codec)) + " " + std::to_string(elements));
@@ -72,7 +72,7 @@ TEST(ContributionScreener, SaysWhatIsSaidOfAllBytesAtOnceWhateverThePieces) {
   }
 }
 
-TEST(ContributionScreener, FindsWhatIsNotFinite) {
+TEST(ContributionScreener, FindsNonFiniteValues) {
   for (const CodecKind codec : kAll) {
     if (codec == CodecKind::kFp16 || codec == CodecKind::kBf16 || codec == CodecKind::kFp32) {
       const std::vector<std::byte> bytes = Encoded(codec, 3 * kCodecBlock, /*finite=*/false);
@@ -135,7 +135,7 @@ struct ManyBlocks {
   std::vector<RoundInput> inputs;
 };
 
-TEST(CloseRound, GivesTheSameWithEveryNumberOfThreadsAndWithScreensThatAreKnown) {
+TEST(CloseRound, IsEqualForAnyThreadsAndKnownScreens) {
   ManyBlocks round;
   for (const CodecKind download : {CodecKind::kFp32, CodecKind::kMxfp4}) {
     for (RoundInput& input : round.inputs) input.screen.reset();

@@ -41,7 +41,7 @@ std::vector<std::optional<double>> Cosines(const std::vector<Sent>& round, Merge
 }
 
 // Weights 1/2, 1/4, 1/4: relative to b the others are (2, 0) / 2 + (0, 4) / 4.
-TEST(DirectionToTheOthers, LeavesOutWhatTheContributionItselfHasAdded) {
+TEST(DirectionToTheOthers, ExcludesTheContributionItself) {
   const auto cosines = Cosines({{{2, 0}, 200}, {{0, -3}}, {{0, 4}}});
   ASSERT_EQ(cosines.size(), 3u);
   EXPECT_NEAR(cosines[0].value_or(9), 0, 1e-12);

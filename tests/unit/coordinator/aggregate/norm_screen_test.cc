@@ -103,7 +103,7 @@ TEST(NormHistory, ShortContributionsMeasureTheSameAsLongOnes) {
   EXPECT_DOUBLE_EQ(history.Median(kRate), 1);
 }
 
-TEST(NormHistory, ARisingRateIsNobodysFault) {
+TEST(NormHistory, RisingRateIsNoWorkersFault) {
   const NormHistory history = HistoryOf(8);
   EXPECT_EQ(history.Median(5 * kRate), 5);
   EXPECT_EQ(history.Median(kRate / 5), 1);
@@ -138,7 +138,7 @@ TEST(JudgeNorms, OnlyReportsWhileItKnowsTooLittle) {
 }
 
 // A flipped bit in a worker's memory gives 1e38: with three workers that was merged.
-TEST(JudgeNorms, WhatNoTrainingExplainsIsRefusedHoweverLittleItKnows) {
+TEST(JudgeNorms, ImpossibleNormIsRefusedWithAnyHistory) {
   constexpr double kFault = 1e30;
   EXPECT_EQ(Last(kEnforced, {}, {1, 1, kFault}).action, NormAction::kRefuse);
   EXPECT_EQ(Last(kEnforced, {}, {1, kFault}).action, NormAction::kRefuse);
@@ -161,7 +161,7 @@ TEST(JudgeNorms, WhatNoTrainingExplainsIsRefusedHoweverLittleItKnows) {
   EXPECT_EQ(Last(kEnforced, of_one, {kFault, kFault}).action, NormAction::kPass);
 }
 
-TEST(JudgeNorms, DoesWhatTheModeSays) {
+TEST(JudgeNorms, FollowsTheMode) {
   const NormHistory history = HistoryOf(8);
   EXPECT_EQ(Last({.norm = ScreenMode::kReport}, history, {1, 1, 1, 1000}).action, NormAction::kReport);
   const NormVerdict clipped = Last({.norm = ScreenMode::kClip}, history, {1, 1, 1, 300});
@@ -171,7 +171,7 @@ TEST(JudgeNorms, DoesWhatTheModeSays) {
             NormAction::kRefuse);
 }
 
-TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
+TEST(JudgeNorms, CommonChangeIsNoWorkersFault) {
   const NormHistory history = HistoryOf(16);
   for (const NormVerdict& verdict : JudgeNorms({}, history, kRate, Whole({50, 55, 45, 60})))
     EXPECT_EQ(verdict.action, NormAction::kPass);
@@ -181,7 +181,7 @@ TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
 }
 
 // At the end of the data, when finished workers send nothing more.
-TEST(JudgeNorms, FewWhoAreLeftAreHeldAgainstTheHistoryAlone) {
+TEST(JudgeNorms, FewRemainingAreComparedWithTheHistoryOnly) {
   const NormHistory history = HistoryOf(8);
   const auto alone = [&](const NormHistory& known, const std::vector<double>& norms) {
     return JudgeNorms(kEnforced, known, kRate, Whole(norms), true).back();
@@ -198,7 +198,7 @@ TEST(JudgeNorms, FewWhoAreLeftAreHeldAgainstTheHistoryAlone) {
 
 // One hostile worker among four, in rounds with few steps of the others. Whatever step count it
 // claims, at most clip_above times the median is merged, and the median is not its own.
-TEST(JudgeNorms, AHostileWorkerHidesBehindNoNumberOfSteps) {
+TEST(JudgeNorms, HostileWorkerCannotHideByItsSteps) {
   NormHistory history = HistoryOf(8);
   for (const uint64_t steps : {0u, 1u, 10u, 40u, 80u, 100'000u}) {
     for (size_t i = 0; i < kNormRounds; ++i) {

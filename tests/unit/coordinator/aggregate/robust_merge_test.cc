@@ -170,7 +170,7 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& w
 constexpr MergeSpec kRobust[] = {
     {.rule = MergeRule::kTrimmedMean}, {.rule = MergeRule::kMedian}, {.rule = MergeRule::kCenteredClip}};
 
-TEST(RobustMerge, OfHonestWorkersIsCloseToTheirMean) {
+TEST(RobustMerge, HonestWorkersGiveAboutTheMean) {
   const Fleet fleet = FleetOf(8, 0, {});
   for (const MergeSpec& merge : kRobust) EXPECT_LT(RelativeDistance(Merged(fleet, merge), fleet.honest_mean), 0.25);
   EXPECT_LT(RelativeDistance(Merged(fleet, {.rule = MergeRule::kTrimmedMean, .trim_share = 0}), fleet.honest_mean),
@@ -179,7 +179,7 @@ TEST(RobustMerge, OfHonestWorkersIsCloseToTheirMean) {
             1e-6);
 }
 
-TEST(RobustMerge, TwoHostileWorkersOfEightMoveTheMeanAnywhereAndTheOthersHardly) {
+TEST(RobustMerge, TwoHostileOfEightMoveOnlyTheMean) {
   const std::function<float(float)> attacks[] = {[](float x) { return -x; }, [](float x) { return -100 * x; },
                                                  [](float) { return 1e6f; }};
   for (size_t attack = 0; attack < std::size(attacks); ++attack) {
@@ -201,7 +201,7 @@ TEST(RobustMerge, DoesNotDependOnThreadsAndArrival) {
   }
 }
 
-TEST(RobustMerge, CountsAllAlikeWhoTookASingleStep) {
+TEST(RobustMerge, CountsSingleStepWorkersEqually) {
   Fleet fleet = FleetOf(4, 0, {});
   fleet.inputs[1].steps = 0;
   fleet.inputs[2].tokens = 1;
@@ -215,7 +215,7 @@ TEST(RobustMerge, CountsAllAlikeWhoTookASingleStep) {
   EXPECT_THAT(weights, ElementsAre(third, 0, third, third));
 }
 
-TEST(RobustMerge, ARoundOfNobodyTakesNoStep) {
+TEST(RobustMerge, EmptyRoundTakesNoStep) {
   for (const MergeSpec& merge : kRobust) {
     for (const float x : Merged(Fleet(), merge)) ASSERT_EQ(x, 0);
   }

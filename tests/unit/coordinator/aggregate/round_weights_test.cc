@@ -43,13 +43,13 @@ TEST(RoundWeights, ShardSizeWeighsFewerStepsInProportion) {
   EXPECT_EQ(RoundWeights(WeightRule::kShardSize, 10, inputs), (std::vector<double>{0.25, 0.25, 0.5}));
 }
 
-TEST(RoundWeights, WithoutStepsNothingUnlessNobodyHasAny) {
+TEST(RoundWeights, WeightIsZeroWithoutStepsUnlessAllAre) {
   EXPECT_EQ(RoundWeights(WeightRule::kTokens, 10, Inputs({{0, 0}, {300, 10}})), (std::vector<double>{0, 1}));
   EXPECT_EQ(RoundWeights(WeightRule::kUniform, 10, Inputs({{0, 0}, {0, 0}})), (std::vector<double>{0.5, 0.5}));
   EXPECT_TRUE(RoundWeights(WeightRule::kUniform, 10, {}).empty());
 }
 
-TEST(ClosingMomentum, IsTheShareOfAPeriodThatLiesBehindTheRound) {
+TEST(ClosingMomentum, IsTheShareOfThePeriodAfterTheRound) {
   EXPECT_DOUBLE_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 1}})), 0.09);
   EXPECT_DOUBLE_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 2}, {1, 5}, {1, 0}})), 0.45);
   EXPECT_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 2}, {1, 10}})), 0.9);

@@ -118,7 +118,7 @@ TEST_F(BackupTest, EachRestoreBeginsALineOfItsOwn) {
 TEST_F(BackupTest, NothingIsOverwritten) {
   Put("backup/mine", "mine");
   EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("exists already, and nothing is overwritten"));
+  EXPECT_THAT(err_.str(), HasSubstr("already exists and is never overwritten"));
   EXPECT_EQ(Get("backup/mine"), "mine");
   Put("file", "mine");
   EXPECT_EQ(Backup("state", "file"), kExitNotDone);
@@ -133,24 +133,24 @@ TEST_F(BackupTest, RefusalsNameTheWayOut) {
   EXPECT_EQ(Backup("nothing"), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("is no state directory; name a coordinator's --state-dir"));
   EXPECT_EQ(Backup("state", "state/backup"), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("name a place outside of it"));
+  EXPECT_THAT(err_.str(), HasSubstr("name a directory outside of it"));
   EXPECT_EQ(Backup("state", "no/where"), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("create it"));
   EXPECT_EQ(Restore("state"), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
+  EXPECT_THAT(err_.str(), HasSubstr("is not a backup: it has no file BACKUP"));
   EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
 }
 
 // A rename onto either fails, and would fail only after the whole copy.
 TEST_F(BackupTest, AMountPointOrALinkIsRefusedBeforeAnythingIsCopied) {
   EXPECT_EQ(CheckIsReplaceable("/proc").message(),
-            "/proc is a mount point, whose place a whole copy cannot take; name a directory below it");
+            "/proc is a mount point and cannot be replaced by the finished copy; name a directory below it");
   fs::create_directory(At("elsewhere"));
   EXPECT_TRUE(CheckIsReplaceable(At("elsewhere")).ok());
   EXPECT_TRUE(CheckIsReplaceable(At("not there")).ok());
   fs::create_directory_symlink(At("elsewhere"), At("link"));
   EXPECT_EQ(Backup("state", "link"), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("link is a symbolic link, whose place a whole copy cannot take"));
+  EXPECT_THAT(err_.str(), HasSubstr("link is a symbolic link and cannot be replaced by the finished copy"));
   EXPECT_FALSE(fs::exists(At("link.partial")));
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   EXPECT_EQ(Restore("backup", "link"), kExitNotDone);
@@ -174,7 +174,7 @@ TEST_F(BackupTest, AStateInUseIsCopiedWithAllThatWasCommitted) {
   EXPECT_EQ((*(*restored)->Tokens())[0].id, "token");
 }
 
-TEST_F(BackupTest, WhatIsNotFinishedIsNoBackupAndNoState) {
+TEST_F(BackupTest, UnfinishedCopyIsNeitherBackupNorState) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   fs::rename(At("backup"), At("backup.partial"));
   fs::rename(At("backup.partial/BACKUP"), At("backup.partial/UNFINISHED"));
@@ -208,7 +208,7 @@ TEST_F(BackupTest, ARestoreThatIsNotFinishedIsNoState) {
   EXPECT_EQ(CheckIsNoBackup(At("new")), absl::OkStatus());
 }
 
-TEST_F(BackupTest, ALogWithABrokenDurableFrameIsToldAndNotCopied) {
+TEST_F(BackupTest, LogWithABrokenDurableFrameIsReportedAndNotCopied) {
   const auto ledger = OpenSqliteLedger(At("state/ledger.sqlite"));
   ASSERT_TRUE(ledger.ok());
   for (const char* id : {"a", "b", "c", "d"}) ASSERT_TRUE((*ledger)->PutToken({.id = id}).ok());
@@ -241,7 +241,7 @@ TEST_F(BackupTest, ABrokenOffCopyIsGoneOnWith) {
   EXPECT_FALSE(fs::exists(At("new/BACKUP")));
 }
 
-TEST_F(BackupTest, WhatWentFromTheStateSinceIsNotInTheCopy) {
+TEST_F(BackupTest, RemovedFilesAreNotInTheCopy) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   fs::rename(At("backup"), At("backup.partial"));
   fs::remove(At("state/events/_fleet.jsonl"));
@@ -252,13 +252,13 @@ TEST_F(BackupTest, WhatWentFromTheStateSinceIsNotInTheCopy) {
 TEST_F(BackupTest, AForeignDirectoryInTheWayIsLeftAlone) {
   Put("backup.partial/mine", "mine");
   EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which no backup or restore has left; move it away\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which is not from a backup or restore; move it elsewhere\n"));
   EXPECT_EQ(Get("backup.partial/mine"), "mine");
   fs::remove_all(At("backup.partial"));
   const auto lock = LockDirectory(DataDirectory(At("backup.partial")));
   ASSERT_TRUE(lock.ok());
   EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("another backup or restore writes"));
+  EXPECT_THAT(err_.str(), HasSubstr("another backup or restore is writing"));
 }
 
 TEST_F(BackupTest, APlaceThatMayNotBeWrittenToIsNamedAsThat) {
@@ -277,7 +277,7 @@ TEST_F(BackupTest, APlaceThatMayNotBeWrittenToIsNamedAsThat) {
   EXPECT_EQ(told, 0);
 }
 
-TEST_F(BackupTest, DamageIsToldAndNotCopied) {
+TEST_F(BackupTest, DamageIsReportedAndNotCopied) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   Put("backup/" + blob_, "other!");
   EXPECT_EQ(Restore(), kExitDamage);
@@ -291,11 +291,12 @@ TEST_F(BackupTest, DamageIsToldAndNotCopied) {
 
 // An event log, or an old checkpoint. If that were an error, every later backup would fail, and a
 // usable state would have none.
-TEST_F(BackupTest, DamageThatNothingStartsFromIsToldAndCopied) {
+TEST_F(BackupTest, DamageNotNeededForAStartIsReportedAndCopied) {
   Put("state/events/audit/0000000000.jsonl", "not a line of the log\n");
   ASSERT_EQ(Verify("state"), audit::kExitDamage);
   EXPECT_EQ(Backup(), kExitDamage);
-  EXPECT_THAT(err_.str(), AllOf(HasSubstr("events/audit/0000000000.jsonl"), HasSubstr("the copy was kept with that")));
+  EXPECT_THAT(err_.str(),
+              AllOf(HasSubstr("events/audit/0000000000.jsonl"), HasSubstr("the copy was kept with this damage")));
   EXPECT_EQ(Get("backup/" + blob_), content_);
   EXPECT_EQ(Restore(), kExitDamage);
   EXPECT_EQ(BootOf("new"), kNow * kBootsPerLine + 1) << "a whole state, but for that";

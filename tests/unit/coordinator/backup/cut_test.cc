@@ -172,7 +172,7 @@ TEST_F(CutTest, HoldsAllThatTheLedgerKnowsAndNothingNewer) {
   }
 }
 
-TEST_F(CutTest, WhatIsDroppedOrAppendedToAfterTheCutIsCopiedAsItWas) {
+TEST_F(CutTest, ChangesAfterTheCutAreNotCopied) {
   Append("state/" + Segment(1), "before");
   Append("state/" + Snapshot(1), "parameters");
   Append("state/events/_fleet.jsonl", "{}\n");
@@ -202,7 +202,7 @@ TEST_F(CutTest, MoreFilesThanMayBeOpenAreCopiedUnlessOneIsDropped) {
   fs::remove(At("state/" + Snapshot(2)));
   const absl::Status dropped = Copy(*cut);
   EXPECT_EQ(dropped.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(dropped.message()), HasSubstr("raise that limit"));
+  EXPECT_THAT(std::string(dropped.message()), HasSubstr("raise the limit"));
 }
 
 TEST_F(CutTest, AStartOrAFileCutOffMeanwhileAsksForAnotherCut) {
@@ -243,7 +243,7 @@ TEST_F(CutTest, FilesOfOneContentAreOneFileAndCountOnce) {
   EXPECT_EQ(*bytes, manifest_.bytes + 10) << "the state has them as two files";
 }
 
-TEST_F(CutTest, WhatIsThereAlreadyIsKept) {
+TEST_F(CutTest, ExistingCopiesAreKept) {
   Append("state/" + Snapshot(1), "parameters");
   Append("state/" + Segment(1), "grown");
   Append("copy/" + Snapshot(1), "parameters");
@@ -273,7 +273,7 @@ TEST_F(CutTest, ACopyDoesNotTakeTheCoordinatorsRoom) {
   ASSERT_TRUE(room->shared());
   EXPECT_TRUE(room->Allows(*used / 2).ok());
   EXPECT_EQ(room->Allows(*used * 9 / 10).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(room->Fits(*used * 9 / 10).message()), HasSubstr("name another disk"));
+  EXPECT_THAT(std::string(room->Fits(*used * 9 / 10).message()), HasSubstr("use another disk"));
   EXPECT_EQ(room->Holds(*used * 2).code(), absl::StatusCode::kResourceExhausted);
 
   // On another disk: only its own data counts, not how full the first disk is.

@@ -44,7 +44,7 @@ TEST(ClockRate, IsThatOfTheLastQuarterOfAnHourWaitsIncluded) {
   EXPECT_NEAR(clock.PerSecond(step, At(14'000)), 1, 0.05);
 }
 
-TEST(ClockRate, BeginsAnewWhereARollbackSetsTheClockBack) {
+TEST(ClockRate, RestartsAfterARollback) {
   ClockRate clock;
   Train(clock, 0, 100, 0, 20);
   const uint64_t step = Train(clock, 100, 150, 500, 10);

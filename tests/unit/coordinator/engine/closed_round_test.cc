@@ -36,7 +36,7 @@ class ClosedRound : public testing::Test {
   std::vector<Event> events_;
 };
 
-TEST_F(ClosedRound, IsToldToTheCore) {
+TEST_F(ClosedRound, IsReportedToTheCore) {
   Close();
   c_.RunWork();
   EXPECT_TRUE(HasRound());
@@ -44,7 +44,7 @@ TEST_F(ClosedRound, IsToldToTheCore) {
 }
 
 // The commit does not wait for the update's flush, and workers do not wait for its write.
-TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
+TEST_F(ClosedRound, UpdateIsServedAtTheCommitAndLoggedAfterIt) {
   Close();
   c_.RunWork();
   const RoundRecord record = Aggregated().record;
@@ -70,7 +70,7 @@ TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
   EXPECT_EQ(c_.rounds.FindUpdate(key_)->digest, record.update_digest);
 }
 
-TEST_F(ClosedRound, ReleasedBehindTheMergeAndBeforeItsCommit) {
+TEST_F(ClosedRound, ReleaseBetweenMergeAndCommit) {
   Close();
   c_.work.RunOne();  // merged, and reported to the core
   ASSERT_TRUE(HasRound());

@@ -34,7 +34,7 @@ class DirectionWatchTest : public testing::Test {
   RoundMeasures last_;
 };
 
-TEST_F(DirectionWatchTest, NamesWhoPointsAgainstTheOthersOnce) {
+TEST_F(DirectionWatchTest, ReportsAnOpposingWorkerOnce) {
   for (size_t i = 1; i < kDirectionRounds; ++i) {
     EXPECT_THAT(Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}}), IsEmpty()) << "too few rounds";
     EXPECT_FALSE(Of(2).against_others);
@@ -68,7 +68,7 @@ TEST_F(DirectionWatchTest, NoiseTwoWorkersAndOtherFragmentsAreNoReport) {
   for (uint32_t i = 0; i < 14; ++i) EXPECT_THAT(Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}}, 1 + i % 2), IsEmpty());
 }
 
-TEST_F(DirectionWatchTest, ARollbackAndALongAbsenceBeginAnew) {
+TEST_F(DirectionWatchTest, RollbackAndLongAbsenceRestartTheMean) {
   for (size_t i = 1; i < kDirectionRounds; ++i) (void)Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}});
   ++epoch_;
   EXPECT_THAT(Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}}), IsEmpty());

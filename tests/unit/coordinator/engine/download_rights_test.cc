@@ -46,15 +46,15 @@ std::vector<DownloadKey> AllOf(const std::string& job, const std::string& corpus
           BlockKey{JobId{job}, Hash(corpus), "train-00000.bin", 0}};
 }
 
-TEST(DownloadRights, AMemberGetsWhatIsOfItsJobAndNothingElse) {
+TEST(DownloadRights, MemberMayDownloadItsJobsFilesOnly) {
   DownloadRights rights;
   rights.Apply({JobOn("a", "tales"), JobOn("b", "news"), WorkerOf("w", "a")});
   for (const DownloadKey& key : AllOf("a", "tales")) EXPECT_TRUE(rights.Check(Asked(key, "w")).ok());
   for (const char* job : {"b", "none"}) {
     for (const DownloadKey& key : AllOf(job, "news")) {
       const absl::Status refused = rights.Check(Asked(key, "w"));
-      EXPECT_EQ(refused, absl::UnavailableError(absl::StrCat("worker w has no part in job ", job,
-                                                             ": it is to ask again when it is assigned to it")));
+      EXPECT_EQ(refused, absl::UnavailableError(absl::StrCat("worker w is not assigned to job ", job,
+                                                             "; request again after the assignment")));
     }
   }
   // The corpus of another job, under the name of its own corpus.
@@ -62,7 +62,7 @@ TEST(DownloadRights, AMemberGetsWhatIsOfItsJobAndNothingElse) {
   EXPECT_TRUE(absl::IsPermissionDenied(other)) << other;
 }
 
-TEST(DownloadRights, WhoIsMovedOrForgottenHasOnlyWhatItHasNow) {
+TEST(DownloadRights, MovedWorkerHasOnlyItsNewRights) {
   DownloadRights rights;
   rights.Apply({JobOn("a", "tales"), JobOn("b", "news"), WorkerOf("w", "a")});
   const auto may = [&rights](const std::string& job) {
@@ -89,7 +89,7 @@ TEST(DownloadRights, FilesAreForAllButThoseThatParametersWereMadeOf) {
   EXPECT_TRUE(rights.Check(Asked(BlobKey{Hash("weights")}, "")).ok());
 }
 
-TEST(DownloadRights, WhoIsNoWorkerIsNotAskedHere) {
+TEST(DownloadRights, OtherRolesAreNotChecked) {
   DownloadRights rights;
   rights.Apply({JobOn("a", "tales")});
   for (const DownloadKey& key : AllOf("a", "tales")) EXPECT_TRUE(rights.Check(Asked(key, "")).ok());
@@ -134,7 +134,7 @@ TEST_F(DownloadsOfMembers, BeginWithTheAssignmentAndEndWithIt) {
   for (const char* other : {"b", "old", "nobody"}) {
     const absl::Status refused = Fragment(c, "one", other);
     EXPECT_TRUE(absl::IsUnavailable(refused)) << other << ": " << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("has no part in job one"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("is not assigned to job one"));
   }
   EXPECT_TRUE(Fragment(c, "one", "").ok()) << "people";
 
@@ -148,7 +148,7 @@ TEST_F(DownloadsOfMembers, BeginWithTheAssignmentAndEndWithIt) {
   EXPECT_TRUE(absl::IsUnavailable(Fragment(c, "one", "a")));
 }
 
-TEST_F(DownloadsOfMembers, AreThereAgainAfterARestartBeforeTheMemberIs) {
+TEST_F(DownloadsOfMembers, RightsAreRestoredBeforeTheMemberReturns) {
   {
     SmallCoordinator before(disk_, clock_);
     ASSERT_TRUE(before.Submit(SpecFor("one", 1)).ok());

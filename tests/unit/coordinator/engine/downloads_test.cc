@@ -93,7 +93,7 @@ TEST_F(DownloadsOfUpdates, OlderOnesAreReadFromTheRoundLog) {
 
 // An open file would occupy a whole segment's disk space for as long as a receiver likes that reads
 // 1,000 bytes a second.
-TEST_F(DownloadsOfUpdates, OneThatIsOpenEndsWithItsSegment) {
+TEST_F(DownloadsOfUpdates, OpenDownloadEndsWithItsSegment) {
   const auto open = Update(1);
   ASSERT_TRUE(open.ok()) << open.status();
   ASSERT_TRUE(c_.rounds.DropBefore(JobId{"tiny"}, record_.epoch, FragmentIndex{0}, Version{1}).ok());
@@ -104,7 +104,7 @@ TEST_F(DownloadsOfUpdates, OneThatIsOpenEndsWithItsSegment) {
   EXPECT_NE(gone.message().find("is no longer kept; fetch the fragment"), absl::string_view::npos) << gone;
 }
 
-TEST_F(DownloadsOfUpdates, SoManyHoldFilesOpenAtATime) {
+TEST_F(DownloadsOfUpdates, OpenFilesOfDownloadsAreLimited) {
   std::vector<DownloadContent> held;
   for (uint64_t i = 0; i < kFiles; ++i) held.push_back(*Update(1));
   EXPECT_TRUE(absl::IsUnavailable(Update(1).status()));
@@ -123,7 +123,7 @@ TEST_F(DownloadsOfUpdates, ADamagedOneIsNotServed) {
 
 // A repeated check would block the coordinator's executor of files at each call of a hostile
 // member.
-TEST_F(DownloadsOfUpdates, OneThatWasLookedAtIsNotReadWholeAgain) {
+TEST_F(DownloadsOfUpdates, CheckedUpdateIsNotReadAgain) {
   ASSERT_TRUE(Update(1).ok());
   Segment(0).back() ^= std::byte{1};  // the receiver will find this
   EXPECT_TRUE(Update(1).ok());
@@ -182,7 +182,7 @@ class DownloadsOfFragments : public Downloads {
   Digest hash_;  // of the newest version
 };
 
-TEST_F(DownloadsOfFragments, OneWorkerHoldsAQuarterOfTheFilesAtATime) {
+TEST_F(DownloadsOfFragments, OneWorkerMayHoldAQuarterOfTheFiles) {
   Rounds(1);
   Snapshot();
   std::vector<DownloadContent> held;
@@ -196,7 +196,7 @@ TEST_F(DownloadsOfFragments, OneWorkerHoldsAQuarterOfTheFilesAtATime) {
   EXPECT_TRUE(Newest().ok());
 }
 
-TEST_F(DownloadsOfFragments, OneThatBrokeGoesOnWhileThereAreNewerSnapshots) {
+TEST_F(DownloadsOfFragments, BrokenDownloadResumesDespiteNewerSnapshots) {
   Rounds(1);
   Snapshot();
   auto content = Newest();
@@ -239,7 +239,7 @@ TEST_F(DownloadsOfFragments, NothingWaitsForLongerThanTheLimit) {
   EXPECT_NE(gone.message().find("no longer kept; fetch the newest"), absl::string_view::npos) << gone;
 }
 
-TEST_F(DownloadsOfFragments, WhatItsUpdatesOutweighIsGivenUp) {
+TEST_F(DownloadsOfFragments, SnapshotOutweighedByItsUpdatesIsDropped) {
   Rounds(1);
   Snapshot();
   const auto content = Newest();
@@ -279,7 +279,7 @@ TEST_F(DownloadsOfFragments, SlowOnesPinNoDeletedSnapshots) {
   }
 }
 
-TEST_F(DownloadsOfFragments, AfterARestartWhatIsThereGoesOn) {
+TEST_F(DownloadsOfFragments, DownloadResumesAfterARestart) {
   Rounds(1);
   Snapshot();
   ASSERT_TRUE(Newest().ok());

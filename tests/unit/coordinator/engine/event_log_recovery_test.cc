@@ -158,7 +158,7 @@ TEST_F(EventLogRecovery, ThePastOfAnEndedJobIsReadWhenItIsAskedFor) {
   EXPECT_EQ(asked.newest, 2501u);
 }
 
-TEST_F(EventLogRecovery, WhoWatchesAnEndedJobSeesItsPast) {
+TEST_F(EventLogRecovery, WatchOfAnEndedJobShowsItsPast) {
   LogToItsEnd(2500, true);
   SmallCoordinator c(disk_, clock_);
   size_t events = 0, losses = 0, shown = 0;
@@ -208,7 +208,7 @@ TEST_F(EventLogRecovery, TheLostLineOfTheEndIsWrittenOnce) {
   EXPECT_EQ(shown.newest, 2501u);
 }
 
-TEST_F(EventLogRecovery, OfALongLogWithoutALossTheEndIsRead) {
+TEST_F(EventLogRecovery, OnlyTheEndOfALongLogIsRead) {
   {
     const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
     for (uint64_t revision = 1; revision <= 2500; ++revision)
@@ -227,7 +227,7 @@ TEST_F(EventLogRecovery, OfALongLogWithoutALossTheEndIsRead) {
 }
 
 // The duration of a round is known only after one has closed.
-TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
+TEST_F(EventLogRecovery, RemainingTimeIsShownFromTheFirstRound) {
   SmallCoordinator c(disk_, clock_);
   History history;
   Metrics metrics;
@@ -333,7 +333,7 @@ TEST_F(EventLogRecovery, AGapIsFilledWithoutTurningTheCurveBack) {
   EXPECT_TRUE(merge_.points.empty());
 }
 
-TEST_F(EventLogRecovery, RoundsOfBothSidesOfARollbackAreThere) {
+TEST_F(EventLogRecovery, RoundsBeforeAndAfterARollbackAreShown) {
   for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
   CheckpointRecord checkpoint;
   checkpoint.job = kJob;
@@ -403,14 +403,14 @@ TEST_F(TimesAfterAStart, BeginWithTheJob) {
   EXPECT_EQ(Value(c, "checkpoint"), "1000");
 }
 
-TEST_F(TimesAfterAStart, NobodyWaitsForACheckpointThatIsNotWanted) {
+TEST_F(TimesAfterAStart, UnwantedCheckpointHasNoAge) {
   Start(JobState::kPaused, 0);
   SmallCoordinator c(disk_, clock_);
   EXPECT_EQ(Value(c, "round"), "1000");
   EXPECT_EQ(Value(c, "checkpoint"), "absent");
 }
 
-TEST_F(TimesAfterAStart, OneThatIsThereIsNotStaleWhereNoMoreAreWanted) {
+TEST_F(TimesAfterAStart, LastCheckpointIsNotStaleIfNoMoreAreWanted) {
   Start(JobState::kPaused, 0);
   Checkpoint(10, true, 1500);
   SmallCoordinator c(disk_, clock_);
@@ -427,7 +427,7 @@ TEST_F(TimesAfterAStart, BeginWithTheCoordinatorWhereTheJobWasUpdated) {
   EXPECT_EQ(Value(c, "round"), "1000");
 }
 
-TEST_F(TimesAfterAStart, NothingIsToldOfAJobThatHasEnded) {
+TEST_F(TimesAfterAStart, EndedJobHasNoTimes) {
   Start(JobState::kSucceeded, 5);
   Commit(Round(0, 1));
   Checkpoint(10, true, 1500);
@@ -437,7 +437,7 @@ TEST_F(TimesAfterAStart, NothingIsToldOfAJobThatHasEnded) {
 }
 
 // No round was committed yet; an alert must be able to report that this lasts.
-TEST_F(TimesAfterAStart, AreThereFromTheFirstStartOfAJobOn) {
+TEST_F(TimesAfterAStart, AreShownFromAJobsFirstStart) {
   SmallDisk disk;
   SmallCoordinator c(disk, clock_);
   JobSpec spec = TinySpec("tiny");

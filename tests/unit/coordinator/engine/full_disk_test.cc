@@ -45,7 +45,7 @@ TEST_F(FullDisk, Version0WaitsForRoom) {
   EXPECT_FALSE(view.fragments[0].hash.IsZero());
 }
 
-TEST_F(FullDisk, WhatWaitsForRoomDoesNotHideThatUploadsAreHeldBack) {
+TEST_F(FullDisk, WaitForSpaceDoesNotHideHeldUploads) {
   SmallCoordinator c(disk_, clock_);
   Fill();
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
@@ -142,7 +142,7 @@ TEST_F(FullDisk, FilesOfAJobLeaveATenthOfTheDisk) {
   ASSERT_TRUE(fits.ok()) << fits.status();
   c.data.blobs().Suspend(file, fits->turn);
   EXPECT_THAT(std::string(c.data.BeginBlob(file, 201).status().message()),
-              HasSubstr("has room for 200 before it is almost full; free space"));
+              HasSubstr("has space for 200 before it is almost full; free space"));
   disk_.files.space.free_bytes = 50;
   EXPECT_EQ(c.data.BeginBlob(file, 1).status().code(), absl::StatusCode::kResourceExhausted);
 }
@@ -155,7 +155,7 @@ TEST_F(FullDisk, FilesOnTheirWayShareIt) {
   const auto first = c.data.BeginBlob(one, 150);
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_THAT(std::string(c.data.BeginBlob(other, 150).status().message()),
-              HasSubstr("has room for 50 before it is almost full, beside other files that are on their way"));
+              HasSubstr("has space for 50 before it is almost full, besides other uploads in progress"));
   const auto again = c.data.BeginBlob(one, 150);
   EXPECT_TRUE(again.ok()) << "who takes it over takes no more: " << again.status();
   c.data.blobs().Suspend(one, again->turn);

@@ -20,7 +20,7 @@ TEST(Curve, ThinsItselfAndKeepsTheShape) {
   EXPECT_GT(curve.points().back().step, 99'000u);
 }
 
-TEST(Curve, ForgetsWhatIsBeyondAStep) {
+TEST(Curve, DropsPointsBeyondAStep) {
   Curve curve;
   for (uint64_t step = 1; step <= 10; ++step) curve.Add({step, 0, 1});
   curve.DropAfter(4);

@@ -30,7 +30,7 @@ TEST(Hold, GrowsToTheMost) {
   EXPECT_EQ(LongestWithin(Seconds(60), Milliseconds(125)), Milliseconds(125));
 }
 
-TEST(Hold, NobodyWhoWaitsHoldsNothing) { EXPECT_FALSE(Hold().Holds(kAsked, kNever, Seconds(2))); }
+TEST(Hold, WithoutWaitingReadsNothingPauses) { EXPECT_FALSE(Hold().Holds(kAsked, kNever, Seconds(2))); }
 
 // A worker was heard at least one interval before the hold begins, so it is not lost after the
 // hold.

@@ -95,7 +95,7 @@ TEST(Intake, FillsInWhatPinnedCorporaWeigh) {
   EXPECT_EQ(result->plan.spec.data.corpora[1].samples, 300u);
 }
 
-TEST(Intake, OnePassEndsTheData) {
+TEST(Intake, SinglePassEndsTheData) {
   Fixture f;
   JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 1'001))});
   spec.data.max_epochs = 1;
@@ -104,13 +104,13 @@ TEST(Intake, OnePassEndsTheData) {
   EXPECT_EQ(result->plan.dataset_samples, 100u);
 }
 
-TEST(Intake, SaysWhatIsNotStored) {
+TEST(Intake, ReportsMissingFiles) {
   Fixture f;
   const auto result = PlanJob(Fixture::Spec({Sha256Of(AsBytes(std::string("nobody")))}), f.Reader());
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result->violations.size(), 1u);
   EXPECT_EQ(result->violations[0].field, "data.corpora[0].manifest");
-  EXPECT_NE(result->violations[0].problem.find("is not stored here"), std::string::npos);
+  EXPECT_NE(result->violations[0].problem.find("is not stored at the coordinator"), std::string::npos);
 }
 
 TEST(Intake, RefusesCorporaOfTwoTokenizers) {
@@ -170,7 +170,7 @@ TEST(Intake, RefusesTasksThatCannotBeScored) {
   const CorpusManifest manifest = SmallManifest("a", 10'001, 1'001);
   JobSpec spec = f.WithTask(manifest, 2);
   spec.evaluation.tasks[0].file = Sha256Of(AsBytes(std::string("nobody")));
-  refused(spec, "evaluation.tasks[0].file", "is not stored here");
+  refused(spec, "evaluation.tasks[0].file", "is not stored at the coordinator");
   spec.evaluation.tasks[0].file = f.Store("{\"sentence_good\": \"a\"}\n");
   refused(spec, "evaluation.tasks[0].file", "line 1");
   refused(f.WithTask(SmallManifest("b", 10'001, 0), 2), "evaluation.tasks", "no held-out split");

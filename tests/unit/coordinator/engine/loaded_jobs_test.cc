@@ -18,7 +18,7 @@ std::shared_ptr<JobData> MakeData(uint64_t epoch = 0) {
   return std::make_shared<JobData>(kJob, epoch, TinySpec("job"));
 }
 
-TEST(LoadedJobsTest, OneIsExpectedThenThereThenGone) {
+TEST(LoadedJobsTest, JobIsExpectedThenLoadedThenReleased) {
   LoadedJobs jobs;
   EXPECT_EQ(jobs.WhyNotLoaded(kJob, kOtherwise), kOtherwise);
   const uint64_t number = jobs.Expect(kJob);
@@ -42,7 +42,7 @@ TEST(LoadedJobsTest, OneIsExpectedThenThereThenGone) {
   EXPECT_EQ(jobs.Release(kJob), nullptr);
 }
 
-TEST(LoadedJobsTest, APreparationThatWasBegunAnewPutsNothing) {
+TEST(LoadedJobsTest, RestartedPreparationStoresNothing) {
   LoadedJobs jobs;
   const uint64_t first = jobs.Expect(kJob), second = jobs.Expect(kJob);
   EXPECT_FALSE(jobs.IsExpected(kJob, first));
@@ -53,7 +53,7 @@ TEST(LoadedJobsTest, APreparationThatWasBegunAnewPutsNothing) {
   EXPECT_EQ(jobs.Find(kJob)->epoch, 1u);
 }
 
-TEST(LoadedJobsTest, OneThatWasReleasedMeanwhilePutsNothing) {
+TEST(LoadedJobsTest, ReleasedJobStoresNothing) {
   LoadedJobs jobs;
   const uint64_t number = jobs.Expect(kJob);
   EXPECT_EQ(jobs.Release(kJob), nullptr);
@@ -62,7 +62,7 @@ TEST(LoadedJobsTest, OneThatWasReleasedMeanwhilePutsNothing) {
 }
 
 // A rollback: the loaded state is used until the new one is ready.
-TEST(LoadedJobsTest, OneThatIsLoadedAnewIsThereUntilThen) {
+TEST(LoadedJobsTest, ReloadedJobStaysUntilReplaced) {
   LoadedJobs jobs;
   const auto old = MakeData(), anew = MakeData(1);
   EXPECT_TRUE(jobs.Put(old, jobs.Expect(kJob)));

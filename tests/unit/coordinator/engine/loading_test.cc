@@ -54,7 +54,7 @@ class LoadingJob : public testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(LoadingJob, IsUnavailableFromTheStartOnUntilItIsThere) {
+TEST_F(LoadingJob, IsUnavailableUntilItIsLoaded) {
   SmallCoordinator c(disk_, clock_);
   for (const auto& status : {Update(c, kJob), Fragment(c, kJob), Offer(c, kJob)}) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
@@ -74,7 +74,7 @@ TEST_F(LoadingJob, IsNotRunningOnceItIsCancelled) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Offer(c, kJob)));
 }
 
-TEST_F(LoadingJob, IsNotInMemoryWhenItWasLetGoMeanwhile) {
+TEST_F(LoadingJob, IsNotInMemoryAfterItsRelease) {
   SmallCoordinator c(disk_, clock_);
   (void)c.engine.Turn();
   c.work.RunAll();  // up to the snapshots' executor
@@ -97,7 +97,7 @@ TEST_F(LoadingJob, TheLaterOfTwoPreparationsCounts) {
   EXPECT_TRUE(absl::IsUnavailable(Offer(c, kJob))) << "the one that is expected";
 }
 
-TEST_F(LoadingJob, OneThatNobodyKnowsIsNotRunning) {
+TEST_F(LoadingJob, UnknownJobIsNotRunning) {
   SmallCoordinator c(disk_, clock_);
   const JobId other{"other"};
   EXPECT_TRUE(absl::IsNotFound(Update(c, other)));

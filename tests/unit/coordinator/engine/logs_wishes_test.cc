@@ -56,7 +56,7 @@ TEST_F(LogsWishesTest, AWorkerIsAskedOneQuestionAtATimeAndOneASecond) {
   EXPECT_EQ(asked_.size(), 3u);
 }
 
-TEST_F(LogsWishesTest, AFloodOfCallsIsRefusedAndWhoFollowsWaits) {
+TEST_F(LogsWishesTest, FloodOfCallsIsRefusedAndFollowersWait) {
   for (size_t i = 0; i < 1 + LogsWishes::kWaiting; ++i) Want(2000);
   EXPECT_TRUE(answers_.empty());
   Want(2000);

@@ -62,7 +62,7 @@ class Observing : public testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(Observing, AWelcomeTellsTheRandomNumberOfTheStart) {
+TEST_F(Observing, WelcomeHasTheNonceOfTheStart) {
   SmallCoordinator c(disk_, clock_);
   const auto sink = std::make_shared<KeepingSink>();
   c.engine.OpenControl(HelloOf("w", 1), sink);
@@ -120,7 +120,7 @@ TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
 
 // A process that was stopped, or on a suspended machine, received no heartbeat. Workers that stay
 // silent afterwards are lost in time.
-TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
+TEST_F(Observing, StalledCoordinatorLosesNoWorker) {
   SmallCoordinator c(disk_, clock_);
   c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
   c.Settle();
@@ -135,7 +135,7 @@ TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
 }
 
 // The same if the stall falls into a turn, before or after the messages that arrived meanwhile.
-TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
+TEST_F(Observing, StallInsideATurnLosesNoWorker) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId connection = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
   c.Settle();
@@ -150,7 +150,7 @@ TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
 }
 
 // An alert can use that hour; a worker that left in order needs no alert.
-TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
+TEST_F(Observing, AgeOfALostWorkerIsShownForAnHour) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId leaves = c.engine.OpenControl(HelloOf("leaves", 1), std::make_shared<KeepingSink>());
   const ConnectionId gone = c.engine.OpenControl(HelloOf("gone", 1), std::make_shared<KeepingSink>());
@@ -260,7 +260,7 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
 }
 
 // Also for a job that has begun: its state stays RUNNING. A paused job lacks no workers.
-TEST_F(Observing, AJobTellsHowManyWorkersItLacks) {
+TEST_F(Observing, JobReportsItsMissingWorkers) {
   SmallCoordinator c(disk_, clock_);
   const auto missing = [](int workers) {
     return HasSubstr(absl::StrCat("atoll_workers{job=\"tiny\",state=\"missing\"} ", workers, "\n"));
@@ -319,7 +319,7 @@ TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
 }
 
 // Leases of one sample each: their memory is bounded whatever a member requests.
-TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
+TEST_F(Observing, LeasesPerWorkerAreLimited) {
   SmallCoordinator c(disk_, clock_);
   JobSpec spec = TinySpec("tiny");
   spec.sync.inner_steps = 2 * limits::kLeasesHeld;
@@ -405,7 +405,7 @@ TEST_F(Observing, AProbeWaitsForNoLedger) {
   c.Settle();
 }
 
-TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
+TEST_F(Observing, WorkerCannotAnswerForAnothersLogs) {
   SmallCoordinator c(disk_, clock_);
   const auto sink = std::make_shared<KeepingSink>();
   const ConnectionId asked = c.engine.OpenControl(HelloOf("w", 1), sink);

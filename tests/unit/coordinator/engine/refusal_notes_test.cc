@@ -31,7 +31,7 @@ class RefusalNotesTest : public testing::Test {
   RefusalNotes notes_;
 };
 
-TEST_F(RefusalNotesTest, AReasonIsToldAtOnceAndThenNowAndThen) {
+TEST_F(RefusalNotesTest, ReasonIsLoggedAtOnceThenRarely) {
   const auto first = Refuse("a", kVoid);
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->job, JobId{"tiny"});
@@ -45,12 +45,12 @@ TEST_F(RefusalNotesTest, AReasonIsToldAtOnceAndThenNowAndThen) {
   clock_.Advance(kRefusalsQuiet);
   const auto again = Refuse("a", kVoid);
   ASSERT_TRUE(again.has_value());
-  EXPECT_THAT(again->text, EndsWith("; so were 7 since the line before"));
+  EXPECT_THAT(again->text, EndsWith("; so were 7 since the previous line"));
   EXPECT_EQ(again->fields.at("since_line_before"), "7");
   EXPECT_FALSE(Refuse("a", kVoid));
 }
 
-TEST_F(RefusalNotesTest, WhatIsOrdinaryIsCountedAlone) {
+TEST_F(RefusalNotesTest, OrdinaryRefusalsAreOnlyCounted) {
   EXPECT_FALSE(Refuse("a", LateError("version 7 is being made")));
   EXPECT_EQ(RefusalReason(LateError("version 7 is being made")), "late");
   EXPECT_FALSE(Refuse("a", absl::UnavailableError("the job is being loaded; ask again")));

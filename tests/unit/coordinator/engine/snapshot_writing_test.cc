@@ -86,7 +86,7 @@ class SnapshotWriting : public testing::Test {
   FragmentHead head_;
 };
 
-TEST_F(SnapshotWriting, ARoundIsLoggedMeanwhileAndTheOneBehindItWaitsForTheDisk) {
+TEST_F(SnapshotWriting, NextRoundIsLoggedAndTheOneAfterWaitsForTheDisk) {
   Round(0);
   TakeSnapshot(1);
   const auto beside = AskToUpload(1);
@@ -102,7 +102,7 @@ TEST_F(SnapshotWriting, ARoundIsLoggedMeanwhileAndTheOneBehindItWaitsForTheDisk)
   ASSERT_NE(Find<CheckpointWritten>(events_), nullptr);
 }
 
-TEST_F(SnapshotWriting, AnUploadThatEndedMeanwhileIsToldSo) {
+TEST_F(SnapshotWriting, EndedUploadIsReported) {
   const auto behind = AskToUploadBehindAWrite();
   c_.data.uploads().End(2);
   c_.RunWork();
@@ -120,7 +120,7 @@ TEST_F(SnapshotWriting, AFailureOfTheDiskLetsTheRoundGoOn) {
 }
 
 // Otherwise the log would grow by the same amount again, on a full disk.
-TEST_F(SnapshotWriting, OneThatFailedIsOwedWithTheNextRound) {
+TEST_F(SnapshotWriting, FailedSnapshotIsWrittenWithTheNextRound) {
   Round(0);
   c_.RunWork();
   Round(1);
@@ -140,7 +140,7 @@ TEST_F(SnapshotWriting, OneThatFailedIsOwedWithTheNextRound) {
 
 // As when the log's size requires a snapshot and a checkpoint follows at the same commit: one copy
 // suffices.
-TEST_F(SnapshotWriting, OneVersionIsWrittenOnceForAllWhoWantIt) {
+TEST_F(SnapshotWriting, VersionIsWrittenOnceForAllRequests) {
   Round(0);
   TakeSnapshot(1, 10);
   TakeSnapshot(1, 20);
@@ -150,7 +150,7 @@ TEST_F(SnapshotWriting, OneVersionIsWrittenOnceForAllWhoWantIt) {
   EXPECT_EQ(Count<CheckpointWritten>(), 2);
 }
 
-TEST_F(SnapshotWriting, ItsFailureIsThatOfAllWhoWantIt) {
+TEST_F(SnapshotWriting, FailureIsReportedToAllRequests) {
   Round(0);
   TakeSnapshot(1, 10);
   TakeSnapshot(1, 20);
@@ -164,7 +164,7 @@ TEST_F(SnapshotWriting, ItsFailureIsThatOfAllWhoWantIt) {
 }
 
 // After an orderly stop the next start has nothing to recompute.
-TEST_F(SnapshotWriting, TheLastSnapshotsHoldWhatIsCommitted) {
+TEST_F(SnapshotWriting, LastSnapshotsContainTheCommittedState) {
   Round(0);
   Round(1);
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}}) << "the log does not outweigh it yet";
@@ -177,7 +177,7 @@ TEST_F(SnapshotWriting, TheLastSnapshotsHoldWhatIsCommitted) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{2}});
 }
 
-TEST_F(SnapshotWriting, NoneIsWrittenLastOfWhatIsNotCommitted) {
+TEST_F(SnapshotWriting, UncommittedRoundHasNoLastSnapshot) {
   Round(0);
   c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{1}});
   c_.work.RunAll();  // merged
@@ -191,7 +191,7 @@ TEST_F(SnapshotWriting, NoneIsWrittenLastOfWhatIsNotCommitted) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
 }
 
-TEST_F(SnapshotWriting, TheLastSnapshotsEndAtAFullDiskAndWhenTheyAreGivenUp) {
+TEST_F(SnapshotWriting, LastSnapshotsStopOnAFullDiskOrByRequest) {
   Round(0);
   disk_.files.FailAt(0, SimDisk::Fault::kFull);
   const auto full = std::make_shared<LastSnapshots>();
@@ -222,7 +222,7 @@ TEST_F(SnapshotWriting, TheLastSnapshotsMakeUpForOneThatFailed) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{version}});
 }
 
-TEST_F(SnapshotWriting, NothingIsMergedBehindTheLastTurn) {
+TEST_F(SnapshotWriting, NoMergeAfterTheLastTurn) {
   Round(0);
   c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{1}});
   EXPECT_TRUE(c_.data.Merges());
@@ -243,7 +243,7 @@ TEST_F(SnapshotWriting, AJobThatIsBeingLoadedAtTheEndIsNamed) {
   EXPECT_EQ(last->loading, std::vector<JobId>{JobId{"later"}});
 }
 
-TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
+TEST_F(SnapshotWriting, CheckpointedVersionIsNotWrittenAgainAtTheEnd) {
   Round(0);
   TakeSnapshot(1);
   c_.RunWork();
@@ -255,7 +255,7 @@ TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
 }
 
 // A released job may still be writing a snapshot when it is prepared again; the preparation waits.
-TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
+TEST_F(SnapshotWriting, PreparationWaitsForWritesOfTheJob) {
   Round(0);
   TakeSnapshot(1);
   c_.data.Release(job_);
@@ -271,7 +271,7 @@ TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
 }
 
 // The earlier parameters stay in memory until they are written.
-TEST_F(SnapshotWriting, ARollbackIsLoadedBehindWhatIsBeingWritten) {
+TEST_F(SnapshotWriting, RollbackWaitsForWritesInProgress) {
   Round(0);
   TakeSnapshot(1);
   c_.RunWork();

@@ -66,7 +66,7 @@ TEST_F(Watching, IsShownAtOnceAtEachEventAndTwiceASecond) {
   EXPECT_THAT(seen_, ElementsAre(1, 2, 3)) << "each once";
 }
 
-TEST_F(Watching, WhoTakesNothingIsShownNothingAndThenEverythingSince) {
+TEST_F(Watching, StalledWatcherLaterGetsEverything) {
   Watch(1);
   Serve();
   takes_ = false;

@@ -53,7 +53,7 @@ TEST_F(AuditTrailTest, ALineTooManyIsCounted) {
   EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), static_cast<std::ptrdiff_t>(AuditTrail::kWaiting) + 1);
 }
 
-TEST_F(AuditTrailTest, ADiskThatFailsIsToldOnceAndAgainWhenItIsWell) {
+TEST_F(AuditTrailTest, FailingDiskIsLoggedOnceAndItsRecovery) {
   Log told({.to_stderr = false});
   AuditTrail trail(told, clock_);
   std::filesystem::remove_all(root_);
@@ -71,7 +71,7 @@ TEST_F(AuditTrailTest, ADiskThatFailsIsToldOnceAndAgainWhenItIsWell) {
   std::filesystem::create_directories(root_ + "/events/audit");
   trail.Tell(LogLevel::kInfo, {{"who", "y"}});
   executor_.RunAll();
-  EXPECT_EQ(told.Recent(1).at(0).event, "audit log is written again");
+  EXPECT_EQ(told.Recent(1).at(0).event, "audit log recovered");
   EXPECT_NE(Kept().find(R"("lost":"3")"), std::string::npos) << Kept();
 }
 

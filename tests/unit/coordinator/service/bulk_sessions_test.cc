@@ -81,7 +81,7 @@ TEST_F(StoringFiles, TwoUploadsOfOneFileBothEndWell) {
 
 // The disk has space for the file and a tenth of the disk, but not for the file and the stored part
 // in addition.
-TEST_F(StoringFiles, WhatIsThereOfAFileNeedsNoRoom) {
+TEST_F(StoringFiles, StoredBytesNeedNoFurtherSpace) {
   disk_.files.space = {.free_bytes = 7000, .total_bytes = 20'000};
   const Running& broken = Begin();
   Go(60);
@@ -101,7 +101,7 @@ TEST_F(StoringFiles, AFileWithoutRoomIsRefusedAndLeavesNothing) {
   disk_.files.space = {.free_bytes = 6999, .total_bytes = 20'000};
   const absl::Status refused = Store();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("has room for 4999 before it is almost full"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has space for 4999 before it is almost full"));
   EXPECT_FALSE(disk_.files.Exists(DataDirectory("/state").BlobPartPath(sha_)));
 }
 

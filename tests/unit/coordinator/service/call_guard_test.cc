@@ -27,7 +27,7 @@ class CallGuardTest : public testing::Test {
 };
 
 // S32.
-TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
+TEST_F(CallGuardTest, LogsRefusalsAndChangesOnly) {
   EXPECT_TRUE(Check(kList, {Role::kViewer, "eve", ""}).ok());
   EXPECT_EQ(Lines(), size_t{0});
   EXPECT_TRUE(Check(kCancel, {Role::kOperator, "bob", ""}).ok());
@@ -38,7 +38,7 @@ TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
   EXPECT_EQ(Lines(), size_t{2});
 }
 
-TEST_F(CallGuardTest, TellsWhatCameOfAChange) {
+TEST_F(CallGuardTest, LogsTheResultOfAChange) {
   const Identity bob = {Role::kOperator, "bob", "0123456789abcdef"};
   guard_.TellOutcome(kList, bob, "", absl::OkStatus());
   EXPECT_EQ(Lines(), size_t{0}) << "a look is no change";
@@ -85,7 +85,7 @@ TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
 }
 
 // A user cannot push records of its actions out of the audit log.
-TEST_F(CallGuardTest, OnePersonChangesSoMuchAtATime) {
+TEST_F(CallGuardTest, ChangesPerPersonAreLimited) {
   const Identity bob = {Role::kOperator, "bob", ""};
   for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
   const absl::Status refused = Check(kCancel, bob);

@@ -57,7 +57,7 @@ class ControlSessionsTest : public testing::Test {
 };
 
 // Otherwise a member that opens one stream after another would keep every other worker out.
-TEST_F(ControlSessionsTest, OneIdentityHoldsSoManyStreams) {
+TEST_F(ControlSessionsTest, StreamsPerIdentityAreLimited) {
   for (int i = 0; i < 16; ++i) EXPECT_FALSE(Open(PeerOfWorker("a")).closed.has_value()) << i;
   const Stream& further = Open(PeerOfWorker("a"));
   ASSERT_TRUE(further.closed.has_value());
@@ -71,7 +71,7 @@ TEST_F(ControlSessionsTest, OneIdentityHoldsSoManyStreams) {
 }
 
 // On a single machine without certificates, all streams belong to one owner.
-TEST_F(ControlSessionsTest, WhoShowsNoIdentityIsNotCounted) {
+TEST_F(ControlSessionsTest, StreamsWithoutIdentityAreNotCounted) {
   for (int i = 0; i < 40; ++i) EXPECT_FALSE(Open("ipv4:127.0.0.1:5").closed.has_value()) << i;
 }
 

@@ -101,8 +101,8 @@ TEST_F(JobApiTest, ABrokenCopyOfACorpusIsRefusedAndOneElsewhereIsNoted) {
     const absl::Status refused = Submit(request).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(refused.message()),
-                HasSubstr("data.corpora[0].manifest: is of corpus toy, which is not whole below the coordinator's data "
-                          "root: shard train-00000.bin is missing; copy it there anew"));
+                HasSubstr("data.corpora[0].manifest: is of corpus toy, which is incomplete below the coordinator's "
+                          "data root: shard train-00000.bin is missing; copy the corpus again"));
   }
   copy_ = {.state = CorpusCopyState::kAbsent, .problem = "shard train-00000.bin is missing"};
   const auto taken = Submit(Request("one", 2));
@@ -122,7 +122,7 @@ TEST_F(JobApiTest, ShowsWhatAJobMayTake) {
   EXPECT_EQ(job->job().coordinator_disk_bytes(), parameters * (36 + 16 + 3 * (2 * 4 + 4) + 12));
 }
 
-TEST_F(JobApiTest, RefusesWhatDoesNotFitBesideTheUnfinishedJobs) {
+TEST_F(JobApiTest, RefusesAJobWithoutEnoughFreeMemory) {
   capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
   ASSERT_TRUE(Submit(Request("one", 5)).ok());
   const auto second = Submit(Request("two", 5));
@@ -163,7 +163,7 @@ TEST_F(JobApiTest, OffersAreTheJobsThatHaveNotEnded) {
   EXPECT_EQ(left.offers(0).job(), "jobs/two");
 }
 
-TEST_F(JobApiTest, TellsItsTime) {
+TEST_F(JobApiTest, ReportsItsTime) {
   v1::GetServerInfoResponse info;
   api_.GetServerInfo({}, [&info](const absl::Status&, const v1::GetServerInfoResponse& response) { info = response; });
   SettleAll();
@@ -201,7 +201,7 @@ TEST_F(JobApiTest, ARequestIdStandsForOneRequest) {
     other->set_request_id("again");
     const absl::Status refused = Submit(*other).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
-    EXPECT_NE(refused.message().find("request id again has made jobs/one"), absl::string_view::npos) << refused;
+    EXPECT_NE(refused.message().find("request id again has created jobs/one"), absl::string_view::npos) << refused;
   }
   v1::UpdateJobRequest update;
   update.set_name("jobs/one");
@@ -266,7 +266,7 @@ TEST_F(JobApiTest, AnUpdateBeyondTheScheduleIsNoted) {
     notes.assign(response.notes().begin(), response.notes().end());
   });
   SettleAll();
-  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("the learning rate stays at its last value")));
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("the learning rate stays at its final value")));
 }
 
 TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
@@ -278,7 +278,7 @@ TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
   EXPECT_TRUE(Submit(Request("one", 2)).ok());
 }
 
-TEST_F(JobApiTest, RefusesWhatHasTooManyFragmentsBesideTheUnfinishedJobs) {
+TEST_F(JobApiTest, RefusesAJobWithoutEnoughFreeFiles) {
   capacity_.open_files = kCoordinatorOpenFiles + 1;
   ASSERT_TRUE(Submit(Request("one", 2)).ok());
   const auto refused = Submit(Request("two", 2));
@@ -326,10 +326,10 @@ TEST_F(JobApiTest, AnUpdateIsCheckedForWhateverMakesTheJobNeedMore) {
   for (const v1::UpdateJobRequest& update : {last, forever, longer}) {
     const absl::Status refused = Update(update).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << update.update_mask(0) << ": " << refused;
-    EXPECT_THAT(
-        std::string(refused.message()),
-        testing::AllOf(HasSubstr("of the coordinator's disk with 2 workers"),
-                       HasSubstr(absl::StrCat("of ", BinarySize(capacity_.disk_free_bytes), " free are left"))));
+    EXPECT_THAT(std::string(refused.message()),
+                testing::AllOf(
+                    HasSubstr("of the coordinator's disk with 2 workers"),
+                    HasSubstr(absl::StrCat("of ", BinarySize(capacity_.disk_free_bytes), " free are not reserved"))));
   }
   v1::UpdateJobRequest shorter = longer;
   shorter.mutable_spec()->mutable_stop()->set_inner_steps(5'000);

@@ -31,7 +31,7 @@ TEST(NewLinesOf, ALineBeginsWithItsTime) {
     EXPECT_EQ(WallNanosOf(line), 0) << line;
 }
 
-TEST(NewLinesOf, LinesOfTheSameTimeAreNeitherLostNorToldTwice) {
+TEST(NewLinesOf, LinesOfTheSameTimeAppearOnce) {
   NewLines lines;
   EXPECT_EQ(lines.since_wall_nanos(), 0);
   const std::string a = Line("001", "a"), same = Line("002", "same"), later = Line("003", "later");
@@ -44,7 +44,7 @@ TEST(NewLinesOf, LinesOfTheSameTimeAreNeitherLostNorToldTwice) {
   EXPECT_THAT(lines.Of({later, a}), ElementsAre(a)) << "its clock was set back";
 }
 
-TEST(NewLinesOf, WhereTheRingHasLostWhatWasToldTheRestIsNew) {
+TEST(NewLinesOf, OverwrittenLinesMakeTheRestNew) {
   NewLines lines;
   const std::string a = Line("001", "a"), b = Line("001", "b"), c = Line("001", "c");
   EXPECT_THAT(lines.Of({a, b}), ElementsAre(a, b));
@@ -105,7 +105,7 @@ class FollowingLogs : public testing::Test {
   std::optional<absl::Status> ended_;
 };
 
-TEST_F(FollowingLogs, AWorkerIsAskedOnceASecondForWhatIsNew) {
+TEST_F(FollowingLogs, WorkerIsAskedOnceASecondForNewLines) {
   ASSERT_EQ(sink_->questions.size(), 1u);
   EXPECT_EQ(sink_->questions[0].since_wall_nanos, 0);
   EXPECT_EQ(sink_->questions[0].lines, 100u);

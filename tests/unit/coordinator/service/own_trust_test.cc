@@ -88,7 +88,7 @@ TEST_F(OwnTrustTest, ARotatedAuthorityIsShownAtOnceAndSignsFromTheNextLookOn) {
 }
 
 // A stolen key: nothing signed by it is accepted, whether the coordinator was running or not.
-TEST_F(OwnTrustTest, WhatWasRotatedAndRetiredBetweenTwoLooksIsTakenUp) {
+TEST_F(OwnTrustTest, RotationAndRetirementBetweenChecksIsAdopted) {
   auto trust = Open();
   const Authority before = trust->authority();
   for (const bool running : {true, false}) {
@@ -120,7 +120,7 @@ TEST_F(OwnTrustTest, AnOlderAuthorityIsAnother) {
   EXPECT_EQ(OwnTrust::Open(files_, clock_, log_).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(OwnTrustTest, WhatWasRotatedWhileItWasDownIsTakenUpAtItsStart) {
+TEST_F(OwnTrustTest, RotationWhileDownIsAdoptedAtTheStart) {
   Open();
   const Authority rotated = Rotate();
   EXPECT_EQ(Open()->authority().fingerprint(), rotated.fingerprint());
@@ -160,7 +160,7 @@ TEST_F(OwnTrustTest, AnotherAuthorityIsRefusedAndTheOneThatWasGoesOn) {
   EXPECT_LT(NowSeconds(), RenewAt(*ReadCertificate(Own().certificate_pem))) << "it is renewed all the same";
   const absl::Status refused = OwnTrust::Open(files_, clock_, log_).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("is another authority than that of " + files_.identity));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has another authority than " + files_.identity));
 }
 
 TEST_F(OwnTrustTest, AnAuthorityThatIsGoneLeavesTheOneThatWas) {

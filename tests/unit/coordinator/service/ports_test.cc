@@ -27,21 +27,21 @@ class PortsTest : public testing::Test {
   Log log_{{.to_stderr = false}};
   std::unique_ptr<Server> server_ = *Server::Start({}, ServerSecurity::PlaintextLoopback(), {});
   Ports ports_{log_};
-  absl::Status answer_ = absl::UnavailableError("nothing came in time");
+  absl::Status answer_ = absl::UnavailableError("no data arrived in time");
 };
 
-TEST_F(PortsTest, ASilentPortIsGivenUpAfterThreeDialsAndForgivenAfterOne) {
+TEST_F(PortsTest, SilentPortFailsAfterThreeDialsAndRecoversAfterOne) {
   Dial(2);
   EXPECT_TRUE(ports_.Answering().ok());
   Dial(1);
-  EXPECT_EQ(ports_.Answering(), absl::UnavailableError("the control port does not answer: nothing came in time"));
+  EXPECT_EQ(ports_.Answering(), absl::UnavailableError("the control port does not answer: no data arrived in time"));
   EXPECT_TRUE(Logged("port does not answer"));
   EXPECT_FALSE(Logged("port answers again"));
   answer_ = absl::OkStatus();
   Dial(1);
   EXPECT_TRUE(ports_.Answering().ok());
   EXPECT_TRUE(Logged("port answers again"));
-  answer_ = absl::UnavailableError("nothing came in time");
+  answer_ = absl::UnavailableError("no data arrived in time");
   Dial(2);
   EXPECT_TRUE(ports_.Answering().ok()) << "only what missed in a row counts";
 }
@@ -53,7 +53,7 @@ TEST_F(PortsTest, ALivePortAnswersItsOwnDial) {
   EXPECT_TRUE(ports_.Answering().ok());
   server_->Shutdown(Seconds(1));
   Dial(Ports::kMisses);
-  EXPECT_NE(ports_.Answering().message().find("the bulk port does not answer: no connection to 127.0.0.1:"),
+  EXPECT_NE(ports_.Answering().message().find("the bulk port does not answer: cannot connect to 127.0.0.1:"),
             std::string::npos)
       << ports_.Answering();
 }

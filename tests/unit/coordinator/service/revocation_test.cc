@@ -54,8 +54,9 @@ TEST_F(RevocationTest, ARevokedNameEndsCallsRenewalsAndEnrolments) {
       EXPECT_NE(Why(Enroll(Renewal(held, key))).find("'cpu-1' was revoked at "), std::string::npos);
       EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", *ReadCertificate(held)).ok());
     }
-    EXPECT_NE(Why(Enroll(enrol)).find("was made before: ask for a new one"), std::string::npos) << "the same key again";
-    EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("was made before"), std::string::npos) << "a use that is left";
+    EXPECT_NE(Why(Enroll(enrol)).find("was created before: ask for a new one"), std::string::npos)
+        << "the same key again";
+    EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("was created before"), std::string::npos) << "a use that is left";
     EXPECT_TRUE(Enroll(With(token, absl::StrCat("cpu-2", life))).ok()) << "others are not disturbed";
     clock_.Advance(Seconds(60));
     Restart();
@@ -79,7 +80,7 @@ TEST_F(RevocationTest, ARevokedNameComesBackByATokenMadeSince) {
   }
 }
 
-TEST_F(RevocationTest, WhoRevokesCannotRevokeItself) {
+TEST_F(RevocationTest, AdminCannotRevokeItself) {
   EXPECT_EQ(Revoke("ops").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Revoke("No name").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Revoke("").status().code(), absl::StatusCode::kInvalidArgument);

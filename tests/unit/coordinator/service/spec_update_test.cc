@@ -50,7 +50,7 @@ TEST(MergeSpecUpdate, RefusesLabelsThatAreNotThereOrTooLong) {
   EXPECT_EQ(MergeSpecUpdate(Labelled(), longer).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(MergeSpecUpdate, WhatAReplacedScheduleLeavesOutIsChosenAsAtSubmit) {
+TEST(MergeSpecUpdate, ReplacedScheduleGetsTheDefaultsOfSubmit) {
   JobSpec current = Labelled();
   (void)ResolveDefaults(current, current.model.vocab_size);
   ASSERT_GE(current.inner.schedule.total_steps, 1u);
@@ -71,7 +71,7 @@ v1::UpdateJobRequest Bounds(uint32_t min, uint32_t max) {
   return request;
 }
 
-TEST(MergeSpecUpdate, PlannedWorkersThatNobodyGaveYieldToNewBounds) {
+TEST(MergeSpecUpdate, DefaultPlannedWorkersFollowNewBounds) {
   JobSpec current = Labelled();
   current.workers = {.min = 4, .max = 8};
   (void)ResolveDefaults(current, current.model.vocab_size);

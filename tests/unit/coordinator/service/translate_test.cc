@@ -27,7 +27,7 @@ JobSpec Spec() {
   return spec;
 }
 
-TEST(WorkerStatus, ShowsWhatTheHeartbeatMeasured) {
+TEST(WorkerStatus, ShowsTheMeasuresOfTheHeartbeat) {
   const v1::WorkerStatus status = ToProto(Worker({{HeartbeatName(Metric::kComputeUtilization), 0.75},
                                                   {HeartbeatName(Metric::kUploadRate), 4000},
                                                   {HeartbeatName(Metric::kDownloadRate), 2000},
@@ -48,7 +48,7 @@ TEST(WorkerStatus, SaysWhyNoRoundWaitsForIt) {
   EXPECT_TRUE(ToProto(worker, nullptr, nullptr).not_waited_for());
 }
 
-TEST(WorkerStatus, SaysWhatTheScreensHoldAgainstIt) {
+TEST(WorkerStatus, ShowsTheRemarksOfTheScreens) {
   WorkerView worker = Worker({});
   EXPECT_EQ(ToProto(worker, nullptr, nullptr).screened(), "");
   worker.screened = "1 strike in fragment 0, the newest: it is large";
@@ -58,7 +58,7 @@ TEST(WorkerStatus, SaysWhatTheScreensHoldAgainstIt) {
 }
 
 // The last report of a silent worker is not shown as its current state.
-TEST(WorkerStatus, OfASilentOneSaysForHowLong) {
+TEST(WorkerStatus, ShowsHowLongAWorkerIsSilent) {
   WorkerView worker = Worker({});
   worker.state = WorkerState::kTraining;
   worker.connected = true;
@@ -77,7 +77,7 @@ TEST(WorkerStatus, OfASilentOneSaysForHowLong) {
   EXPECT_EQ(status.tokens_per_second(), 0);
 }
 
-TEST(WorkerStatus, LeavesOutWhatIsNotMeasured) {
+TEST(WorkerStatus, OmitsUnmeasuredValues) {
   const v1::WorkerStatus status = ToProto(Worker({}), nullptr, nullptr);
   EXPECT_FALSE(status.has_compute_utilization_ratio());
   EXPECT_FALSE(status.has_upload_bytes_per_second());
@@ -85,7 +85,7 @@ TEST(WorkerStatus, LeavesOutWhatIsNotMeasured) {
   EXPECT_FALSE(status.has_upload_error_ratio());
 }
 
-TEST(FragmentStatus, ShowsWhatTheNewestRoundMeasured) {
+TEST(FragmentStatus, ShowsTheMeasuresOfTheNewestRound) {
   JobGlance glance;
   glance.view.record.job = {"tiny"};
   glance.view.fragments.resize(2);

@@ -55,19 +55,19 @@ class VitalsTest : public testing::Test {
                   ports_, manager_, log_, Milliseconds(1)}};
 };
 
-TEST_F(VitalsTest, TheManagerIsToldAtEachLookThatAllIsWell) {
+TEST_F(VitalsTest, HealthIsReportedAtEachCheck) {
   ASSERT_TRUE(socket_.open());
   EXPECT_EQ(HeardOfALook(), kAlive);
   EXPECT_EQ(HeardOfALook(), kAlive);
   EXPECT_TRUE(vitals_.Healthy().ok());
 }
 
-TEST_F(VitalsTest, AStuckEngineIsNotToldAliveUntilItTurnsAgain) {
+TEST_F(VitalsTest, StuckEngineIsNotReportedAlive) {
   engine_turns_ = false;
   EXPECT_EQ(HeardOfALook(), kNothing);
   EXPECT_EQ(HeardOfALook(), kNothing);
   EXPECT_EQ(asked_.size(), 1u) << "questions to an engine that does not answer pile up";
-  EXPECT_EQ(Logged("the service manager is not told that all is well"), 2);
+  EXPECT_EQ(Logged("health not reported to the service manager"), 2);
   EXPECT_TRUE(absl::IsDeadlineExceeded(vitals_.EngineAnswers()));
   engine_turns_ = true;
   LetTheEngineTurn();
@@ -75,7 +75,7 @@ TEST_F(VitalsTest, AStuckEngineIsNotToldAliveUntilItTurnsAgain) {
   EXPECT_TRUE(vitals_.EngineAnswers().ok());
 }
 
-TEST_F(VitalsTest, AListenerThatNoLongerServesIsNotToldAlive) {
+TEST_F(VitalsTest, DeadListenerIsNotReportedAlive) {
   EXPECT_EQ(HeardOfALook(), kAlive);
   server_->Shutdown(Seconds(1));
   for (int miss = 1; miss < Ports::kMisses; ++miss) EXPECT_EQ(HeardOfALook(), kAlive) << "one miss is none";
@@ -91,10 +91,10 @@ TEST_F(VitalsTest, WithoutAWatchdogItOnlyLooks) {
   Vitals vitals({[](const std::function<void()>&) {}, ports_, without, log_, Milliseconds(1)});
   vitals.Look();
   EXPECT_EQ(socket_.Heard(), kNothing);
-  EXPECT_EQ(Logged("the service manager is not told that all is well"), 0);
+  EXPECT_EQ(Logged("health not reported to the service manager"), 0);
 }
 
-TEST_F(VitalsTest, ADeafManagerIsToldOfOnce) {
+TEST_F(VitalsTest, UnreachableManagerIsLoggedOnce) {
   const ServiceManager deaf({{"NOTIFY_SOCKET", "@atoll-nobody"}, {"WATCHDOG_USEC", "60000000"}}, ::getpid());
   Vitals vitals({[](const std::function<void()>& answer) { answer(); }, ports_, deaf, log_, Milliseconds(1)});
   vitals.Look();

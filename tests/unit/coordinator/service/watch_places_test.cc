@@ -9,14 +9,14 @@
 namespace atl {
 namespace {
 
-TEST(WatchPlaces, OneIdentityHasSoMany) {
+TEST(WatchPlaces, WatchesPerIdentityAreLimited) {
   WatchPlaces places;
   const Identity eve = {Role::kViewer, "eve", ""};
   std::vector<WatchPlaces::Place> held;
   for (uint32_t i = 0; i < WatchPlaces::kOfOne; ++i) held.push_back(*places.Take(eve));
   const absl::Status refused = places.Take(eve).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_NE(refused.message().find("viewer/eve watches jobs and follows logs 32 times already"),
+  EXPECT_NE(refused.message().find("viewer/eve watches jobs and follows logs 32 times, the limit of one identity"),
             absl::string_view::npos)
       << refused;
   EXPECT_TRUE(places.Take(Identity{Role::kViewer, "bob", ""}).ok());
@@ -26,7 +26,7 @@ TEST(WatchPlaces, OneIdentityHasSoMany) {
   EXPECT_TRUE(places.Take(eve).ok()) << "given back at once";
 }
 
-TEST(WatchPlaces, WithoutCertificatesNobodyIsCounted) {
+TEST(WatchPlaces, WithoutCertificatesNothingIsCounted) {
   WatchPlaces places;
   std::vector<WatchPlaces::Place> held;
   for (uint32_t i = 0; i < 10 * WatchPlaces::kOfOne; ++i) held.push_back(*places.Take(std::nullopt));

@@ -51,7 +51,7 @@ class AuditLogTest : public testing::Test {
 };
 
 // S32.
-TEST_F(AuditLogTest, EveryLineFollowsTheOneBeforeAcrossStartsAndPowerCuts) {
+TEST_F(AuditLogTest, LinesAreChainedAcrossStartsAndPowerFailures) {
   EXPECT_TRUE(Check().ok());
   ASSERT_EQ(Tell("one"), absl::OkStatus());
   ASSERT_EQ(log_->Append(std::vector<std::string>{R"({"call":"two"})", R"({"call":"three"})"}), absl::OkStatus());
@@ -85,7 +85,7 @@ TEST_F(AuditLogTest, ALineThatIsChangedLeftOutOrPutInIsFound) {
   EXPECT_EQ(Check().damage().size(), 1u);
 }
 
-TEST_F(AuditLogTest, WhatWasNotWrittenToItsEndIsCutOff) {
+TEST_F(AuditLogTest, IncompleteLineIsCutOff) {
   ASSERT_EQ(Tell("one"), absl::OkStatus());
   const size_t whole = Text(kFirst).size();
   for (const std::string& torn : {std::string("{\"previous\":\"00"), std::string(100, '\0')}) {
@@ -125,7 +125,7 @@ TEST_F(AuditLogTest, TheLastLineIsFoundWhereverItEnds) {
   }
 }
 
-TEST_F(AuditLogTest, OfAFileWithoutAWholeLineNothingStays) {
+TEST_F(AuditLogTest, FileWithoutACompleteLineIsEmptied) {
   ASSERT_EQ(Tell("one"), absl::OkStatus());
   for (const size_t torn : {size_t{1}, size_t{64} << 10, size_t{200'000}}) {
     disk_.At(kFirst) = SimDisk::Content(torn, static_cast<std::byte>('y'));
@@ -192,7 +192,7 @@ TEST_F(AuditLogTest, TheNewestFilesAreKeptAndAMissingOneIsFound) {
   EXPECT_FALSE(Check().ok()) << "the oldest of eight is gone";
 }
 
-TEST_F(AuditLogTest, WhatAFullDiskTookIsCounted) {
+TEST_F(AuditLogTest, LinesLostToAFullDiskAreCounted) {
   ASSERT_EQ(Tell("one"), absl::OkStatus());
   disk_.FailAt(0, SimDisk::Fault::kFull);
   EXPECT_EQ(Tell("lost").code(), absl::StatusCode::kResourceExhausted);

@@ -57,7 +57,7 @@ TEST_F(SnapshotStoreTest, EmptyOuterStateIsZeros) {
 }
 
 // More than one piece as written; pieces do not end at the ends of arrays.
-TEST_F(SnapshotStoreTest, WhatIsEmptyIsZerosWhateverIsWrittenBeforeIt) {
+TEST_F(SnapshotStoreTest, EmptyArraysAreZeros) {
   std::vector<float> public_copy(300'001), momentum(300'001), residual(300'001);
   std::iota(public_copy.begin(), public_copy.end(), 1.0f);
   std::iota(momentum.begin(), momentum.end(), 2.0f);
@@ -96,7 +96,7 @@ TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {
 }
 
 // The error must not ask the operator to restore a backup.
-TEST_F(SnapshotStoreTest, AReadThatFailsIsNotToldAsDamage) {
+TEST_F(SnapshotStoreTest, FailedReadIsNotReportedAsDamage) {
   ASSERT_EQ(Write(4), absl::OkStatus());
   disk_.FailReads("/snapshots/");
   const absl::Status read = store_.Load(KeyAt(4), kLayout).status();
@@ -144,7 +144,7 @@ TEST_F(SnapshotStoreTest, TheFirstMayBeKept) {
   EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{2}, {6}}));
 }
 
-TEST_F(SnapshotStoreTest, OneThatIsPinnedStays) {
+TEST_F(SnapshotStoreTest, PinnedSnapshotStays) {
   for (const uint64_t version : {2u, 4u, 5u, 6u}) ASSERT_EQ(Write(version), absl::OkStatus());
   ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {6}, /*keep_first=*/false, Version{4}), absl::OkStatus());
   EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{4}, {6}}));
@@ -324,7 +324,7 @@ TEST_F(BlobStoreTest, ALargeFileIsHashedAndFlushedAPieceAtATime) {
   EXPECT_TRUE(store_.Has(name));
 }
 
-TEST_F(BlobStoreTest, AFailedFlushOnTheWayBeginsAnew) {
+TEST_F(BlobStoreTest, FailedFlushDuringAnUploadRestartsIt) {
   const std::string piece(size_t{1} << 20, 'p');
   ASSERT_TRUE(Begin(uint64_t{1} << 30).ok());
   for (uint64_t i = 0; i < 63; ++i) ASSERT_EQ(Put(i << 20, piece), absl::OkStatus());
@@ -398,7 +398,7 @@ class DiskBudgetTest : public testing::Test {
   const std::string root_ = testing::TempDir() + "atoll-budget-" + std::to_string(::getpid());
 };
 
-TEST_F(DiskBudgetTest, WhatLiesBelowIsTakenFromIt) {
+TEST_F(DiskBudgetTest, FilesBelowTheRootReduceTheBudget) {
   constexpr uint64_t kBudget = uint64_t{4} << 20, kFile = uint64_t{1} << 20;
   const std::unique_ptr<Files> files = WithDiskBudget(MakePosixFiles(), root_, kBudget);
   const uint64_t empty = files->SpaceAt(root_)->free_bytes;
@@ -437,7 +437,7 @@ TEST(StateDirectoryTest, APowerCutDoesNotTakeItAway) {
   }
 }
 
-TEST(StateDirectoryTest, AFailedFlushOfWhatIsAboveIsTold) {
+TEST(StateDirectoryTest, FailedFlushOfAParentIsReported) {
   SimDisk disk;
   ASSERT_EQ(MakeDurableRoot(disk, "/data"), absl::OkStatus());
   disk.FailAt(1, SimDisk::Fault::kFails);  // the call after that of MakeDirectory

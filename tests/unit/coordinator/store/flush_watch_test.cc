@@ -87,7 +87,7 @@ class FlushWatchTest : public testing::Test {
   FlushWatch watch_{clock_, log_};
 };
 
-TEST_F(FlushWatchTest, AFlushThatHangsIsToldAfterTheFloorThenEveryMinuteAndWhenItEnds) {
+TEST_F(FlushWatchTest, HangingFlushIsLoggedThenEveryMinuteAndAtItsEnd) {
   Duration seen{};
   const auto files = WithFlushWatch(std::make_unique<DiskThatHangs>([&] {
                                       Pass(Seconds(9));
@@ -108,13 +108,13 @@ TEST_F(FlushWatchTest, AFlushThatHangsIsToldAfterTheFloorThenEveryMinuteAndWhenI
   EXPECT_EQ(Told("flush ended", "took"), (std::vector<std::string>{"139 s"}));
 }
 
-TEST_F(FlushWatchTest, OneThatEndsInTimeIsNotTold) {
+TEST_F(FlushWatchTest, FlushInTimeIsNotLogged) {
   const FlushWatch::Flush flush(watch_, FlushKind::kSync, "a", 0);
   Pass(FlushWatch::kFloor - FlushWatch::kLookEvery);
   EXPECT_EQ(Lines(), 0u);
 }
 
-TEST_F(FlushWatchTest, WhatIsLargeHasTheTimeThatItsBytesTakeAtTheRateThatWasShown) {
+TEST_F(FlushWatchTest, LargeFlushGetsTimeByTheMeasuredRate) {
   for (int i = 0; i < 5; ++i) Takes(100 * kMiB, Seconds(10));  // 10 MiB/s
   Takes(100 * kMiB, Seconds(1000));                            // a stalled flush does not change the estimate
   {
@@ -124,20 +124,21 @@ TEST_F(FlushWatchTest, WhatIsLargeHasTheTimeThatItsBytesTakeAtTheRateThatWasShow
     Pass(Seconds(2));
     EXPECT_EQ(Told("flush takes long", "usually"), (std::vector<std::string>{"100 s"}));
   }
-  EXPECT_EQ(
-      Told("flush takes long", "why")[0],
-      "210 s is too long for a flush that takes 100 s as the newest ones did; what waits for it waits on: look at "
-      "the disk");
+  EXPECT_EQ(Told("flush takes long", "why")[0],
+            "210 s is too long for a flush that took 100 s at the speed of the newest flushes; its callers are "
+            "blocked: check "
+            "the disk");
 }
 
-TEST_F(FlushWatchTest, WithoutAMeasureARateIsAssumedAndSaid) {
+TEST_F(FlushWatchTest, UnmeasuredRateIsAssumedAndLogged) {
   const FlushWatch::Flush flush(watch_, FlushKind::kWholeFile, "snapshot", 100'000'000);
   Pass(Seconds(29));
   EXPECT_EQ(Lines(), 0u);
   Pass(Seconds(2));
   EXPECT_EQ(Told("flush takes long", "why")[0],
-            "30 s is too long for a flush that takes 10 s as the newest ones did (no rate was measured yet: 10 MB/s); "
-            "what waits for it waits on: look at the disk");
+            "30 s is too long for a flush that took 10 s at the speed of the newest flushes (no rate was measured yet: "
+            "10 MB/s); "
+            "its callers are blocked: check the disk");
 }
 
 TEST_F(FlushWatchTest, ADiskThatIsSlowForGoodIsUsual) {

@@ -76,7 +76,7 @@ TEST_F(FreedBesideTest, OtherThingsGoAtOnce) {
   EXPECT_EQ(freeing_.pending(), 0u);
 }
 
-TEST_F(FreedBesideTest, WhatCannotBeRemovedIsSaid) {
+TEST_F(FreedBesideTest, UnremovableFileIsReported) {
   ASSERT_EQ(files_->MakeDirectory(JoinPath(folder_, "full")), absl::OkStatus());
   Make("full/file", 1);
   const absl::Status refused = files_->Remove(JoinPath(folder_, "full"));

@@ -67,7 +67,7 @@ TEST_F(LedgerDamage, AFlippedBitIsNoticedOrChangesNothing) {
   std::printf("%zu flipped bits noticed, %zu without effect\n", noticed, harmless);
 }
 
-TEST_F(LedgerDamage, AChangedColumnIsToldWithItsRow) {
+TEST_F(LedgerDamage, ChangedColumnIsReportedWithItsRow) {
   const std::vector<std::pair<const char*, const char*>> changes = {
       {"UPDATE jobs SET reason = 'all is well' WHERE job = 'tiny'", "row (tiny) of table jobs"},
       {"UPDATE jobs SET end_wall_nanos = 5 WHERE job = 'big'", "row (big) of table jobs"},
@@ -90,7 +90,7 @@ TEST_F(LedgerDamage, AChangedColumnIsToldWithItsRow) {
     const absl::Status read = Read().status();
     EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss) << sql;
     EXPECT_THAT(std::string(read.message()),
-                AllOf(HasSubstr(told), HasSubstr("is not as it was written: restore the directory from a copy")))
+                AllOf(HasSubstr(told), HasSubstr("has a wrong checksum: restore the directory from a copy")))
         << sql;
   }
 }

@@ -79,7 +79,7 @@ TEST_F(LedgerSchema, ANewerRevisionIsRefusedWithTheWayOut) {
   const absl::Status status = PrepareTo(2);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("has format revision 3, this program knows 2: use the newer program"));
+              HasSubstr("has format revision 3, this program supports 2: use the newer program"));
   EXPECT_EQ(Revision(), 3);
 }
 

@@ -82,7 +82,7 @@ class FileSizeLimit {
 
 // SQLite reports "disk I/O error" for every failed call except a write to a full disk. The message
 // adds the system's error, followed by the remedy.
-TEST(SqliteTest, AFailedCallIsToldByItsCause) {
+TEST(SqliteTest, FailedCallReportsItsCause) {
   TemporaryDirectory directory;
   auto database = *Database::Open(directory.File("ledger.sqlite"));
   ASSERT_EQ(database->Run("PRAGMA journal_mode = WAL; CREATE TABLE bytes (value BLOB)"), absl::OkStatus());

@@ -71,7 +71,7 @@ TEST_F(PurgedFilesTest, StayOfJobsThatRunOrHaveTheirParameters) {
   for (const Sha256& file : own) EXPECT_TRUE(Has(file));
 }
 
-TEST_F(PurgedFilesTest, WhatCannotBeRemovedStaysAndTheOthersGo) {
+TEST_F(PurgedFilesTest, UnremovableFileStaysAndOthersAreRemoved) {
   const std::vector<Sha256> own = {Stored("manifest"), Stored("weights"), Stored("tokenizer"), Stored("task")};
   Job(JobState::kCancelled, false, own);
   disk_.FailAt(0, SimDisk::Fault::kFails);

@@ -9,7 +9,7 @@ namespace atl {
 namespace {
 
 // The worker may try the same version again, also after a restart.
-TEST_F(RoundLogTest, WhatTheScreensHaveRefusedIsReplaced) {
+TEST_F(RoundLogTest, ContributionRefusedByTheScreensIsReplaced) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", b_)).ok());
   ASSERT_EQ(Put(*log, "a", 0, b_), absl::OkStatus());

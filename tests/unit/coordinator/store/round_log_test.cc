@@ -16,7 +16,7 @@ namespace atl {
 namespace {
 
 // A kill during the creation of a segment, a restart on the visible files, then a power cut.
-TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
+TEST_F(RoundLogTest, BytesOfAKilledProcessAreDurableOnceAccepted) {
   for (int n = 0; n < 12; ++n) {
     SCOPED_TRACE(n);
     SimDisk disk;
@@ -102,7 +102,7 @@ TEST_F(RoundLogTest, AnInterruptedContributionResumesAtItsVerifiedPrefix) {
   EXPECT_EQ(*log->Begin(kKey, later), 1000u) << "accepted already: nothing is left to send";
 }
 
-TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
+TEST_F(RoundLogTest, SecondContributionOfAWorkerIsRefused) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
   ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
@@ -117,7 +117,7 @@ TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
 
 // A member that restarts uploads endlessly, also after a restart, or sends byte by byte, cannot
 // fill the disk.
-TEST_F(RoundLogTest, OneWorkerTakesSoMuchOfARound) {
+TEST_F(RoundLogTest, WorkersShareOfARoundIsLimited) {
   const std::vector<std::byte> large = Payload(4 << 20, 3);
   const uint64_t most = kTakenFactor * large.size() + kTakenSlack;
   auto log = Reopen(1);
@@ -132,7 +132,7 @@ TEST_F(RoundLogTest, OneWorkerTakesSoMuchOfARound) {
       refused = Put(*log, "a", at, Bytes(large).subspan(at, 1 << 20));
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
-  EXPECT_NE(refused.message().find("put this work into the next version"), absl::string_view::npos) << refused;
+  EXPECT_NE(refused.message().find("include this work in the next version"), absl::string_view::npos) << refused;
   EXPECT_GT(begun, 12);
   EXPECT_LE(disk_.At(Path()).size(), most + 1000);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("b", b_)).ok()) << "others are not held back";
@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, RoundLogCrashTest,
                          testing::Values(SimDisk::Fault::kFull, SimDisk::Fault::kFails, SimDisk::Fault::kShortWrite));
 
 // Nothing of a new segment was reported as durable: it is deleted, and the next attempt creates it.
-TEST_F(RoundLogTest, AFailedFlushOfWhatIsThereIsTold) {
+TEST_F(RoundLogTest, FailedFlushOfAnExistingSegmentIsReported) {
   ASSERT_TRUE(Reopen(1)->Begin(kKey, HeaderOf("a", a_)).ok());
   const RoundKey fresh{kKey.job, kKey.epoch, {kKey.target.fragment, Version{kKey.target.version.value + 1}}};
   for (const auto& [key, times] : {std::pair(kKey, 1), std::pair(fresh, 0)}) {
@@ -292,7 +292,7 @@ TEST_F(RoundLogTest, EveryCutOfTheTailLeavesAValidPrefix) {
   }
 }
 
-TEST_F(RoundLogTest, DamageInWhatWasFlushedIsRefusedWithItsOffset) {
+TEST_F(RoundLogTest, DamageInFlushedBytesIsRefusedWithItsOffset) {
   auto log = Reopen(1);
   bool accepted = false, updated = false;
   ASSERT_EQ(Story(*log, a_, b_, accepted, updated), absl::OkStatus());
@@ -307,7 +307,7 @@ TEST_F(RoundLogTest, DamageInWhatWasFlushedIsRefusedWithItsOffset) {
   EXPECT_EQ(disk_.At(Path()).size(), whole.size()) << "nothing is cut off a damaged file";
 }
 
-TEST_F(RoundLogTest, AHoleBehindTheLastFlushIsATornTail) {
+TEST_F(RoundLogTest, HoleAfterTheLastFlushIsATornTail) {
   auto log = Reopen(1);
   ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
   for (size_t at = 0; at < 1000; at += 100) ASSERT_EQ(Put(*log, "a", at, Bytes(a_).subspan(at, 100)), absl::OkStatus());

@@ -47,7 +47,7 @@ std::vector<float> ReadAll(
   return all;
 }
 
-TEST(StateShotTest, ReadsTheArraysOneBehindTheOther) {
+TEST(StateShotTest, ReadsTheArraysConcatenated) {
   const Live live(7);
   const StateShot shot(live.view());
   for (const size_t piece : {1u, 5u, 28u, 30u, 84u}) EXPECT_EQ(ReadAll(shot, piece), live.Joined()) << piece;
@@ -73,7 +73,7 @@ TEST(StateShotTest, StaysAsItWasOnceDetached) {
 }
 
 // A writer has passed a part, and will not read that part again.
-TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
+TEST(StateShotTest, OnlyUnreadBytesAreCopied) {
   for (size_t passed = 0; passed <= 84; ++passed) {
     Live live(7);
     const std::vector<float> was = live.Joined();
@@ -87,7 +87,7 @@ TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
   }
 }
 
-TEST(StateShotTest, WhatWasPassedIsNotThereAnyMore) {
+TEST(StateShotTest, PassedBytesCannotBeRead) {
   const Live live(7);
   StateShot shot(live.view());
   shot.Passed(40);
@@ -131,7 +131,7 @@ TEST(StateShotTest, IsTheSameAtEachPartOfACopy) {
   EXPECT_EQ(parts, 7u);
 }
 
-TEST(StateShotTest, WhoeverHasPassedAllOfItHasNothingCopied) {
+TEST(StateShotTest, NothingIsCopiedAfterTheLastRead) {
   const Live live(7);
   StateShot shot({live.public_copy, live.momentum, {}});
   shot.Passed(56);

@@ -66,7 +66,7 @@ TEST_F(UpdateReaderTest, AllShareOneFile) {
 }
 
 // Only the description of the update is read in advance, and only once.
-TEST_F(UpdateReaderTest, WhatElseIsInTheFileDoesNotMatter) {
+TEST_F(UpdateReaderTest, OtherRecordsInTheFileAreIgnored) {
   File()[500] ^= std::byte{1};  // of the contribution
   EXPECT_EQ(Status(log_), absl::OkStatus());
   File().back() ^= std::byte{1};
@@ -125,7 +125,7 @@ TEST_F(KeptUpdate, IsServedWithoutItsSegment) {
   EXPECT_LT(disk_.At(kept_).size(), update_.size() + contribution_.size()) << "of the contributions nothing";
 }
 
-TEST_F(KeptUpdate, GoesWhenNobodyNeedsIt) {
+TEST_F(KeptUpdate, IsRemovedWhenNoWorkerNeedsIt) {
   ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
   ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
   EXPECT_TRUE(log_.HasUpdate(kKey));
@@ -135,7 +135,7 @@ TEST_F(KeptUpdate, GoesWhenNobodyNeedsIt) {
   EXPECT_EQ(Status(log_).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(KeptUpdate, IsNotKeptWhereNobodyAsks) {
+TEST_F(KeptUpdate, IsNotKeptWithoutAWorkerThatNeedsIt) {
   ASSERT_EQ(Drop(8, std::nullopt), absl::OkStatus());
   EXPECT_FALSE(Exists(segment_));
   EXPECT_FALSE(Exists(kept_));

@@ -22,7 +22,7 @@ class VersionPinsTest : public testing::Test {
   VersionPins pins_{4};
 };
 
-TEST_F(VersionPinsTest, WhatIsBeingSentStays) {
+TEST_F(VersionPinsTest, FilesOfAnOpenDownloadStay) {
   EXPECT_EQ(Snapshot(3), std::nullopt);
   EXPECT_EQ(Updates(3), std::nullopt);
   pins_.Begin(kA, {3});
@@ -30,7 +30,7 @@ TEST_F(VersionPinsTest, WhatIsBeingSentStays) {
   EXPECT_EQ(Updates(7, kLater + Seconds(1)), Version{3});
 }
 
-TEST_F(VersionPinsTest, WhatWasBrokenOffStaysForAWhile) {
+TEST_F(VersionPinsTest, FilesOfABrokenDownloadStayForAWhile) {
   const uint64_t download = pins_.Begin(kA, {3});
   pins_.End(kA, download, kNow);
   EXPECT_EQ(Snapshot(5, kLater - Nanoseconds(1)), Version{3});
@@ -46,7 +46,7 @@ TEST_F(VersionPinsTest, AnEndThatComesLateIsNotThatOfTheNextDownload) {
   EXPECT_EQ(Snapshot(5, kLater + Seconds(1)), Version{3});
 }
 
-TEST_F(VersionPinsTest, WhoIsTooFarBehindBeginsAnew) {
+TEST_F(VersionPinsTest, OutdatedDownloadIsNotPinned) {
   pins_.Begin(kA, {3});
   EXPECT_TRUE(pins_.MayGoOn({3}, {7}));
   EXPECT_FALSE(pins_.MayGoOn({3}, {8}));
@@ -66,7 +66,7 @@ TEST_F(VersionPinsTest, TheOldestCounts) {
   EXPECT_EQ(Snapshot(9), Version{9});
 }
 
-TEST_F(VersionPinsTest, WhoCatchesUpNeedsTheUpdatesThatItHasNotAskedFor) {
+TEST_F(VersionPinsTest, CatchingUpPinsOnlyUnrequestedUpdates) {
   pins_.End(kA, pins_.Begin(kA, {3}), kNow);
   pins_.AskedForUpdate(kA, {4}, {7}, kNow);
   EXPECT_EQ(Snapshot(7), std::nullopt);

@@ -70,13 +70,13 @@ TEST(WorkerApplying, TheApplyStepWaitsForItAlsoWhereTheCoordinatorIsLongAway) {
   w.Wait(Seconds(60));
   for (int i = 0; i < 5; ++i) w.Boundary();
   EXPECT_EQ(w.steps_taken, 6u);
-  EXPECT_FALSE(w.Did("update did not come in time"));
+  EXPECT_FALSE(w.Did("update overdue"));
   Moved(w);
   EXPECT_TRUE(w.Did("resolve 0 contributor"));
   EXPECT_FALSE(w.Did("late"));
 }
 
-TEST(WorkerApplying, ASendStepBeforeTheMergeIsTakenUpBehindIt) {
+TEST(WorkerApplying, SendStepBeforeTheMergeFollowsIt) {
   JobSpec spec = Overlapped();
   spec.sync.overlap_steps = 5;  // sent at step 1, merged five own steps later
   spec.sync.pace = Pace::kBalanced;
@@ -111,7 +111,7 @@ TEST(WorkerApplying, AnUpdateThatComesAtItsApplyStepIsWaitedForInPlace) {
   EXPECT_FALSE(w.Did("beside")) << "training stands still for it in any case";
 }
 
-TEST(WorkerApplying, ADriftThatIsGivenUpTakesTheOuterCopyWhenItHasMoved) {
+TEST(WorkerApplying, DiscardedDriftTakesTheMovedOuterCopy) {
   World w(Overlapped());
   ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
   w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
@@ -160,10 +160,10 @@ TEST(WorkerApplying, AnEvaluationOfTheVersionThatItLeavesIsNotMade) {
   Moved(w);
   w.Boundary();
   EXPECT_FALSE(w.Did("evaluate 9"));
-  EXPECT_TRUE(w.Did("evaluation done: this worker's outer copies are newer already"));
+  EXPECT_TRUE(w.Did("evaluation done: this worker's outer copies are already newer"));
 }
 
-TEST(WorkerApplying, AnEvaluationHoldsWhatComesBehindIt) {
+TEST(WorkerApplying, EvaluationDefersLaterUpdates) {
   World w(Overlapped());
   w.Start();
   w.Steps(3);
@@ -177,7 +177,7 @@ TEST(WorkerApplying, AnEvaluationHoldsWhatComesBehindIt) {
   EXPECT_FALSE(w.Did("apply"));
 }
 
-TEST(WorkerApplying, WhoLeavesWaitsForItAndSendsWhatIsBehindIt) {
+TEST(WorkerApplying, LeavingWaitsForTheUpdateAndSendsTheRest) {
   World w(Overlapped());
   ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
   w.Give(LeaveWanted{"SIGTERM"});
@@ -190,7 +190,7 @@ TEST(WorkerApplying, WhoLeavesWaitsForItAndSendsWhatIsBehindIt) {
   EXPECT_TRUE(w.Did("upload 0 v1 steps 2"));
 }
 
-TEST(WorkerApplying, WhoLeavesWaitsForTheCoordinatorToSendWhatIsBehindIt) {
+TEST(WorkerApplying, LeavingWaitsForTheCoordinatorToSendTheRest) {
   World w(Overlapped());
   ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
   w.form_and_apply = true;

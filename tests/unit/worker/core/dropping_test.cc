@@ -29,7 +29,7 @@ void Miss(World& w, uint64_t version) {
   w.Boundary();
 }
 
-TEST(WorkerDropping, SaysSoWaitsAndGoesOnFromItsOwnParameters) {
+TEST(WorkerDropping, ReportsWaitsAndKeepsItsOwnParameters) {
   World w(Drawing({true, false}));
   w.Start();
   w.Steps(4);
@@ -57,14 +57,14 @@ TEST(WorkerDropping, AnyNumberRunningIsNoReasonToGiveUpTheDrift) {
   for (uint64_t v = 0; v < 5; ++v) Miss(w, v);
   EXPECT_EQ(w.Count("resolve 0 dropped"), 5);
   EXPECT_EQ(w.core().fragments()[0].missed, 0u);
-  EXPECT_FALSE(w.Did("drift given up"));
+  EXPECT_FALSE(w.Did("drift discarded"));
   EXPECT_FALSE(w.Did("return leases"));
   w.Steps(24 - w.steps_taken);
   w.Boundary();
   EXPECT_TRUE(w.Did("upload 0 v5 steps 24"));
 }
 
-TEST(WorkerDropping, ARoundWithNobodyMovesNothingButTheVersion) {
+TEST(WorkerDropping, EmptyRoundChangesOnlyTheVersion) {
   World w(Drawing({true, false}));
   w.Start();
   w.Steps(4);

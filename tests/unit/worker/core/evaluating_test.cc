@@ -123,7 +123,7 @@ TEST(WorkerEvaluating, LeavesBetweenTwoPieces) {
   EXPECT_FALSE(w.Did("evaluation done"));
 }
 
-TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
+TEST(WorkerEvaluating, ScoresDuringADisconnectAreSentAfterIt) {
   World w(WithTasks());
   w.Start();
   w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
@@ -139,7 +139,7 @@ TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
   EXPECT_EQ(w.Count("score "), 4);
 }
 
-TEST(WorkerEvaluating, OneThatIsAskedForAgainAfterABreakIsSaidAgainAndNotMadeAgain) {
+TEST(WorkerEvaluating, RepeatedRequestResendsTheResult) {
   World w;
   w.Start();
   const EvaluationAssigned asked{JobId{"tiny"}, 1, {Version{0}}, 10};
@@ -175,7 +175,7 @@ TEST(WorkerEvaluating, AResultWithoutTheScoresAskedForIsMadeAgain) {
   EXPECT_EQ(w.Count("evaluation done"), 2);
 }
 
-TEST(WorkerEvaluating, GivenAgainAtNewerVersionsItBeginsAnew) {
+TEST(WorkerEvaluating, NewerVersionsRestartTheEvaluation) {
   World w;
   w.Start();
   w.evaluate = false;
@@ -202,7 +202,7 @@ TEST(WorkerEvaluating, VersionsThatDoNotComeAreNamed) {
   w.Boundary();
   EXPECT_TRUE(
       w.Did("note evaluation not possible: evaluation 3 of job tiny: waited 30 s for its versions; fragment 0 is "
-            "at 0, of 2; training does not stand still longer"));
+            "at 0, of 2; training is not stalled for longer"));
 }
 
 TEST(WorkerEvaluating, AnEvaluatorWaitsForVersionsAsLongAsTheirBytesMayTake) {
@@ -221,8 +221,8 @@ TEST(WorkerEvaluating, AnEvaluatorWaitsForVersionsAsLongAsTheirBytesMayTake) {
   w.Wait(Seconds(1));
   w.Boundary();
   EXPECT_TRUE(
-      w.Did("waited 38 s for its versions; fragment 0 is at 0, of 1; the limit is 30 s and twice what 5000000 "
-            "bytes take at 10 Mbit/s"));
+      w.Did("waited 38 s for its versions; fragment 0 is at 0, of 1; the limit is 30 s and twice the time of 5000000 "
+            "bytes at 10 Mbit/s"));
 }
 
 // Three pieces of 16, 16 and 8 samples.
@@ -345,7 +345,7 @@ TEST(WorkerEvaluating, AFragmentThatIsBeingFetchedWholeIsWaitedFor) {
     }
     for (int i = 0; i < 3; ++i) w.Boundary();
     EXPECT_EQ(w.Did("leap 0 v6"), comes);
-    EXPECT_EQ(w.Did("evaluation done: this worker's outer copies are newer already"), comes);
+    EXPECT_EQ(w.Did("evaluation done: this worker's outer copies are already newer"), comes);
     EXPECT_EQ(w.Count("evaluate 1"), comes ? 0 : 3);
   }
 }
@@ -440,7 +440,7 @@ TEST(WorkerEvaluating, LeavesWhileAPieceWaitsForItsData) {
   w.Start();
   w.Hear(ThreePieces(0));
   w.Boundary();
-  w.Give(EvaluationDelayed{1, "the worker is to leave"});
+  w.Give(EvaluationDelayed{1, "the worker is leaving"});
   w.Give(LeaveWanted{"SIGTERM"});
   w.Boundary();
   EXPECT_TRUE(w.Did("leaving"));
@@ -452,11 +452,11 @@ TEST(WorkerEvaluating, AFailureEndsIt) {
   w.Start();
   w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
   w.Boundary();
-  w.Give(EvaluationFailed{1, "task a: came with another SHA-256"});
+  w.Give(EvaluationFailed{1, "task a: has another SHA-256"});
   EXPECT_TRUE(w.Did("note evaluation failed"));
   const EvaluationDone& done = DoneIn(w);
   EXPECT_EQ(done.evaluation, 1u);
-  EXPECT_EQ(done.failure, "task a: came with another SHA-256") << "the coordinator need not wait for its time to pass";
+  EXPECT_EQ(done.failure, "task a: has another SHA-256") << "the coordinator need not wait for its time to pass";
   EXPECT_TRUE(done.tasks.empty());
   w.Steps(1);
   EXPECT_EQ(w.steps_taken, 1u);

@@ -9,7 +9,7 @@ namespace atl::worker {
 namespace {
 
 // A damaged byte of the round log loses acknowledged contributions if nothing was written after it.
-TEST(WorkerLife, WhatTheCoordinatorHasLostIsSentAgain) {
+TEST(WorkerLife, ContributionLostByTheCoordinatorIsResent) {
   World w;
   w.Start();
   w.Steps(4);
@@ -57,7 +57,8 @@ TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
   w.Give(StreamDown{"gone"});
   w.boot_nonce = 0x2222;
   w.Connect(true, 5);
-  EXPECT_TRUE(w.Did("close: the coordinator has boot number 5, as another one that this worker has followed"));
+  EXPECT_TRUE(
+      w.Did("close: the coordinator has boot number 5, like another coordinator that this worker has followed"));
   EXPECT_TRUE(w.Did("stop one of them, or, to follow this one, end this worker and start it again"));
   w.Assign({Version{0}});
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
@@ -69,7 +70,7 @@ TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
 
 // The drain notice may arrive before the Welcome of a coordinator that is not followed; by then the
 // job's fetches have stopped for good.
-TEST(WorkerLife, ADrainCountsWhoeverAsksForIt) {
+TEST(WorkerLife, DrainCountsForEachSource) {
   World w;
   w.Connect(false, 5);
   w.prepare = false;
@@ -121,7 +122,7 @@ TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
 }
 
 // Its moments belong to the discarded history.
-TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
+TEST(WorkerLife, RollbackWhileDisconnectedResetsTheOptimizer) {
   for (const bool fenced : {true, false}) {
     World w;
     w.Connect();
@@ -137,7 +138,7 @@ TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
 }
 
 // However far the job is on its new course.
-TEST(WorkerLife, AnotherCourseBeginsTheOptimizerAnew) {
+TEST(WorkerLife, AnotherCourseResetsTheOptimizer) {
   World w;
   w.Connect(false, kBootsPerLine + 1);
   w.epoch = 1;

@@ -97,7 +97,7 @@ TEST(WorkerForming, AStreamThatBreaksMeanwhileSendsItAfterTheNextWelcome) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 2 boot 2"));
 }
 
-TEST(WorkerForming, OneThatIsFormedWhileTheCoordinatorIsAwayIsSentLater) {
+TEST(WorkerForming, ContributionFormedOfflineIsSentLater) {
   World w(Overlapped());
   ASSERT_NO_FATAL_FAILURE(TrainToTheSend(w));
   w.Give(StreamDown{"gone"});
@@ -165,7 +165,7 @@ TEST(WorkerForming, LeavingWaitsForItNoLongerThanItsGrace) {
   EXPECT_TRUE(w.Did("drop contribution 0"));
 }
 
-TEST(WorkerForming, OneThatCannotBeFormedGivesUpTheDriftWithAllThatIsBeingFormed) {
+TEST(WorkerForming, FailedFormingDiscardsTheDriftOfAllFragments) {
   JobSpec spec = SmallSpec();
   spec.sync.inner_steps = 1;
   spec.sync.max_unsynced_periods = 4;
@@ -177,7 +177,7 @@ TEST(WorkerForming, OneThatCannotBeFormedGivesUpTheDriftWithAllThatIsBeingFormed
   ASSERT_TRUE(w.Did("form 0 v0"));
   ASSERT_TRUE(w.Did("form 1 v0"));
   w.Give(ContributionFailed{kFirst, "it is not finite"});
-  EXPECT_TRUE(w.Did("drift given up"));
+  EXPECT_TRUE(w.Did("drift discarded"));
   EXPECT_TRUE(w.Did("drop contribution 1"));
   EXPECT_TRUE(w.Did("adopt 0"));
   EXPECT_TRUE(w.Did("adopt 1"));

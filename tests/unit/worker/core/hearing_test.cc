@@ -21,7 +21,7 @@ std::vector<Variant> OneOfEach() {
   return OneOfEach<Variant>(std::make_index_sequence<std::variant_size_v<Variant>>());
 }
 
-TEST(HeardInStep, OfTheCoordinatorOnlyWhatBringsTransfersAndSamples) {
+TEST(HeardInStep, HandlesOnlyTransferAndSampleMessages) {
   for (const CoordinatorMessage& message : OneOfEach<CoordinatorMessage>()) {
     const bool heard = std::holds_alternative<UpdatePublished>(message) ||
                        std::holds_alternative<LeaseGranted>(message) || std::holds_alternative<LeaseDenied>(message);
@@ -29,7 +29,7 @@ TEST(HeardInStep, OfTheCoordinatorOnlyWhatBringsTransfersAndSamples) {
   }
 }
 
-TEST(HeardInStep, OfItsOwnErrandsOnlyThoseThatWentWell) {
+TEST(HeardInStep, HandlesOnlySuccessfulTasks) {
   for (const Event& event : OneOfEach<Event>()) {
     if (std::holds_alternative<Received>(event)) continue;
     const bool heard = std::holds_alternative<ContributionFormed>(event) ||

@@ -54,7 +54,7 @@ TEST(WorkerJoining, AJobOfTokensMayBeBeyondItsPlannedSteps) {
 
 // A version published while the stream was down is only in the next assignment; one fragment is
 // installed already.
-TEST(WorkerJoining, AnAssignmentBringsForwardWhatIsInstalledAlready) {
+TEST(WorkerJoining, AssignmentUpdatesInstalledFragments) {
   World w(SmallSpec(), 2);
   w.finish_fetches = false;
   w.Connect();
@@ -73,7 +73,7 @@ TEST(WorkerJoining, AnAssignmentBringsForwardWhatIsInstalledAlready) {
 
 // A worker that returned with a new incarnation may be uploading another contribution to the same
 // round.
-TEST(WorkerJoining, WhatItSentBeforeUnderItsNameIsNotWhatItHolds) {
+TEST(WorkerJoining, EarlierContributionsOfTheNameAreNotAdopted) {
   World w;
   w.Start();
   w.Steps(4);

@@ -9,7 +9,7 @@ namespace atl::worker {
 namespace {
 
 // Four updates of 20 bytes are more than a fragment of 64, three are not.
-TEST(WorkerLeaping, AWorkerFarBehindFetchesWhatIsFewerBytesAndKeepsItsDrift) {
+TEST(WorkerLeaping, OutdatedWorkerFetchesFewerBytesAndKeepsItsDrift) {
   for (const uint64_t behind : {3u, 4u}) {
     World w;
     w.Start();
@@ -99,7 +99,7 @@ TEST(WorkerLeaping, AnUpdateThatIsNotKeptBringsTheFragmentAndKeepsTheDrift) {
   EXPECT_EQ(w.core().fragments()[0].steps_behind, 3u);
 }
 
-TEST(WorkerLeaping, WhereNeitherTheUpdateNorANewerSnapshotIsKeptTheOuterCopyIsTaken) {
+TEST(WorkerLeaping, WithoutUpdateOrSnapshotTheOuterCopyIsTaken) {
   World w;
   w.Start();
   w.Steps(3);
@@ -115,7 +115,7 @@ TEST(WorkerLeaping, WhereNeitherTheUpdateNorANewerSnapshotIsKeptTheOuterCopyIsTa
 
 // The coordinator or its disk is faulty: the worker must not fetch a fragment over and over at the
 // full rate of the link.
-TEST(WorkerLeaping, AFragmentThatWasFetchedWholeInVainIsFetchedAgainAfterAPause) {
+TEST(WorkerLeaping, UselessWholeFetchIsRepeatedAfterAPause) {
   World w;
   w.Start();
   w.fetch_updates = false;

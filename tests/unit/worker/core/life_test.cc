@@ -48,7 +48,7 @@ TEST(WorkerLife, UpdatesPublishedWhileFetchingAreAppliedInOrder) {
   EXPECT_EQ(w.core().fragments()[0].applied.value, 3u);
 }
 
-TEST(WorkerLife, AFragmentFromAnOlderSnapshotIsBroughtUpToDateBeforeTheFirstStep) {
+TEST(WorkerLife, OlderSnapshotIsUpdatedBeforeTheFirstStep) {
   World w;
   w.finish_fetches = w.fetch_updates = false;
   w.Connect();
@@ -65,7 +65,7 @@ TEST(WorkerLife, AFragmentFromAnOlderSnapshotIsBroughtUpToDateBeforeTheFirstStep
   EXPECT_EQ(w.steps_taken, 1u);
 }
 
-TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
+TEST(WorkerLife, ReconnectReportsContributionsAndRepeatsTheUpload) {
   World w;
   w.Start();
   w.Steps(4);
@@ -135,7 +135,7 @@ TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
 }
 
 // The job ended or was paused while the worker was away: a fenced-out worker gets no message to leave it.
-TEST(WorkerLife, AJobThatIsNotAssignedAgainIsLetGo) {
+TEST(WorkerLife, JobNotAssignedAgainIsReleased) {
   for (const bool assigned : {false, true}) {
     World w;
     w.Start();
@@ -163,7 +163,7 @@ TEST(WorkerLife, TrainsOnWithoutCoordinatorUpToTheLimitThenIdlesAndSaysWhy) {
   }
   EXPECT_EQ(w.steps_taken, 8u) << "two periods of four";
   EXPECT_EQ(w.core().activity(), WorkerActivity::kWaiting);
-  EXPECT_NE(w.core().waiting_for(w.now()).find("8 steps were taken since the last one"), std::string::npos);
+  EXPECT_NE(w.core().waiting_for(w.now()).find("8 steps since the last one"), std::string::npos);
 }
 
 TEST(WorkerLife, WaitsForLeasesAndAsksAgain) {
@@ -238,11 +238,11 @@ TEST(WorkerLife, SigtermDoesNotWaitForEver) {
   w.Boundary();
   EXPECT_TRUE(w.Did("exit 0"));
   EXPECT_TRUE(
-      w.Did("note left unfinished: waited 10 of the 10 s for leaving; fragment 0: its contribution is not "
+      w.Did("note left with unsent work: waited 10 of the 10 s for leaving; fragment 0: its contribution is not "
             "accepted"));
 }
 
-TEST(WorkerLife, SigtermInMidPeriodSendsWhatIsThere) {
+TEST(WorkerLife, SigtermInMidPeriodSendsFinishedWork) {
   World w(SmallSpec(), 2);
   w.Start();
   w.Steps(1);
@@ -332,7 +332,7 @@ TEST(WorkerLife, SigtermWaitsForACoordinatorThatIsAway) {
   w.Accept(0);
   w.Boundary();
   EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
-  EXPECT_FALSE(w.Did("left unfinished"));
+  EXPECT_FALSE(w.Did("left with unsent work"));
 }
 
 TEST(WorkerLife, SigtermWaitsForACoordinatorNoLongerThanItsGrace) {
@@ -346,8 +346,8 @@ TEST(WorkerLife, SigtermWaitsForACoordinatorNoLongerThanItsGrace) {
   w.Boundary();
   EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
   EXPECT_TRUE(
-      w.Did("note left unfinished: waited 10 of the 10 s for leaving, the coordinator is not reached; fragment 0: its "
-            "last steps, 1, are not sent"));
+      w.Did("note left with unsent work: waited 10 of the 10 s for leaving, the coordinator is unreachable; fragment "
+            "0: its last 1 steps are not sent"));
 }
 
 TEST(WorkerLife, SigtermWithoutCoordinatorAndWithNothingToSendLeavesAtOnce) {
@@ -358,7 +358,7 @@ TEST(WorkerLife, SigtermWithoutCoordinatorAndWithNothingToSendLeavesAtOnce) {
   w.Boundary();
   EXPECT_FALSE(w.Did("form 0"));
   EXPECT_TRUE(w.Did("exit 0"));
-  EXPECT_FALSE(w.Did("left unfinished"));
+  EXPECT_FALSE(w.Did("left with unsent work"));
 }
 
 TEST(WorkerLife, AnIdleWorkerLeavesAtOnce) {
@@ -383,7 +383,7 @@ TEST(WorkerLife, ThreeNonFiniteStepsRunningEndIt) {
   EXPECT_FALSE(w.core().left()) << "two are not three";
   w.finite = false;
   for (int i = 0; i < 5; ++i) w.Boundary();
-  EXPECT_TRUE(w.Did("failure: loss or gradient was not finite in 3 steps running"));
+  EXPECT_TRUE(w.Did("failure: loss or gradient was not finite in 3 steps in a row"));
   EXPECT_TRUE(w.Did("return leases"));
   EXPECT_TRUE(w.Did("exit 2"));
 }
@@ -404,7 +404,7 @@ TEST(WorkerLife, ARefusalEndsTheProcessUnlessItMayPass) {
   EXPECT_TRUE(w.Did("exit 1: the coordinator refused this worker: protocol revision 9 is not 1"));
 }
 
-TEST(WorkerLife, ABrokenJobIsSaidAndNotTriedAgainInTheSameRevision) {
+TEST(WorkerLife, BrokenJobIsReportedAndNotRetriedInTheRevision) {
   World w;
   w.Start();
   w.Give(JobBroken{JobId{"tiny"}, "too large", false});
@@ -418,7 +418,7 @@ TEST(WorkerLife, ABrokenJobIsSaidAndNotTriedAgainInTheSameRevision) {
   EXPECT_TRUE(w.Did("make job"));
 }
 
-TEST(WorkerLife, WhatIsNotReachedWhilePreparingIsTriedAgain) {
+TEST(WorkerLife, UnreachableSourceDuringPreparationIsRetried) {
   World w;
   w.prepare = false;
   w.Start();

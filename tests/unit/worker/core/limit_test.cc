@@ -104,7 +104,7 @@ TEST(WorkerAtTheLimit, SendsAnotherFragmentThanTheOneItWaitsFor) {
 
 // A repeated request may be denied, and granted when its repetition arrives. The lease belongs to
 // this worker, and would stay unused to the end of the job if the worker ignored it.
-TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
+TEST(WorkerAtTheLimit, LeaseAfterADenialIsTakenOnce) {
   World w;
   w.grant_leases = false;
   w.Start();
@@ -193,7 +193,7 @@ TEST(WorkerGivesUp, WhileAContributionIsBeingFormed) {
 
 // While the coordinator is away workers train at their own speeds; the job's clock brings them
 // together again.
-TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
+TEST(WorkerAfterAnOutage, MissedSendStepsResetTheClockToTheJobs) {
   World w(SmallSpec(), 2);
   ASSERT_NO_FATAL_FAILURE(TrainToTheLimit(w));
   ASSERT_EQ(w.core().clock_step(), 8u);
@@ -211,7 +211,7 @@ TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   w.Steps(sent - 1);
   EXPECT_EQ(w.core().clock_step(), sent);
   EXPECT_EQ(w.Count("form"), formed);
-  EXPECT_FALSE(w.Did("update came late"));
+  EXPECT_FALSE(w.Did("update arrived late"));
   w.Steps(2);
   w.Boundary();
   EXPECT_EQ(w.Count("form"), formed + 1) << "one period on, fragment 0";
@@ -225,7 +225,7 @@ TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
 // Fragment 1 is sent at step 2 and merged at 8, fragment 0 at 6 and 12. An evaluation brings the
 // outer copy of fragment 0 to version 1 at step 7. The next send step of fragment 1, 10, passes
 // while the coordinator is away.
-TEST(WorkerAfterAnOutage, WhatAnEvaluationBroughtIntoTheOuterCopyIsMergedAsItWasApplied) {
+TEST(WorkerAfterAnOutage, UpdateAppliedForAnEvaluationIsMergedAsApplied) {
   JobSpec spec = SmallSpec();
   spec.sync.inner_steps = 8;
   spec.sync.overlap_steps = 6;
@@ -263,7 +263,7 @@ TEST(WorkerAfterAnOutage, WhatAnEvaluationBroughtIntoTheOuterCopyIsMergedAsItWas
   EXPECT_TRUE(w.Did("resolve 1 ahead"));
 }
 
-TEST(WorkerAfterAnOutage, WhoPassedNoSendStepKeepsItsClock) {
+TEST(WorkerAfterAnOutage, WithoutAMissedSendStepTheClockStays) {
   World w(SmallSpec(), 2);
   w.Start();
   w.Steps(1);

@@ -41,7 +41,7 @@ TEST(WorkerOverlap, AWorkersOwnCountsFromTheJobsSendStep) {
   EXPECT_EQ(w.steps_taken, 5u) << "two steps behind the send, where the job says one";
 }
 
-TEST(WorkerOverlap, OfAPeriodIsShortened) {
+TEST(WorkerOverlap, OverlapIsShortenedToAPeriod) {
   CoreOptions options = World::Options();
   options.overlap_steps = 100;
   World w(SmallSpec(), 1, options);

@@ -41,15 +41,15 @@ TEST(WorkerSync, AfterTheDeadlineItTrainsOnAndTheLateUpdateIsNotMerged) {
   w.Steps(1);
   EXPECT_EQ(w.steps_taken, 5u);
   EXPECT_TRUE(
-      w.Did("note update did not come in time: waited 21 s for version 1 of fragment 0, whose round is not "
-            "published; training goes on"));
+      w.Did("note update overdue: waited 21 s for version 1 of fragment 0: its round is not "
+            "published; training continues"));
   w.Publish(0, 1, {"w1"}, 4);
   w.Boundary();
   EXPECT_TRUE(w.Did("resolve 0 contributor late"));
   EXPECT_GE(w.core().fragments()[0].steps_behind, 1u);
 }
 
-TEST(WorkerSync, AWaitThatAnOutageCutsShortTellsItsOwnLength) {
+TEST(WorkerSync, WaitCutShortByAnOutageReportsItsLength) {
   World w;
   w.Start();
   w.Steps(4);
@@ -59,8 +59,8 @@ TEST(WorkerSync, AWaitThatAnOutageCutsShortTellsItsOwnLength) {
   w.Wait(Seconds(2));
   w.Steps(1);
   EXPECT_TRUE(
-      w.Did("note update did not come in time: waited 2 s for version 1 of fragment 0, since the coordinator is "
-            "not reached; training goes on"));
+      w.Did("note update overdue: waited 2 s for version 1 of fragment 0, because the coordinator is unreachable; "
+            "training continues"));
 }
 
 TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
@@ -87,7 +87,7 @@ TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
 
 // Two versions within one period (a round of one worker, a pause) set the job's clock ahead of the steps. A merge
 // that waits for other workers, which also send now, must not overwrite training.
-TEST(WorkerSync, WhereTheVersionStandsAtTheSendStepAlreadyTheNextSendCarriesBoth) {
+TEST(WorkerSync, VersionAlreadyAtTheSendStepDefersTheSend) {
   World w;
   w.Start();
   Contribute(w, 4);
@@ -141,7 +141,7 @@ void SendAhead(World& w) {
 }
 
 // The merge keeps the training done until then.
-TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
+TEST(WorkerSync, EarlySendIsMergedOnArrivalWithoutOverwriting) {
   World w;
   ASSERT_NO_FATAL_FAILURE(SendAhead(w));
   w.Steps(7 - w.steps_taken);
@@ -156,7 +156,7 @@ TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothi
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8")) << "the send step at which the version stands is passed once";
 }
 
-TEST(WorkerSync, WhatIsSentAfterAnOutageIsAheadOfTheOthersToo) {
+TEST(WorkerSync, SendAfterAnOutageIsEarlyToo) {
   World w;
   w.Start();
   w.Steps(4);
@@ -183,7 +183,7 @@ TEST(WorkerSync, WhatIsSentAfterAnOutageIsAheadOfTheOthersToo) {
   EXPECT_TRUE(w.Did("resolve 0 ahead"));
 }
 
-TEST(WorkerSync, WhatIsSentAheadAndComesAfterTheNextSendStepIsNotSentAgainThere) {
+TEST(WorkerSync, EarlySendPastTheNextSendStepIsNotRepeated) {
   World w;
   ASSERT_NO_FATAL_FAILURE(SendAhead(w));
   w.Steps(4);
@@ -269,7 +269,7 @@ TEST(WorkerSync, MissedTooOftenTakesTheOuterCopyAndReturnsLeases) {
     w.Steps(4);
     w.Boundary();
   }
-  EXPECT_TRUE(w.Did("note drift given up"));
+  EXPECT_TRUE(w.Did("note drift discarded"));
   EXPECT_TRUE(w.Did("adopt 0"));
   EXPECT_TRUE(w.Did("return leases"));
   EXPECT_EQ(w.core().fragments()[0].missed, 0u);
@@ -365,7 +365,7 @@ TEST(WorkerSync, AnEvaluationOfOlderVersionsIsDeclined) {
   w.Steps(1);
   EXPECT_FALSE(w.Did("evaluate 3"));
   EXPECT_TRUE(w.Did("note evaluation not possible"));
-  EXPECT_TRUE(w.Did("evaluation done: this worker's outer copies are newer already")) << "another one may have them";
+  EXPECT_TRUE(w.Did("evaluation done: this worker's outer copies are already newer")) << "another one may have them";
 }
 
 TEST(WorkerSync, ResultsOfAnEvaluationSurviveABreak) {
@@ -386,7 +386,7 @@ TEST(WorkerSync, ResultsOfAnEvaluationSurviveABreak) {
   EXPECT_EQ(w.Count("evaluate 1"), 1);
 }
 
-TEST(WorkerSync, ClosingContributesWhatIsLeftThenSaysSo) {
+TEST(WorkerSync, ClosingContributesTheRestThenReports) {
   World w;
   w.Start();
   w.Steps(2);
@@ -404,7 +404,7 @@ TEST(WorkerSync, ClosingContributesWhatIsLeftThenSaysSo) {
   EXPECT_EQ(w.steps_taken, 2u) << "no step after the end";
 }
 
-TEST(WorkerSync, ClosingWithoutDriftIsSaidAtOnce) {
+TEST(WorkerSync, ClosingWithoutDriftReportsAtOnce) {
   World w;
   w.Start();
   w.Hear(ClosingStarted{JobId{"tiny"}, 10, {Version{0}}});
@@ -413,7 +413,7 @@ TEST(WorkerSync, ClosingWithoutDriftIsSaidAtOnce) {
   EXPECT_FALSE(w.Did("form"));
 }
 
-TEST(WorkerSync, ToldOfTheEndAgainItSaysItsLastWordAgain) {
+TEST(WorkerSync, RepeatedClosingRepeatsTheReport) {
   World w;
   w.Start();
   for (int i = 1; i <= 2; ++i) {
@@ -424,7 +424,7 @@ TEST(WorkerSync, ToldOfTheEndAgainItSaysItsLastWordAgain) {
   EXPECT_EQ(w.Count("note closing"), 1);
 }
 
-TEST(WorkerSync, ClosingWaitsForWhatIsInFlightAndSendsTheRest) {
+TEST(WorkerSync, ClosingWaitsForPendingWorkAndSendsTheRest) {
   JobSpec spec = SmallSpec();
   spec.sync.overlap_steps = 2;
   World w(spec);
@@ -445,7 +445,7 @@ TEST(WorkerSync, ClosingWaitsForWhatIsInFlightAndSendsTheRest) {
   EXPECT_TRUE(w.Did("ready 3"));
 }
 
-TEST(WorkerSync, RefusedWhileClosingGoesIntoTheNextVersionOrIsGivenUpInTime) {
+TEST(WorkerSync, RefusedWhileClosingIsResentOrDiscardedInTime) {
   for (const bool next_comes : {true, false}) {
     World w;
     w.Start();
@@ -481,7 +481,7 @@ TEST(WorkerSync, NoStepBeyondTheStopStep) {
   EXPECT_NE(w.core().waiting_for(w.now()).find("the end of job tiny"), std::string::npos);
 }
 
-TEST(WorkerSync, AWorkerFarBehindFollowsTheClockByWholePeriods) {
+TEST(WorkerSync, OutdatedWorkerAdvancesItsClockByWholePeriods) {
   World w;
   w.Start();
   w.Steps(1);

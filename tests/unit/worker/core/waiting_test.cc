@@ -36,7 +36,7 @@ TEST(WorkerWaiting, AWaitForSamplesLastsWhateverTheReason) {
   EXPECT_EQ(w.core().waiting_for(w.now()), "samples: the coordinator is away, for 7 s");
 }
 
-TEST(WorkerWaiting, SamplesThatAreThereEndTheWaitBeforeTheStepDoes) {
+TEST(WorkerWaiting, AvailableSamplesEndTheWaitBeforeTheStepEnds) {
   World w;
   w.samples_there = false;
   w.Start();

@@ -60,7 +60,7 @@ TEST(LastExit, EndsAProcessThatDoesNotEndByItself) {
         EndProcessWithin(Milliseconds(1), kWorkerIsland);
         for (;;) ::pause();
       },
-      testing::ExitedWithCode(kWorkerIsland), "the device does not let go");
+      testing::ExitedWithCode(kWorkerIsland), "the device does not release its resources");
 }
 
 TEST(StepMetrics, PutsStepsIntoTheCatalogue) {
@@ -107,7 +107,7 @@ TEST(StepMetrics, UtilizationIsAShareOfTimeNotOfSteps) {
   EXPECT_NEAR(SampleOf(metrics, Metric::kComputeUtilization), 0.5, 0.01);
 }
 
-TEST(StepMetrics, UtilizationBeginsAnewWithAnotherJob) {
+TEST(StepMetrics, UtilizationRestartsWithAnotherJob) {
   Metrics metrics;
   StepMetrics steps(metrics);
   StepTaken step;
@@ -189,7 +189,7 @@ class RunWorkerTest : public testing::Test {
   std::string folder_, said_;
 };
 
-TEST_F(RunWorkerTest, AMissingDataRootIsSaidAtOnce) {
+TEST_F(RunWorkerTest, MissingDataRootIsReportedAtOnce) {
   options_.data_root = folder_ + "/nowhere";
   EXPECT_EQ(Run(), kWorkerPrecondition);
   EXPECT_NE(said_.find("--data-root " + folder_ + "/nowhere is not there"), std::string::npos) << said_;

@@ -94,7 +94,7 @@ TEST_F(IdentityKeeperTest, EnrolsOnceAndRenewsAtHalf) {
   EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
 }
 
-TEST_F(IdentityKeeperTest, HeartbeatsTellWhenTheCertificateEnds) {
+TEST_F(IdentityKeeperTest, HeartbeatsCarryTheCertificatesEnd) {
   Metrics metrics;
   {
     const IdentityKeeper keeper(options_, clock_, log_, metrics);
@@ -200,11 +200,11 @@ TEST_F(IdentityKeeperTest, SaysWhyTheTokenWasRefusedAndAsksSeldom) {
   EXPECT_EQ(IdentityKeeper::PauseAfter(absl::OkStatus()), IdentityKeeper::kLookInterval);
 }
 
-TEST_F(IdentityKeeperTest, SaysWhatIsMissingOrNotItsOwn) {
+TEST_F(IdentityKeeperTest, ReportsAMissingOrForeignIdentity) {
   options_.join_token.clear();
   EXPECT_NE(std::string(Ensure().message()).find("give a join token with --join-token FILE"), std::string::npos);
   ASSERT_TRUE(WriteIdentityFile(options_.identity, *IssueIdentity(authority_, {Role::kWorker, "b", ""}, Now())).ok());
-  EXPECT_NE(std::string(Ensure().message()).find("is that of worker 'b', and this is worker 'cpu-1'"),
+  EXPECT_NE(std::string(Ensure().message()).find("is that of worker 'b', but this is worker 'cpu-1'"),
             std::string::npos);
   EXPECT_EQ(signer_.calls, 0);
 }

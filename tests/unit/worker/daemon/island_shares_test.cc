@@ -45,7 +45,7 @@ TEST(IslandShares, ReplicasThatDifferInOneBitAreFoundByAllRanks) {
 }
 
 // The rank is lost between the step and the comparison that follows.
-TEST(IslandShares, AStepThatIsTakenIsToldWhateverIsFoundBehindIt) {
+TEST(IslandShares, CompletedStepIsReportedDespiteALaterError) {
   constexpr uint32_t kLength = 33;
   JobSpec job = TinyJob();
   job.batch = {.sequences_per_step = 2, .micro_batch = 1};

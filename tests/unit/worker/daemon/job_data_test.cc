@@ -45,7 +45,7 @@ class Shop final : public BulkHandler {
       damaged_blobs -= damaged_blobs > 0 ? 1 : 0;
     } else if (const auto* block = std::get_if<BlockKey>(&request.key)) {
       ++blocks;
-      if (empty) return reply(absl::NotFoundError("not served here"));
+      if (empty) return reply(absl::NotFoundError("not served"));
       const auto file = std::find_if(parsed.files.begin(), parsed.files.end(),
                                      [&](const CorpusFile& f) { return f.name == block->shard; });
       std::ifstream in(directory_ + "/" + block->shard, std::ios::binary);
@@ -224,7 +224,7 @@ TEST_F(JobDataTest, ABlockIsAskedForAgain) {
     std::filesystem::remove_all(folder_ + "/cache");
     std::filesystem::create_directory(folder_ + "/cache");
   }
-  shop_->refusals = {absl::NotFoundError("not served here")};
+  shop_->refusals = {absl::NotFoundError("not served")};
   EXPECT_TRUE(absl::IsNotFound(blocks.FetchBlock(kBlock).status()));
 }
 
@@ -236,7 +236,7 @@ TEST_F(JobDataTest, ABlockThatCannotBeReadOnceIsTrainedOn) {
   EXPECT_TRUE(shop_->refusals.empty());
 }
 
-TEST_F(JobDataTest, AManifestThatCannotBeReadIsTriedSoManyTimes) {
+TEST_F(JobDataTest, UnreadableManifestIsRetriedALimitedNumberOfTimes) {
   const absl::Status broken = absl::InternalError("read blob: Input/output error");
   shop_->refusals.assign(kDownloadAttempts - 1, broken);
   EXPECT_TRUE(Make("", "cache").ok());
@@ -255,7 +255,7 @@ TEST_F(JobDataTest, AManifestThatCameDamagedIsTriedAsOften) {
   shop_->damaged_blobs = kDownloadAttempts + 1;
   const absl::Status why = Make("", "cache").status();
   EXPECT_TRUE(absl::IsDataLoss(why)) << why;
-  EXPECT_NE(why.message().find("the manifest of corpus text: came with another SHA-256"), std::string::npos) << why;
+  EXPECT_NE(why.message().find("the manifest of corpus text: has another SHA-256"), std::string::npos) << why;
   EXPECT_EQ(shop_->damaged_blobs, 1);
 }
 
@@ -266,7 +266,7 @@ TEST_F(JobDataTest, AWorkerThatIsToLeaveWaitsForNoTry) {
   EXPECT_TRUE(absl::IsCancelled(Make("", "cache").status()));
 }
 
-TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
+TEST_F(JobDataTest, MissingBlockIsSoughtInBothPlaces) {
   std::filesystem::remove(folder_ + "/text/train-00000.bin");
   shop_->empty = true;
   auto data = Make(folder_, "cache");
@@ -275,7 +275,7 @@ TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
   const auto batch = (*data)->Next(50, Seconds(30));
   ASSERT_EQ(batch.status().code(), absl::StatusCode::kNotFound) << batch.status();
   const std::string said(batch.status().message());
-  EXPECT_NE(said.find("not served here; nor is it at this worker: "), std::string::npos) << said;
+  EXPECT_NE(said.find("not served; it is also missing at this worker: "), std::string::npos) << said;
   EXPECT_NE(said.find(folder_ + "/text/train-00000.bin"), std::string::npos) << said;
 }
 

@@ -64,7 +64,7 @@ TEST_F(OptimizerShelfTest, WorkersOfOneCacheKeepTheirOwn) {
   EXPECT_EQ(theirs->optimizer_steps(), 1u);
 }
 
-TEST_F(OptimizerShelfTest, TakesUpWhatWasKept) {
+TEST_F(OptimizerShelfTest, RestoresTheSavedState) {
   Shelf("job").Keep({30, {}}, true, *Trained());
   const auto again = Trained();
   ASSERT_TRUE(Shelf("job").Begin({25, {}}, *again).ok());
@@ -73,7 +73,7 @@ TEST_F(OptimizerShelfTest, TakesUpWhatWasKept) {
   EXPECT_EQ(again->optimizer_steps(), 0u) << "a rollback, or another run";
 }
 
-TEST_F(OptimizerShelfTest, MomentsGoWithTheVersionsThatARollbackGivesUp) {
+TEST_F(OptimizerShelfTest, RollbackDiscardsMomentsOfLostVersions) {
   Shelf("job").Keep({30, {{3}, {3}}}, true, *Trained());
   const auto again = Trained();
   ASSERT_TRUE(Shelf("job").Begin({25, {{3}, {2}}}, *again).ok());
@@ -83,7 +83,7 @@ TEST_F(OptimizerShelfTest, MomentsGoWithTheVersionsThatARollbackGivesUp) {
 }
 
 // The job was rolled back while the worker was away, and is further than before by now.
-TEST_F(OptimizerShelfTest, MomentsOfAnotherCourseAreNotTakenUp) {
+TEST_F(OptimizerShelfTest, MomentsOfAnotherCourseAreNotRestored) {
   Shelf("job").Keep({30, {{3}, {3}}, {0, 1}}, true, *Trained());
   const auto again = Trained();
   for (const JobCourse other : {JobCourse{0, 2}, JobCourse{1, 1}}) {
@@ -119,7 +119,7 @@ TEST_F(OptimizerShelfTest, WithoutAnIntervalNothingIsKeptNorTaken) {
   EXPECT_THAT(Kept(), IsEmpty());
 }
 
-TEST_F(OptimizerShelfTest, WhatCannotBeKeptStopsNothing) {
+TEST_F(OptimizerShelfTest, FailedSaveDoesNotStopTraining) {
   std::filesystem::create_symlink(cache_ + "/nowhere/at/all", cache_ + "/optimizer");
   Shelf("job").Keep({30, {}}, true, *Trained());
   EXPECT_FALSE(log_.Recent(10).empty());

@@ -40,12 +40,13 @@ TEST_F(OwnerPause, NamesTheCommandThatEndsIt) {
   EXPECT_FALSE(PausedUntil(cache_, 0).has_value());
 }
 
-TEST_F(OwnerPause, OfACacheThatIsNotThereIsRefused) {
+TEST_F(OwnerPause, MissingCacheIsRefused) {
   const std::string mistyped = cache_ + "/w3";
   for (const bool resume : {false, true}) {
     const absl::Status refused = Run(resume, mistyped);
     EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("--cache-dir " + mistyped + ": there is no such directory"));
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("--cache-dir " + mistyped + ": the directory does not exist"));
     EXPECT_EQ(said_, "");
     EXPECT_FALSE(std::filesystem::exists(mistyped));
   }

@@ -32,7 +32,7 @@ absl::StatusOr<DeviceInfo> Chosen(int gpus, const WorkerOptions& options) {
   return device->info();
 }
 
-TEST(ChosenDevice, OfARankIsTheGpuOfItsNumberOnThisMachine) {
+TEST(ChosenDevice, RankUsesTheGpuWithItsLocalNumber) {
   for (const uint32_t rank : {0U, 1U, 2U, 3U}) {
     const auto device = Chosen(2, Rank(rank, 2, true));
     ASSERT_TRUE(device.ok()) << device.status();
@@ -41,7 +41,7 @@ TEST(ChosenDevice, OfARankIsTheGpuOfItsNumberOnThisMachine) {
   }
 }
 
-TEST(ChosenDevice, OfARankIsTheOnlyOneThatALauncherHasLeftIt) {
+TEST(ChosenDevice, RankUsesTheOnlyVisibleGpu) {
   const auto device = Chosen(1, Rank(3, 4, true));
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->index, 0);
@@ -77,7 +77,7 @@ TEST(Check, AnIslandShareIsHeldAgainstAShareOfTheMachine) {
   EXPECT_EQ(verdict(Rank(0, 4, true), needed * 8), Verdict::kGood);
 }
 
-TEST(ChosenDevice, OfAnIslandIsTheCpuWhereThereIsNoGpuOrNoneIsWanted) {
+TEST(ChosenDevice, IslandUsesTheCpuWithoutAWantedGpu) {
   WorkerOptions options = Rank(1, 4, false);
   EXPECT_EQ(Chosen(0, options)->kind, DeviceKind::kCpu);
   options.device = DeviceChoice::kGpu;
@@ -144,10 +144,11 @@ TEST(OpenGpuPlugin, LoadsNothingWhereTheDriverIsNotThere) {
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("libnone.so.1"));
   EXPECT_EQ(OpenGpuPlugin(ATOLL_FAKE_GPU_PATH, "libc.so.6").device_count, 2);
-  EXPECT_THAT(OpenGpuPlugin("/nonexistent/libatoll_gpu.so", "libnone.so.1").reason, HasSubstr("no GPU plugin lies"));
+  EXPECT_THAT(OpenGpuPlugin("/nonexistent/libatoll_gpu.so", "libnone.so.1").reason,
+              HasSubstr("no GPU plugin is installed"));
 }
 
-TEST(WhyOnCpu, IsToldWhereAGpuWasLookedFor) {
+TEST(WhyOnCpu, IsLoggedIfAGpuWasWanted) {
   GpuPlugin plugin;
   WorkerOptions options;
   EXPECT_EQ(WhyOnCpu(plugin, options), "") << "a machine without the plugin";

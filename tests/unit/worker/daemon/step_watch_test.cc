@@ -39,7 +39,7 @@ class StepWatchTest : public testing::Test {
   StepWatch watch_{clock_, log_};
 };
 
-TEST_F(StepWatchTest, AStepThatHangsIsToldEveryMinuteAndGivenUp) {
+TEST_F(StepWatchTest, HangingStepIsLoggedEveryMinuteThenTimesOut) {
   Steps(3, Seconds(2));
   watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(59)), absl::OkStatus());
@@ -49,11 +49,11 @@ TEST_F(StepWatchTest, AStepThatHangsIsToldEveryMinuteAndGivenUp) {
   const absl::Status given_up = Pass(Seconds(1));
   EXPECT_EQ(given_up.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(given_up.message(),
-            "a step of job tiny has been under way for 600 s, where one takes 2 s: the device or its driver hangs; see "
-            "what the system's log says of it, then start the worker again");
+            "a step of job tiny has been running for 600 s, a step usually takes 2 s: the device or its driver hangs; "
+            "check the system's log, then restart the worker");
 }
 
-TEST_F(StepWatchTest, OneThatEndsIsToldToo) {
+TEST_F(StepWatchTest, EndOfASlowStepIsLogged) {
   Steps(1, Seconds(1));
   watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(100)), absl::OkStatus());
@@ -84,12 +84,12 @@ TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
   const absl::Status given_up = Pass(Seconds(1));
   EXPECT_EQ(given_up.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(given_up.message(),
-            "the first step of job other has been under way for 3900 s, where one takes 100 s on a very slow machine: "
-            "the device or its driver hangs; see what the system's log says of it, then start the worker again");
+            "the first step of job other has been running for 3900 s, a step usually takes 100 s on a very slow "
+            "machine: the device or its driver hangs; check the system's log, then restart the worker");
 }
 
 // The durations of evaluation pieces and merges do not affect the limit for steps.
-TEST_F(StepWatchTest, WhatHangsBetweenStepsIsGivenUpToo) {
+TEST_F(StepWatchTest, HangingWorkBetweenStepsTimesOut) {
   Steps(5, Seconds(1));
   watch_.Begins(kJob, TrainWork::kBetweenSteps, kSlow);
   EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());
@@ -99,9 +99,8 @@ TEST_F(StepWatchTest, WhatHangsBetweenStepsIsGivenUpToo) {
   const absl::Status given_up = Pass(Seconds(1));
   EXPECT_EQ(given_up.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(given_up.message(),
-            "a merge or evaluation between two steps of job tiny has been under way for 3900 s, where a step takes 100 "
-            "s on a very slow machine: the device or its driver hangs; see what the system's log says of it, then "
-            "start the worker again");
+            "a merge or evaluation between two steps of job tiny has been running for 3900 s, a step takes 100 s on a "
+            "very slow machine: the device or its driver hangs; check the system's log, then restart the worker");
   watch_.Ended();
   watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());

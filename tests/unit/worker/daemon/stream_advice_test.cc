@@ -54,28 +54,28 @@ TEST_F(StreamAdviceTest, NamesIdentityAndTokenWhereTheCoordinatorSpeaksTls) {
   StartTls();
   StreamAdvice advice(options_, clock_);
   EXPECT_THAT(advice(closed_),
-              HasSubstr("speaks TLS and takes only callers with a certificate: give your identity file "
+              HasSubstr("uses TLS and accepts only clients with a certificate: give your identity file "
                         "(--identity), or get one with a join token"));
   const std::string before = advice(closed_);
-  EXPECT_THAT(before, HasSubstr("speaks TLS")) << "the newest line tells it too";
+  EXPECT_THAT(before, HasSubstr("uses TLS")) << "the newest line tells it too";
   EXPECT_EQ(advice(absl::UnavailableError("Connection refused")), "") << "not looked at again at each attempt";
   clock_.Advance(StreamAdvice::kLookInterval);
-  EXPECT_THAT(advice(closed_), HasSubstr("speaks TLS"));
+  EXPECT_THAT(advice(closed_), HasSubstr("uses TLS"));
 }
 
-TEST_F(StreamAdviceTest, TellsOfAnIdentityOfAnotherAuthority) {
+TEST_F(StreamAdviceTest, ReportsAnIdentityOfAnotherAuthority) {
   StartTls();
   options_.identity = NewIdentity(*Authority::Create(RealNow()), {Role::kWorker, "w1", ""});
-  EXPECT_THAT(StreamAdvice(options_, clock_)(closed_), HasSubstr("is not a coordinator's of our authority"));
+  EXPECT_THAT(StreamAdvice(options_, clock_)(closed_), HasSubstr("was not issued to a coordinator by our authority"));
 }
 
-TEST_F(StreamAdviceTest, IsSilentWhereNobodyListens) {
+TEST_F(StreamAdviceTest, GivesNoAdviceIfNothingListens) {
   options_.coordinator = "127.0.0.1:1";
   EXPECT_EQ(StreamAdvice(options_, clock_)(closed_), "");
 }
 
 // A restarting coordinator is briefly unreachable.
-TEST_F(StreamAdviceTest, LooksAgainSoonWhereNobodyListened) {
+TEST_F(StreamAdviceTest, ChecksAgainSoonIfNothingListened) {
   StartTls();
   StreamAdvice advice(options_, clock_);
   server_.reset();
@@ -83,7 +83,7 @@ TEST_F(StreamAdviceTest, LooksAgainSoonWhereNobodyListened) {
   StartTls(options_.coordinator);
   EXPECT_EQ(advice(closed_), "") << "not at each attempt";
   clock_.Advance(StreamAdvice::kIdleLookInterval);
-  EXPECT_THAT(advice(closed_), HasSubstr("speaks TLS"));
+  EXPECT_THAT(advice(closed_), HasSubstr("uses TLS"));
 }
 
 TEST_F(StreamAdviceTest, NamesTheFileThatIsInTheWayOfANewToken) {
@@ -96,7 +96,7 @@ TEST_F(StreamAdviceTest, NamesTheFileThatIsInTheWayOfANewToken) {
 }
 
 TEST_F(StreamAdviceTest, NamesTheControlPortWhereAnotherAnswers) {
-  EXPECT_THAT(StreamAdvice(options_, clock_)(absl::UnimplementedError("")), HasSubstr("--control-port, 7070"));
+  EXPECT_THAT(StreamAdvice(options_, clock_)(absl::UnimplementedError("")), HasSubstr("--control-port, default 7070"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST_F(Data, SamplesComeInTheOrderOfTheLeases) {
   EXPECT_TRUE(absl::IsFailedPrecondition(none.status())) << none.status();
 }
 
-TEST_F(Data, CursorCountsWhatWasHandedOutOnly) {
+TEST_F(Data, CursorCountsOnlyDeliveredSamples) {
   const auto source = Local();
   const auto reader = Reader(*source, 32);
   ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
@@ -141,7 +141,7 @@ TEST_F(Data, FindsShardsInTheRootItself) {
   EXPECT_TRUE((*source)->FetchBlock({0, 0, 0}).ok());
 }
 
-TEST_F(Data, AnErrorIsToldOnceAndTheSampleTriedAgain) {
+TEST_F(Data, ErrorIsReportedOnceAndTheSampleRetried) {
   const auto local = Local();
   Fetcher source(*local);
   source.FailNext(1, absl::DataLossError("damaged"));

@@ -131,7 +131,7 @@ TEST(CpuStep, FollowsDoublePrecision) {
   });
 }
 
-TEST(CpuStep, WhatIsNotANumberIsRoundedToOne) {
+TEST(CpuStep, NanIsRoundedToNan) {
   ForAllTargets([] {
     State state = adamw_cases::RandomState(9, 20);
     state.gradients[3] = std::numeric_limits<float>::infinity();
@@ -161,7 +161,7 @@ TEST(CpuStep, SumsAreThoseOfTheScalarArithmetic) {
   });
 }
 
-TEST(CpuStep, SumsTellWhatIsNotFinite) {
+TEST(CpuStep, SumsReportNonFiniteValues) {
   ForAllTargets([] {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 1e30f}) {
       for (const size_t at : {size_t{0}, size_t{4096}, size_t{8999}}) {

@@ -113,7 +113,7 @@ TEST_F(GpuForm, AWindowIsACopyWithBothDirections) {
   EXPECT_EQ(arena, (std::vector<float>{1, 7, 3, 4}));
 }
 
-TEST_F(GpuForm, ANewCopyWaitsForTheOneBefore) {
+TEST_F(GpuForm, NewCopyWaitsForThePreviousOne) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());
   std::vector<float> arena = {5, 6};
@@ -357,7 +357,7 @@ TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   ASSERT_TRUE(device.ok());
   for (const absl::Status& refused : {(*device)->NewGroupKey().status(), (*device)->JoinGroup({}, 0, 2).status()}) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
-    EXPECT_NE(refused.message().find("is older than islands of GPUs"), std::string::npos) << refused;
+    EXPECT_NE(refused.message().find("does not support islands of GPUs"), std::string::npos) << refused;
   }
   EXPECT_EQ(OpenCpuDevice()->NewGroupKey().status().code(), absl::StatusCode::kUnimplemented);
 }

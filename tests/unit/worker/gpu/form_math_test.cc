@@ -71,7 +71,7 @@ TEST(FormMath, ZeroBlocksAreTheHosts) {
 }
 
 // At any position, for a non-finite operand and for an overflowing difference.
-TEST(FormMath, WhatIsNotFiniteIsTold) {
+TEST(FormMath, NonFiniteValuesAreReported) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   constexpr float kMost = std::numeric_limits<float>::max();
   for (const CodecKind kind : kAllCodecs) {

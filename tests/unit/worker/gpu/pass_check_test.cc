@@ -47,7 +47,7 @@ void ExpectRefused(Spoiled& kernels, const std::string& over) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(over));
 }
 
-TEST(PassCheck, WhatDiffersIsRefused) {
+TEST(PassCheck, DifferentResultIsRefused) {
   Spoiled scaled, deaf, idle, one_way, still, nan;
   scaled.judge = [&](atoll_gpu_judging j) { return j.scale *= 1.0001f, scaled.host.Judge(j); };
   ExpectRefused(scaled, "the gradient of scores");
@@ -93,7 +93,7 @@ TEST(PassCheck, TheJobsOwnSizesAreAmongThoseCompared) {
 }
 
 // A fault in one type only, smaller than its rounding.
-TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
+TEST(PassCheck, DifferentBf16ResultIsRefused) {
   Spoiled scaled, cut;
   scaled.judge = [&](atoll_gpu_judging j) {
     if (j.type == ATOLL_GPU_TYPE_BF16) j.scale *= 1.004f;
@@ -111,7 +111,7 @@ TEST(PassCheck, WhatDiffersInBf16AloneIsRefused) {
   ExpectRefused(cut, "SwiGLU");
 }
 
-TEST(PassCheck, AFailureIsTold) {
+TEST(PassCheck, FailureIsReported) {
   Spoiled kernels;
   kernels.gate = [](const atoll_gpu_gating&) { return absl::InternalError("SwiGLU failed on the GPU: no image"); };
   const absl::Status status = CheckPassKernels(kernels, TinyJob().model, {});

@@ -32,7 +32,7 @@ TEST(GpuPlugin, SaysWhatItSees) {
   EXPECT_TRUE(absl::IsUnavailable(OpenDevice(Plugin(), "cuda").status()));
 }
 
-TEST(GpuPlugin, RefusesWhatIsNotThere) {
+TEST(GpuPlugin, RefusesMissingDevices) {
   if (LibrariesAreMissing()) GTEST_SKIP() << Plugin().reason << "; scripts/setup installs CUDA's libraries";
   EXPECT_TRUE(OpenGpuPlugin(PluginPath() + ".none").reason.find("no GPU plugin") != std::string::npos);
   ASSERT_NE(Plugin().table, nullptr) << Plugin().reason;
@@ -44,7 +44,7 @@ TEST(GpuPlugin, RefusesWhatIsNotThere) {
   EXPECT_STREQ(text, "cudaSet");  // truncated to fit
 }
 
-TEST(GpuPlugin, TheCpuGoesOnBesideIt) {
+TEST(GpuPlugin, CpuStillWorksWithThePlugin) {
   static_cast<void>(Plugin());
   const auto first = LossAfter(1, {}), later = LossAfter(20, {});
   ASSERT_TRUE(first.ok() && later.ok()) << first.status() << later.status();

@@ -102,7 +102,7 @@ TEST(GpuIsland, IsRefusedWhereSomeRanksHaveNone) {
 }
 
 // A rank is lost before, or after, it has begun the exchange in which the other ranks are.
-TEST(BrokenGpuIsland, ARankThatEndsIsNamedAndWhatIsUnderWayEnds) {
+TEST(BrokenGpuIsland, EndedRankIsNamedAndExchangesAbort) {
   for (const uint32_t dead : {0U, 1U, 2U}) {
     IslandOfThreads island(3);
     Interconnect interconnect(3);
@@ -126,7 +126,7 @@ TEST(BrokenGpuIsland, ARankThatEndsIsNamedAndWhatIsUnderWayEnds) {
   }
 }
 
-TEST(BrokenGpuIsland, AFailureOfOneDeviceIsToldToAll) {
+TEST(BrokenGpuIsland, DeviceFailureReachesAllRanks) {
   for (const uint32_t failing : {0U, 2U}) {
     IslandOfThreads island(3);
     Interconnect interconnect(3);
@@ -142,7 +142,7 @@ TEST(BrokenGpuIsland, AFailureOfOneDeviceIsToldToAll) {
   }
 }
 
-TEST(BrokenGpuIsland, ARankThatCannotGoOnIsToldToThoseThatWaitForItsDevice) {
+TEST(BrokenGpuIsland, FailedRankIsReportedToRanksWaitingForItsDevice) {
   for (const uint32_t failing : {0U, 2U}) {
     IslandOfThreads island(3);
     Interconnect interconnect(3);
@@ -160,7 +160,7 @@ TEST(BrokenGpuIsland, ARankThatCannotGoOnIsToldToThoseThatWaitForItsDevice) {
   }
 }
 
-TEST(BrokenGpuIsland, ARankThatKeepsAnotherWaitingIsToldWhenTheTimeIsOver) {
+TEST(BrokenGpuIsland, StallingRankIsReportedAfterTheTimeout) {
   for (const uint32_t stalled : {0U, 1U}) {
     IslandOfThreads island(2);
     Interconnect interconnect(2);
@@ -181,7 +181,7 @@ TEST(BrokenGpuIsland, ARankThatKeepsAnotherWaitingIsToldWhenTheTimeIsOver) {
   }
 }
 
-TEST(GpuIsland, ARankWithoutAShareWaitsAsLongAsRankZeroSaysThatItIsThere) {
+TEST(GpuIsland, RankWithoutAShareWaitsWhileRankZeroIsAlive) {
   IslandOfThreads island(2);
   Interconnect interconnect(2);
   std::atomic<int> looks{0};  // before rank 1 waits
@@ -217,11 +217,12 @@ TEST(BrokenGpuIsland, ARankWithoutAShareDoesNotWaitForARankZeroThatSaysNothing) 
     causes.Add(mine.rank(), mine.Settle());
     told = true;
   });
-  causes.ExpectAll(1, "for exchanges of 400 bytes between devices; rank 0, which leads the island, has not said for ");
+  causes.ExpectAll(
+      1, "for exchanges of 400 bytes between devices; rank 0, which leads the island, has sent no sign of life for ");
 }
 
 // As when the library waits for a device that waits for the lost rank.
-TEST(BrokenGpuIsland, AGroupThatDoesNotEndIsLeftBehind) {
+TEST(BrokenGpuIsland, HangingGroupIsAbandoned) {
   IslandOfThreads island(2);
   Interconnect interconnect(2);
   island.Run(
@@ -243,7 +244,7 @@ TEST(BrokenGpuIsland, AGroupThatDoesNotEndIsLeftBehind) {
 }
 
 // The owner's thread may wait for its own device, which waits for the lost rank.
-TEST(BrokenGpuIsland, WhatIsUnderWayEndsWithoutTheOwner) {
+TEST(BrokenGpuIsland, ExchangeEndsWithoutItsOwner) {
   IslandOfThreads island(2);
   Interconnect interconnect(2);
   RunWithDevices(

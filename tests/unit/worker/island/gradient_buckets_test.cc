@@ -62,7 +62,7 @@ TEST(GradientBuckets, AreReducedOnceInOneOrderHoweverTheyBecomeReady) {
   }
 }
 
-TEST(GradientBuckets, FinishTakesWhatNobodySaidIsReady) {
+TEST(GradientBuckets, FinishIncludesUnreportedRanges) {
   NotingIsland island;
   std::vector<float> arena(100, 1);
   GradientBuckets buckets(island, arena, kRanges, 25);

@@ -48,7 +48,7 @@ std::string SayAtTheDoor(const IslandOfThreads& island, const std::string& bytes
   return got;
 }
 
-TEST(Mesh, StrangersAreShownOutAndDisturbNobody) {
+TEST(Mesh, StrangersAreRejectedWithoutDisturbance) {
   IslandOfThreads island(2);
   auto leader = std::async(std::launch::async, [&island] { return island.Meet(island.Place(0)); });
   const std::string http = SayAtTheDoor(island, "GET / HTTP/1.1\r\nHost: island\r\n\r\n");
@@ -72,7 +72,7 @@ int OptionOf(const Descriptor& socket, int level, int option) {
 }
 
 // A computing rank reads nothing from its neighbour for as long as tcp_island.h allows.
-TEST(Mesh, TheKernelGivesUpNoConnectionWhoseOtherSideTakesNothing) {
+TEST(Mesh, KernelKeepsConnectionsToAStalledPeer) {
   IslandOfThreads island(2);
   auto leader = std::async(std::launch::async, [&island] { return island.Meet(island.Place(0)); });
   const auto follower = island.Meet(island.Place(1));
@@ -113,7 +113,7 @@ TEST(Mesh, NamesTheRanksThatDoNotCome) {
   while (leader.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) island.clock.Advance(Seconds(1));
   const auto met = leader.get();
   EXPECT_EQ(met.status().code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_NE(met.status().message().find("2, 3 of the island's 4 did not come within 300 s"), std::string::npos)
+  EXPECT_NE(met.status().message().find("2, 3 of the island's 4 did not connect within 300 s"), std::string::npos)
       << met.status();
 }
 

@@ -25,7 +25,7 @@ TEST(IslandOrders, ComeBackAsTheyWere) {
   EXPECT_TRUE(std::holds_alternative<LeaveOrder>(*DecodeOrder(EncodeOrder(LeaveOrder{}))));
 }
 
-TEST(IslandOrders, RefuseWhatIsNone) {
+TEST(IslandOrders, RefusesMalformedOrders) {
   EXPECT_FALSE(DecodeOrder(std::string(1, '\x09')).ok());
   EXPECT_FALSE(DecodeOrder(EncodeOrder(LeaveOrder{}) + "x").ok());
   for (const IslandOrder& order : std::vector<IslandOrder>{PrepareOrder{}, ParametersOrder{}, OptimizerOrder{}}) {

@@ -160,7 +160,7 @@ class SteppingClock final : public Clock {
 
 class Stall : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(Stall, IsToldWhenTheDeadlineHasPassed) {
+TEST_P(Stall, IsReportedAfterTheDeadline) {
   const uint32_t stalled = GetParam();
   IslandOfThreads island(2);
   island.limits.patience = Seconds(4);
@@ -214,7 +214,7 @@ void ExpectPatience(int exchanges, Duration late, const std::function<void(TcpIs
   });
 }
 
-TEST(Silence, ARankWithoutAShareWaitsAsLongAsRankZeroSaysThatItIsThere) {
+TEST(Silence, RankWithoutAShareWaitsWhileRankZeroIsAlive) {
   IslandOfThreads island(2);
   std::atomic<bool> waits{false};
   island.Run([&](TcpIsland& mine) {
@@ -232,7 +232,7 @@ TEST(Silence, ARankWithoutAShareWaitsAsLongAsRankZeroSaysThatItIsThere) {
   });
 }
 
-TEST(Silence, AnOrderIsWaitedForAsLongAsRankZeroSaysThatItIsThere) {
+TEST(Silence, WaitForAnOrderLastsWhileRankZeroIsAlive) {
   IslandOfThreads island(2);
   island.Run([&](TcpIsland& mine) {
     if (mine.rank() == 1) {
@@ -263,31 +263,32 @@ absl::Status WhatAFollowerSaysOfASilentLeader(const std::function<absl::Status(T
   return said;
 }
 
-TEST(Silence, OfRankZeroEndsTheWaitForAnOrder) {
+TEST(Silence, SilentRankZeroEndsTheWaitForAnOrder) {
   const absl::Status said =
       WhatAFollowerSaysOfASilentLeader([](TcpIsland& mine) { return mine.AwaitOrder().status(); });
   EXPECT_TRUE(absl::IsUnavailable(said)) << said;
-  EXPECT_NE(said.message().find(" s for an order; rank 0, which leads the island, has not said for "),
+  EXPECT_NE(said.message().find(" s for an order; rank 0, which leads the island, has sent no sign of life for "),
             std::string::npos)
       << said;
-  EXPECT_NE(said.message().find("as it does every 10 s; 120 s are granted"), std::string::npos) << said;
+  EXPECT_NE(said.message().find("due every 10 s; 120 s are allowed"), std::string::npos) << said;
 }
 
-TEST(Silence, OfRankZeroEndsTheWaitOfARankWithoutAShare) {
+TEST(Silence, SilentRankZeroEndsTheWaitWithoutAShare) {
   const absl::Status said = WhatAFollowerSaysOfASilentLeader([](TcpIsland& mine) {
     mine.OnlyWait(true);
     std::vector<float> values(1000);
     return mine.AllReduceMean(values, nullptr);
   });
   EXPECT_TRUE(absl::IsUnavailable(said)) << said;
-  EXPECT_NE(said.message().find(
-                "for rank 0 in all-reduce 1 of 1000 values; rank 0, which leads the island, has not said for "),
-            std::string::npos)
+  EXPECT_NE(
+      said.message().find(
+          "for rank 0 in all-reduce 1 of 1000 values; rank 0, which leads the island, has sent no sign of life for "),
+      std::string::npos)
       << said;
 }
 
 // While rank 0 gives orders and ends the island, another of its threads reports that it is alive.
-TEST(Silence, WhatSaysThatRankZeroIsThereIsNeverInTheWay) {
+TEST(Silence, KeepAlivesDoNotDelayOrders) {
   IslandOfThreads island(3);
   island.limits.patience = Seconds(1'000'000'000);  // the clock advances
   Causes causes;
@@ -344,7 +345,7 @@ TEST(Patience, ARankWithoutAShareSaysThatItWaitsWhenItIsAsked) {
   EXPECT_EQ(follower.get(), absl::UnavailableError("somebody else"));
 }
 
-TEST(Cause, IsWhoDoesNotSayWhatKeepsIt) {
+TEST(Cause, IsTheRankThatReportsNoCause) {
   IslandOfThreads island(3);
   std::vector<std::future<absl::StatusOr<Mesh>>> met;
   for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -361,7 +362,7 @@ TEST(Cause, IsWhoDoesNotSayWhatKeepsIt) {
   EXPECT_EQ(ReceiveFrame(meshes[1].spokes[0], never)->payload, cause);
 }
 
-TEST(BrokenIsland, WhatFailedAtOneRankIsToldToAll) {
+TEST(BrokenIsland, FailureOfOneRankReachesAll) {
   for (const uint32_t failing : {0U, 2U}) {
     IslandOfThreads island(3);
     Causes causes;

@@ -44,7 +44,7 @@ TEST(DownloadBuffer, BytesOfAnotherDigestAreNotIntact) {
   EXPECT_TRUE(buffer.intact());
 }
 
-TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
+TEST(DownloadBuffer, RestartsIfAnotherVersionIsServed) {
   DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());
@@ -57,7 +57,7 @@ TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
 }
 
 // As after a rollback: a fragment has no digest except its content hash.
-TEST(DownloadBuffer, BeginsAnewWhenTheSameVersionHasAnotherHash) {
+TEST(DownloadBuffer, RestartsIfTheVersionHasAnotherHash) {
   DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   DownloadHeader header{.total_bytes = 4, .version = {3}, .hash = {1, 2}, .codec = CodecKind::kFp32, .digest = {}};
   ASSERT_EQ(buffer.OnHeader(header), absl::OkStatus());
@@ -68,7 +68,7 @@ TEST(DownloadBuffer, BeginsAnewWhenTheSameVersionHasAnotherHash) {
   EXPECT_EQ(buffer.size(), 0u);
 }
 
-TEST(DownloadBuffer, BeginsAnewWhereANewerVersionIsWanted) {
+TEST(DownloadBuffer, RestartsIfANewerVersionIsWanted) {
   DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());

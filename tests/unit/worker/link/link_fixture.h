@@ -178,7 +178,7 @@ class LinkTest : public testing::Test {
   std::string WhyBroken() const {
     std::string why;
     for (const LogLine& line : log_.Recent(100)) {
-      if (line.event != "transfer broken") continue;
+      if (line.event != "transfer interrupted") continue;
       for (const LogField& field : line.fields) {
         if (field.key == "why") why = field.value;
       }

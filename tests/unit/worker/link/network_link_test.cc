@@ -27,7 +27,7 @@ TEST_F(LinkTest, HeartbeatsBeginWithTheWelcomeAndKeepTime) {
   EXPECT_EQ(Beats().size(), 7u) << "missed beats are not made up for";
 }
 
-TEST_F(LinkTest, AWaitThatBeginsIsToldSoonButNotTooOften) {
+TEST_F(LinkTest, NewWaitIsReportedSoonButNotTooOften) {
   Settle();
   Heartbeat trains, waits;
   trains.activity = WorkerActivity::kTraining;
@@ -106,15 +106,14 @@ TEST_F(LinkTest, AWelcomeThatIsNotFollowedLeavesTheWaitsGrowing) {
   EXPECT_LT(clock_.Now() - broken, Milliseconds(200)) << "one that is followed is a success";
 }
 
-TEST_F(LinkTest, WhatToDoIsPartOfTheSentence) {
+TEST_F(LinkTest, ErrorContainsTheAdvice) {
   advice_ = "start it with --identity";
   Settle();
   pair_.break_connection();
   Settle();
   const auto downs = Events<worker::StreamDown>();
   ASSERT_EQ(downs.size(), 1u);
-  EXPECT_NE(downs[0].reason.find("): start it with --identity; trying again in "), std::string::npos)
-      << downs[0].reason;
+  EXPECT_NE(downs[0].reason.find("): start it with --identity; retrying in "), std::string::npos) << downs[0].reason;
 }
 
 TEST_F(LinkTest, SayIsInOrderAndDroppedWhileDown) {
@@ -175,10 +174,10 @@ TEST_F(LinkTest, AStreamThatIsNeverGreetedIsOpenedAgain) {
   EXPECT_TRUE(Events<worker::StreamDown>().empty());
   Pass(Seconds(1));
   ASSERT_EQ(Events<worker::StreamDown>().size(), 1u);
-  EXPECT_NE(Events<worker::StreamDown>()[0].reason.find("too busy to say Hello within 60 s"), std::string::npos);
+  EXPECT_NE(Events<worker::StreamDown>()[0].reason.find("too busy to send Hello within 60 s"), std::string::npos);
 }
 
-TEST_F(LinkTest, FinishSendsWhatWasSaidFirst) {
+TEST_F(LinkTest, FinishSendsPendingMessagesFirst) {
   Settle();
   Welcome();
   link_.Say(Leaving{"bye"});
@@ -225,7 +224,7 @@ TEST_F(LinkTest, ABrokenUploadLetsTheNextOneGo) {
   EXPECT_EQ(Events<worker::UploadEnded>().size(), 2u);
 }
 
-TEST_F(LinkTest, DownloadsGoOneAfterTheOtherButUpdatesNotBehindWholeFragments) {
+TEST_F(LinkTest, DownloadsRunInTurnButUpdatesBeforeWholeFragments) {
   bulk_.Serve(SomeBytes(1234), 9);
   link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 1234, Version{});
   link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
@@ -261,7 +260,7 @@ TEST_F(LinkTest, RatesAreMeasuredOfLargeFinishedTransfers) {
   EXPECT_DOUBLE_EQ(link_.totals().upload_bytes_per_second, 1.25 * kRateBytes) << "a broken one is no measurement";
 }
 
-TEST_F(LinkTest, HeartbeatsSayWhatTheLinkCarries) {
+TEST_F(LinkTest, HeartbeatsReportTheLinksRates) {
   Settle();
   Welcome();
   for (int i = 0; i < 3; ++i) {
@@ -342,13 +341,13 @@ TEST_F(LinkTest, BytesWithAnotherDigestAreNeverHandedOn) {
   EXPECT_EQ(bulk_.offsets.size(), static_cast<size_t>(kDownloadAttempts));
 }
 
-TEST_F(LinkTest, WhatIsLargerThanPossibleIsRefusedBeforeItIsTaken) {
+TEST_F(LinkTest, OversizedDownloadIsRefusedAtItsHeader) {
   bulk_.Serve(SomeBytes(1234), 9);
   link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1000);
   Settle();
   const auto failed = Events<worker::UpdateFetchFailed>();
   ASSERT_EQ(failed.size(), 1u);
-  EXPECT_NE(failed[0].reason.find("announces 1234 bytes where at most 1000"), std::string::npos);
+  EXPECT_NE(failed[0].reason.find("announces 1234 bytes, but at most 1000"), std::string::npos);
 }
 
 TEST_F(LinkTest, AnUpdateThatIsNotKeptAnyMoreFailsAtOnce) {
@@ -383,7 +382,7 @@ TEST_F(LinkTest, ADownloadOutlastsACoordinatorThatIsAwayOrNotReady) {
   }
 }
 
-TEST_F(LinkTest, ADownloadThatCannotBeReadThereIsGivenUp) {
+TEST_F(LinkTest, UnreadableDownloadFails) {
   bulk_.refusal = absl::InternalError("read /state/log: Input/output error");
   link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1234);
   Settle();

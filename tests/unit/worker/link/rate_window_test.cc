@@ -66,7 +66,7 @@ TEST_F(RateWindowTest, TransfersAtTheSameTimeAreTakenForOneLink) {
   EXPECT_EQ(window_.BytesPerSecond(), kMegabyte);
 }
 
-TEST_F(RateWindowTest, WhatWasCancelledSharesTheLinkNoMore) {
+TEST_F(RateWindowTest, CancelledTransferNoLongerSharesTheLink) {
   auto cancelled = window_.Begin();
   clock_.Advance(Seconds(10));
   cancelled.reset();

@@ -75,7 +75,7 @@ TEST_F(LinkTest, ADownloadResumesWhereItBroke) {
   }
 }
 
-TEST_F(LinkTest, ADownloadBeginsAnewWhenANewerVersionIsServed) {
+TEST_F(LinkTest, DownloadRestartsIfANewerVersionIsServed) {
   bulk_.Serve(SomeBytes(1234), 9);
   cut_in_ = 4;
   link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
@@ -150,7 +150,7 @@ TEST_F(LinkTest, AFragmentThatIsDroppedAndAskedForAgainComesOnce) {
   EXPECT_TRUE(Events<worker::FragmentFetchFailed>().empty());
 }
 
-TEST_F(LinkTest, AFragmentThatIsAskedForAgainBeginsAnewWhereThatIsOfNoUse) {
+TEST_F(LinkTest, RepeatedFetchRestartsIfTheRestIsUseless) {
   const auto begin = [this] {
     bulk_.Serve(SomeBytes(1234), 9);
     cut_in_ = 4;

@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-TEST_F(LinkTest, ATransferThatPassesItsLimitTellsWhatWasWaitedForHowLongAndWhy) {
+TEST_F(LinkTest, TransferTimeoutNamesSubjectDurationAndReason) {
   const SharedBytes first = SomeBytes(2'000'000);
   link_.StartUpload(HeaderFor(first), BootNumber{1}, first);
   link_.Turn();
@@ -25,24 +25,24 @@ TEST_F(LinkTest, ATransferThatPassesItsLimitTellsWhatWasWaitedForHowLongAndWhy) 
   EXPECT_EQ(WhyBroken(), "") << "60 s, and eight times the 6 s that half a megabyte a second promises";
   Pass(Seconds(1));
   EXPECT_EQ(WhyBroken(),
-            "waited 108.0 s: 1.00 of 3.00 MB are there; the limit is 108 s, which is 60 s and 8 times "
-            "what 3.00 MB take at the measured 0.50 MB/s");
+            "waited 108.0 s: 1.00 of 3.00 MB have arrived; the limit is 108 s, which is 60 s and 8 times "
+            "the time of 3.00 MB at the measured 0.50 MB/s");
   bulk_.takes_bytes = std::numeric_limits<uint64_t>::max();
   bulk_.holds_ends = true;
   Pass(Seconds(2));
   Pass(Seconds(1000));
-  EXPECT_THAT(WhyBroken(), testing::HasSubstr("all 3.00 MB have left, and no answer has come"));
+  EXPECT_THAT(WhyBroken(), testing::HasSubstr("all 3.00 MB were sent, and no answer has arrived"));
 }
 
-TEST_F(LinkTest, ADownloadThatPassesItsLimitTellsItsReasonAndGoesOn) {
+TEST_F(LinkTest, DownloadTimeoutGivesItsReasonAndResumes) {
   bulk_.holds_downloads = true;
   link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 655'360, Version{});
   Settle();
   Pass(Seconds(139));
   EXPECT_EQ(WhyBroken(), "");
   for (int i = 0; i < 2 * kDownloadAttempts; ++i) Pass(Seconds(140));
-  EXPECT_THAT(WhyBroken(), testing::HasSubstr(": 0.00 of 0.66 MB are there; the limit is 140 s, which is 60 s and "
-                                              "8 times what 0.66 MB take at the assumed 0.07 MB/s"));
+  EXPECT_THAT(WhyBroken(), testing::HasSubstr(": 0.00 of 0.66 MB have arrived; the limit is 140 s, which is 60 s and "
+                                              "8 times the time of 0.66 MB at the assumed 0.07 MB/s"));
   EXPECT_TRUE(Events<worker::FragmentFetchFailed>().empty());
 }
 

@@ -190,7 +190,7 @@ TYPED_TEST(Attention, LargeScoresDoNotOverflow) {
   for (const TypeParam x : c.dqkv) EXPECT_TRUE(std::isfinite(Numbers<TypeParam>::To(x)));
 }
 
-TYPED_TEST(Attention, WhatIsNotFiniteIsNotLost) {
+TYPED_TEST(Attention, NonFiniteValuesPropagate) {
   for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     for (const bool value : {false, true}) {
       Case<TypeParam> c({40, 16, 1, {}});

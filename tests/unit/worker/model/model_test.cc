@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(All, ModelShapes,
 
 const Shape kPlain{"plain", 4, 2, true, false, FragmentPattern::kWhole};
 
-TEST(Model, GradientsAreAddedToWhatIsThere) {
+TEST(Model, GradientsAccumulate) {
   Fixture f(SpecOf(kPlain));
   const std::vector<int32_t> tokens = Tokens(2 * 9, f.spec.vocab_size);
   ASSERT_TRUE(f.model->ForwardBackward({tokens, 2}, 1.0).ok());
@@ -190,7 +190,7 @@ TEST(Model, SameInputsGiveTheSameBits) {
 }
 
 // A reported gradient may be exchanged at once: nothing may be added to it later.
-TEST(Model, EachGradientIsToldOnceWhenItIsWhole) {
+TEST(Model, EachCompleteGradientIsReportedOnce) {
   for (const bool tied : {true, false}) {
     for (const ModelOptions& options : {ModelOptions{}, ModelOptions{.as_on_gpu = true, .score_rows = 7}}) {
       ModelSpec spec = SpecOf(kPlain);
@@ -322,7 +322,7 @@ struct RoundedFixture : Fixture {
   }
 };
 
-TEST(Model, OnlyRangesThatChangedAreRoundedAnew) {
+TEST(Model, OnlyChangedRangesAreRoundedAgain) {
   RoundedFixture f;
   const std::span<uint16_t> rounded = f.model->Rounded();
   ASSERT_EQ(rounded.size(), f.layout.elements);

@@ -59,7 +59,7 @@ TEST_F(Parallel, InsideAPartThereIsOneThread) {
   });
 }
 
-TEST_F(Parallel, WhatAPartThrowsComesBack) {
+TEST_F(Parallel, ExceptionOfAPartIsRethrown) {
   std::string told;
   try {
     ParallelFor(3, 1, [](int64_t begin, int64_t) {

@@ -207,7 +207,7 @@ TYPED_TEST(RowKernels, CrossEntropyAndItsGradient) {
   }
 }
 
-TYPED_TEST(RowKernels, WhatIsNotFiniteIsNotLost) {
+TYPED_TEST(RowKernels, NonFiniteValuesPropagate) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   for (const size_t n : kWidths) {
     for (const double bad : {nan, infinity}) {

@@ -56,7 +56,7 @@ TEST_F(ApplyingTest, StepsAreTakenMeanwhileAndTheMergeComesAtItsStep) {
   EXPECT_EQ(session_->core().fragments()[0].applied.value, 1u);
 }
 
-TEST_F(ApplyingTest, WhoWaitsForItDoesItAtOnce) {
+TEST_F(ApplyingTest, WaitingThreadAppliesAtOnce) {
   ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate());
   for (int i = 0; i < 20 && session_->core().clock_step() <= kApplyStep; ++i) {
     Lease();
@@ -68,7 +68,7 @@ TEST_F(ApplyingTest, WhoWaitsForItDoesItAtOnce) {
   EXPECT_EQ(session_->core().fragments()[0].applied.value, 1u);
 }
 
-TEST_F(ApplyingTest, ADriftThatIsGivenUpTakesTheNewOuterCopy) {
+TEST_F(ApplyingTest, DiscardedDriftTakesTheNewOuterCopy) {
   for (const bool applied : {false, true}) {
     link_ = {};
     leases_ = 0;
@@ -124,7 +124,7 @@ TEST_F(ApplyingTest, AnUpdateThatDeviatesIsHeardOf) {
   EXPECT_EQ(link_.fragments.count(0), 1u) << "fetched whole";
 }
 
-TEST_F(ApplyingTest, WhatEndsInAStepIsTakenUpBehindIt) {
+TEST_F(ApplyingTest, ResultDuringAStepIsHandledAfterIt) {
   std::function<void()> in_step;
   factory_.during_step = [&] {
     if (in_step) in_step();

@@ -197,13 +197,13 @@ TEST_F(DeviceForming, ADeviceThatDiffersIsNotUsed) {
       ExpectSameContribution(gpu, cpu, 0);
       for (Side* side : {&gpu, &cpu}) side->Settle(0, 0);
     }
-    EXPECT_EQ(gpu.Refusal(), "the device's kernels form a contribution with another " + what + " than the host's");
+    EXPECT_EQ(gpu.Refusal(), "the device's kernels form a contribution that differs from the host's in its " + what);
     EXPECT_EQ(Gpu().formed, 2u) << "and is not asked again";
     EXPECT_EQ(gpu.local, cpu.local);
   }
 }
 
-TEST_F(DeviceForming, MergesAreProvedAndThenNobodyWaits) {
+TEST_F(DeviceForming, MergesAreCheckedOnlyAtFirst) {
   for (const double mix : {0.0, 0.3}) {
     Gpu() = {};
     const JobSpec spec = Spec(CodecKind::kBf16, ErrorMemory::kFeedback);
@@ -250,7 +250,7 @@ TEST_F(DeviceForming, AMergeThatDiffersOrDoesNotBeginIsTheHosts) {
         ASSERT_EQ(gpu.local, cpu.local) << round;
       }
       EXPECT_EQ(gpu.Refusal(), mistake == Mistake::kMerge
-                                   ? "the device's kernels merge to other parameters than the host"
+                                   ? "the device's kernels merge to different parameters than the host"
                                    : "a merge failed on the GPU: the fake launches nothing");
       EXPECT_EQ(Gpu().formed, wrong + 1) << "nor does it form any more";
     }
@@ -269,7 +269,7 @@ TEST_F(DeviceForming, ADeviceThatBeginsNothingIsNotUsed) {
   EXPECT_EQ(gpu.Refusal(), "forming a contribution failed on the GPU: the fake launches nothing");
 }
 
-TEST_F(DeviceForming, ADeviceThatFailsMidwayLeavesItToTheHostOrIsTold) {
+TEST_F(DeviceForming, FailingDeviceFallsBackToTheHostOrIsReported) {
   const std::string failed = "waiting for a contribution or a merge failed on the GPU: the fake has lost its event";
   const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
   for (const uint32_t proofs : {0u, kFormingProofs}) {
@@ -294,7 +294,7 @@ TEST_F(DeviceForming, ADeviceThatFailsMidwayLeavesItToTheHostOrIsTold) {
   }
 }
 
-TEST_F(DeviceForming, WhatIsNotFiniteIsRefusedByBothAndByTheDeviceAlone) {
+TEST_F(DeviceForming, NonFiniteValuesAreRefusedByHostAndDevice) {
   Side gpu = OnGpu(Spec(CodecKind::kE3m0, ErrorMemory::kFeedback));
   for (uint32_t round = 0; round < kFormingProofs + 1; ++round) {
     const float before = std::exchange(gpu.LocalOf(0).back(), std::numeric_limits<float>::infinity());
@@ -309,7 +309,7 @@ TEST_F(DeviceForming, WhatIsNotFiniteIsRefusedByBothAndByTheDeviceAlone) {
   EXPECT_TRUE(gpu.replicas->forming_refused().ok()) << gpu.replicas->forming_refused();
 }
 
-TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
+TEST_F(DeviceForming, CancelledContributionHasEnded) {
   const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);
   for (uint64_t round = 0; round < 4; ++round) {
@@ -330,7 +330,7 @@ TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
 }
 
 // There is space for one contribution: the previous fragment's is formed first.
-TEST_F(DeviceForming, SeveralAtOnceKeepWhatTheyWere) {
+TEST_F(DeviceForming, ConcurrentContributionsKeepTheirValues) {
   const JobSpec spec = Spec(CodecKind::kBf16, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);
   const auto fragments = static_cast<uint32_t>(gpu.layout.fragments.size());
@@ -360,19 +360,19 @@ TEST_F(DeviceForming, WithoutKernelsOrMemoryTheHostForms) {
   const JobSpec spec = Spec(CodecKind::kFp16, ErrorMemory::kFeedback);
   const atoll_gpu_table older = forming_gpu::MakeTable(/*forms=*/false);
   Side old{spec, Opened(older), FormedBy::kDevice};
-  EXPECT_NE(old.Refusal().find("is older than contributions formed on a GPU"), std::string::npos) << old.Refusal();
+  EXPECT_NE(old.Refusal().find("cannot form contributions"), std::string::npos) << old.Refusal();
   Side cpu{spec, OpenCpuDevice(), FormedBy::kDevice};
   EXPECT_EQ(cpu.Refusal(), "this device has no kernels that form contributions");
   Side loco = OnGpu(Spec(CodecKind::kFp16, ErrorMemory::kLoco));
-  EXPECT_EQ(loco.Refusal(), "sync.upload_error_memory is loco, which only the host keeps");
+  EXPECT_EQ(loco.Refusal(), "sync.upload_error_memory is loco, which only the host supports");
   Gpu().most_pinned = cpu.layout.elements * sizeof(float) - 1;  // windows of fragments fit, the arena does not
   Side small = OnGpu(spec);
-  EXPECT_NE(small.Refusal().find("bytes of pinned host memory to form contributions with: the fake has no more memory"),
+  EXPECT_NE(small.Refusal().find("bytes of pinned host memory for forming contributions: the fake has no more memory"),
             std::string::npos)
       << small.Refusal();
   Gpu().most_bytes = 100;
   Side smaller = OnGpu(spec);
-  EXPECT_NE(smaller.Refusal().find("bytes of the device's memory to form contributions in"), std::string::npos)
+  EXPECT_NE(smaller.Refusal().find("bytes of device memory for forming contributions"), std::string::npos)
       << smaller.Refusal();
   for (Side* side : {&old, &cpu, &loco, &small, &smaller}) {
     side->Train(1);

@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-TEST(Errand, IsDoneOnceByWhoeverIsFirst) {
+TEST(Errand, RunsOnceOnTheFirstThread) {
   ManualExecutor executor;
   int done = 0;
   const auto errand = Errand::Send(executor, [&done] { ++done; });

@@ -33,7 +33,7 @@ TEST_F(SessionTest, StepsAreTakenWhileAContributionIsFormed) {
   EXPECT_NEAR(session_->local_parameters()[0], 1 - std::pow(0.75, 4), 1e-6);
 }
 
-TEST_F(SessionTest, WhatIsFormedLateIsMergedAsIfItWereNot) {
+TEST_F(SessionTest, LateFormedContributionIsMergedAsUsual) {
   Make(Overlapped());
   Join();
   busy_ = true;
@@ -45,7 +45,7 @@ TEST_F(SessionTest, WhatIsFormedLateIsMergedAsIfItWereNot) {
   EXPECT_NEAR(session_->outer_parameters()[0], 1 - 0.75 * 0.75, 1e-6);
 }
 
-TEST_F(SessionTest, ADriftThatIsGivenUpTakesBackWhatIsBeingFormed) {
+TEST_F(SessionTest, DiscardedDriftCancelsForming) {
   for (const bool formed : {false, true}) {
     Make(Overlapped());
     link_ = {};
@@ -69,7 +69,7 @@ TEST_F(SessionTest, ADriftThatIsGivenUpTakesBackWhatIsBeingFormed) {
   }
 }
 
-TEST_F(SessionTest, AJobThatIsTakenAwayTakesBackWhatIsBeingFormed) {
+TEST_F(SessionTest, UnassignedJobCancelsForming) {
   Make(Overlapped());
   Join();
   busy_ = true;
@@ -82,7 +82,7 @@ TEST_F(SessionTest, AJobThatIsTakenAwayTakesBackWhatIsBeingFormed) {
   EXPECT_TRUE(link_.uploads.empty());
 }
 
-TEST_F(SessionTest, ASessionThatEndsTakesBackWhatIsBeingFormed) {
+TEST_F(SessionTest, EndOfTheSessionCancelsForming) {
   Make(Overlapped());
   Join();
   busy_ = true;
@@ -92,7 +92,7 @@ TEST_F(SessionTest, ASessionThatEndsTakesBackWhatIsBeingFormed) {
   EXPECT_EQ(executor_.RunAll(), 1u) << "to no effect";
 }
 
-TEST_F(SessionTest, LeavingSendsWhatIsBeingFormed) {
+TEST_F(SessionTest, LeavingSendsTheContributionBeingFormed) {
   Make(Overlapped());
   Join();
   busy_ = true;

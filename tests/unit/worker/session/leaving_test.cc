@@ -15,7 +15,7 @@ namespace {
 
 // Restored moments that were never used are kept with the job's clock of their restoration, not
 // with step 0.
-TEST_F(SessionTest, OneThatLeavesBeforeItsFirstStepKeepsWhereItsMomentsStand) {
+TEST_F(SessionTest, LeavingBeforeTheFirstStepKeepsTheMoments) {
   Join(/*clock_step=*/40);
   session_->RequestLeave("SIGTERM");
   Turn(3);
@@ -74,7 +74,7 @@ class LosableDevice final : public Device {
 
 // An accused job would be stopped if this is its only worker, although a restart of the worker
 // fixes the fault.
-TEST_F(SessionTest, OneWhoseDeviceIsLostAccusesNoJob) {
+TEST_F(SessionTest, LostDeviceDoesNotFailTheJob) {
   bool lost = false;
   factory_.device = [&lost] { return std::make_unique<LosableDevice>(lost); };
   Make(ToySpec());

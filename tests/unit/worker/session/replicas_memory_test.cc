@@ -164,7 +164,7 @@ TEST_P(ReplicasMemory, HoldsNoCopyOfParametersAtRest) {
                            MemoryItem::kContribution}));
 }
 
-TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
+TEST_P(ReplicasMemory, MemoryMatchesTheDocumentedSizes) {
   const auto fragments = static_cast<uint32_t>(layout_.fragments.size());
   const double begun = Says({MemoryItem::kOuterCopy, MemoryItem::kResidual});
   ExpectNear(Held(), begun);

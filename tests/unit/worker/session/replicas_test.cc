@@ -153,7 +153,7 @@ TEST_P(ReplicasTest, AContributionOfParametersAtRestIsThatOfItsSend) {
   EXPECT_EQ(FirstOf(0), -1);
 }
 
-TEST_P(ReplicasTest, WhatIsFormedOfParametersAtRestIsTakenBack) {
+TEST_P(ReplicasTest, FormingFromUnchangedParametersIsCancelled) {
   SetLocal(1);
   Begin(0, true);
   replicas_->DropContribution(FragmentIndex{0});
@@ -164,7 +164,7 @@ TEST_P(ReplicasTest, WhatIsFormedOfParametersAtRestIsTakenBack) {
   EXPECT_EQ(replicas_->unresolved(FragmentIndex{0}), nullptr);
 }
 
-TEST_P(ReplicasTest, SeveralFragmentsAtOnceKeepWhatTheyWere) {
+TEST_P(ReplicasTest, ConcurrentFragmentsKeepTheirValues) {
   ASSERT_GE(layout_.fragments.size(), 3u);
   for (const uint32_t p : {0u, 1u, 2u}) {
     SetLocal(static_cast<float>(p + 1));
@@ -180,7 +180,7 @@ TEST_P(ReplicasTest, SeveralFragmentsAtOnceKeepWhatTheyWere) {
   }
 }
 
-TEST_P(ReplicasTest, WhatIsTakenBackIsNeverHeld) {
+TEST_P(ReplicasTest, CancelledContributionIsNeverStored) {
   const FragmentIndex first{0};
   for (const bool formed : {false, true}) {
     for (const int how : {0, 1, 2}) {
@@ -206,7 +206,7 @@ TEST_P(ReplicasTest, WhatIsTakenBackIsNeverHeld) {
   EXPECT_EQ(FirstOf(0), -3);
 }
 
-TEST_P(ReplicasTest, WhatIsUnderWayEndsWithThem) {
+TEST_P(ReplicasTest, DestructionEndsTasksInProgress) {
   Begin(0);
   replicas_.reset();
   executor_.RunAll();
@@ -214,14 +214,14 @@ TEST_P(ReplicasTest, WhatIsUnderWayEndsWithThem) {
 }
 
 // Work of an ended job may be reported when the next job's replicas exist.
-TEST_P(ReplicasTest, WhatAnEarlierJobHadUnderWayIsOfNoAccount) {
+TEST_P(ReplicasTest, ResultsOfAnEarlierJobAreIgnored) {
   EXPECT_FALSE(replicas_->EndForm({{FragmentIndex{99}, Version{0}}, 1, absl::OkStatus()}));
   Begin(0);
   const FormingEnded earlier{{FragmentIndex{0}, Version{0}}, errands_ + 1, absl::OkStatus()};
   EXPECT_FALSE(replicas_->EndForm(earlier));
 }
 
-TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
+TEST_P(ReplicasTest, FailedEndIsReported) {
   SetLocal(std::numeric_limits<float>::infinity());
   Begin(0);
   executor_.RunAll();
@@ -260,7 +260,7 @@ TEST_P(ReplicasTest, AMergeReadsWhatItKeepsAndWritesWhatChanges) {
   }
 }
 
-TEST_P(ReplicasTest, ADeviceThatFailsIsTold) {
+TEST_P(ReplicasTest, FailingDeviceIsReported) {
   if (GetParam() != Memory::kCopied) GTEST_SKIP() << "no copy can be made to fail";
   copies_.copies.failure = absl::InternalError("the copy failed");
   Begin(0);

@@ -23,7 +23,7 @@ uint64_t ResidentBytes() {
 }
 
 // These settings keep freed memory, and the next job checks the machine's free memory.
-TEST_F(SessionTest, TheMemoryOfAJobIsThereForTheNext) {
+TEST_F(SessionTest, NextJobReusesTheMemory) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   Join();

@@ -72,7 +72,7 @@ TEST_F(SessionTest, AWorkerThatIsNotInTheUpdateKeepsItsDrift) {
 }
 
 // fp32 updates are as many bytes as the fragment: two of them are more.
-TEST_F(SessionTest, AWorkerThatMissedVersionsTakesTheFragmentWholeAndKeepsItsDrift) {
+TEST_F(SessionTest, MissedVersionsFetchTheWholeFragmentAndKeepTheDrift) {
   Join();
   Train(3);
   session_->Post(worker::Event(worker::StreamDown{"gone"}));
@@ -97,7 +97,7 @@ TEST_F(SessionTest, AWorkerThatMissedVersionsTakesTheFragmentWholeAndKeepsItsDri
 }
 
 // A step that an update allows is not part of a wait, although both fall into one turn.
-TEST_F(SessionTest, EveryStepTellsWhatPassedSinceTheOneBefore) {
+TEST_F(SessionTest, StepReportsTheTimeSinceThePreviousStep) {
   Instant begin = kNever, end{};
   factory_.during_step = [&] {
     begin = std::min(begin, clock_.Now());
@@ -121,7 +121,7 @@ TEST_F(SessionTest, EveryStepTellsWhatPassedSinceTheOneBefore) {
   EXPECT_EQ(steps_[5].sync_wait, Duration{});
 }
 
-TEST_F(SessionTest, WhoWatchesAStepIsToldOfItsBeginningAndItsEnd) {
+TEST_F(SessionTest, WatcherSeesBeginAndEndOfAStep) {
   std::vector<std::string> during;
   factory_.during_step = [&] { during.push_back(stepping_); };
   Join();
@@ -164,7 +164,7 @@ TEST_F(SessionTest, ADamagedFragmentIsAskedForAgain) {
   EXPECT_EQ(link_.fragments.size(), 1u);
 }
 
-TEST_F(SessionTest, AJobThatDoesNotFitIsSaidWithItsReason) {
+TEST_F(SessionTest, JobTooLargeIsRefusedWithTheReason) {
   factory_.failure = absl::ResourceExhaustedError("the model does not fit: 9 GiB are needed and 1 GiB are free");
   session_->Post(worker::Event(worker::StreamUp{}));
   Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
@@ -235,7 +235,7 @@ TEST_F(SessionTest, APieceOfAnEvaluationThatIsNotReachedIsTriedAgain) {
   EXPECT_EQ(std::get<EvaluationDone>(link_.said.back()).failure, "");
 }
 
-TEST_F(SessionTest, APieceOfAnEvaluationThatNobodyHasIsAFailure) {
+TEST_F(SessionTest, MissingPieceFailsTheEvaluation) {
   Join();
   factory_.unread = absl::NotFoundError("shard held-out-00000.bin is not there");
   Post(EvaluationAssigned{kJob, 7, {Version{0}}, 10});
@@ -273,7 +273,7 @@ TEST_F(SessionTest, TheLinkKeepsTheCapsOfTheJobAndOfItsUpdates) {
   EXPECT_EQ(link_.caps, std::pair(uint64_t{0}, uint64_t{0})) << "the job is released";
 }
 
-TEST_F(SessionTest, LeavesAndSaysSo) {
+TEST_F(SessionTest, LeavesWithAGoodbye) {
   Join();
   Train(2);
   session_->RequestLeave("SIGTERM");
@@ -320,7 +320,7 @@ TEST_F(SessionTest, AShardThatMayNotBeReadIsAFailureThatNamesIt) {
   EXPECT_EQ(session_->core().activity(), WorkerActivity::kIdle);
 }
 
-TEST_F(SessionTest, TheModelIsToldOfEveryFragmentThatIsChanged) {
+TEST_F(SessionTest, ModelIsNotifiedOfEachChangedFragment) {
   Join();
   const auto once = [this](uint32_t p) {
     return std::count(factory_.changed.begin(), factory_.changed.end(), FragmentIndex{p});
@@ -342,7 +342,7 @@ TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
   EXPECT_EQ(link_.heartbeat.step, 4u);
 }
 
-TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
+TEST_F(SessionTest, EachHeartbeatReportsTheWait) {
   Join();
   Train(4);
   Turn();
@@ -374,7 +374,7 @@ TEST_F(SessionTest, AContributionThatIsFormedInAStepIsOnItsWayInThatStep) {
   EXPECT_EQ(link_.uploads.at(0).header.steps, 3u);
 }
 
-TEST_F(SessionTest, AnUpdateThatIsPublishedInAStepIsFetchedInThatStepAndMergedBehindIt) {
+TEST_F(SessionTest, UpdateDuringAStepIsFetchedAtOnceAndMergedAfterIt) {
   JobSpec spec = ToySpec();
   spec.sync.overlap_steps = 2;
   Make(std::move(spec));
@@ -437,7 +437,7 @@ TEST_F(SessionTest, AnotherThreadListensWhileThisOneStandsInAStep) {
 }
 
 // A message that discards drift or samples waits for the end of the step, and so do later messages.
-TEST_F(SessionTest, ALeaseThatIsTakenBackInAStepIsHeardOfBehindIt) {
+TEST_F(SessionTest, RevokedLeaseDuringAStepIsHandledAfterIt) {
   std::function<void()> in_step;
   factory_.during_step = [&] {
     if (in_step) in_step();

@@ -60,7 +60,7 @@ TEST(FormContribution, EncodesOuterMinusLocal) {
   }
 }
 
-TEST(ContributionSums, LossesCountOfABlockInSoMany) {
+TEST(ContributionSums, LossesAreCountedPerBlock) {
   constexpr uint64_t kBlocks = 2 * kLossBlocks + 1;  // so that every third counts
   ContributionSums sums(kBlocks * kCodecBlock - 5, ErrorMemory::kOff), kept(kBlocks * kCodecBlock, ErrorMemory::kLoco);
   size_t asked = 0;
@@ -100,7 +100,7 @@ TEST(FormContribution, NoneWhileOneIsUnresolvedAndTheBytesStay) {
   EXPECT_TRUE(bench.replica.FormContribution(bench.local).ok());
 }
 
-TEST(FormContribution, RefusesWhatIsNotFinite) {
+TEST(FormContribution, RefusesNonFiniteValues) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Bench bench({.upload_error_memory = ErrorMemory::kFeedback});
     bench.local[kElements - 1] = bad;
@@ -149,7 +149,7 @@ TEST(NotContributor, AddsTheWayOfTheOuterCopyAndKeepsTheDrift) {
   EXPECT_EQ(bench.replica.unresolved(), nullptr) << "a delta measured against a base left behind is never sent";
 }
 
-TEST(Ahead, WhatWasTrainedSinceTheSendStaysAndWhatWasContributedIsNotSentAgain) {
+TEST(Ahead, KeepsWorkSinceTheSendAndSendsNothingTwice) {
   for (const ErrorMemory memory : {ErrorMemory::kOff, ErrorMemory::kFeedback}) {
     Bench bench({.upload_codec = CodecKind::kFp32, .upload_error_memory = memory});
     bench.local = Normals(2);
@@ -163,7 +163,7 @@ TEST(Ahead, WhatWasTrainedSinceTheSendStaysAndWhatWasContributedIsNotSentAgain) 
   }
 }
 
-TEST(Ahead, WhatTheCodecLostIsSentOnce) {
+TEST(Ahead, CodecErrorIsSentOnce) {
   Bench bench({.upload_codec = CodecKind::kMxfp4, .upload_error_memory = ErrorMemory::kFeedback});
   std::vector<float> wanted(kElements), sent(kElements);  // the whole drift, and everything sent
   bench.local = Normals(2);
@@ -227,7 +227,7 @@ TEST(Residual, AContributorKeepsTheShareThatDidNotSurvive) {
 
 // One worker; its contribution is the whole update. outer - local plus the residual is the codec's
 // loss, for any share of its own parameters kept at each merge (docs/adr/0024).
-TEST(Residual, WhatIsOwedIsWhatTheCodecLostWhateverShareIsKept) {
+TEST(Residual, ResidualEqualsTheCodecErrorForEachShare) {
   for (const CodecKind codec : {CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0}) {
     Bench bench({.upload_codec = codec, .upload_error_memory = ErrorMemory::kFeedback});
     std::vector<float> trained(kElements), merged(kElements);

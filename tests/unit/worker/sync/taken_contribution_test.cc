@@ -77,7 +77,7 @@ TEST(TakeFormed, IsAsIfFormedHere) {
   }
 }
 
-TEST(TakeFormed, RefusesWhatIsNotWholeOrNotFinite) {
+TEST(TakeFormed, RefusesIncompleteAndNonFiniteContributions) {
   Bench bench({.upload_codec = CodecKind::kInt8, .upload_error_memory = ErrorMemory::kFeedback});
   const auto parts = bench.replica.BeginForming();
   ASSERT_TRUE(parts.ok());

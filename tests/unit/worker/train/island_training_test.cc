@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, IslandTraining, testing::Values(2, 4));
 class IslandShares : public testing::TestWithParam<uint32_t> {};
 
 // In one pass, in several, and in none.
-TEST_P(IslandShares, OfDifferentSizesAreWeightedByTheirTargets) {
+TEST_P(IslandShares, SharesAreWeightedByTheirTargets) {
   const Trained alone = TrainAlone(JobOf(6, 6));
   for (const std::vector<uint32_t>& shares : {std::vector<uint32_t>{3, 2, 1}, {4, 2}, {6, 0}, {0, 3, 3}}) {
     const std::vector<Trained> ranks = TrainIsland(JobOf(6, GetParam()), shares);
@@ -268,7 +268,7 @@ TEST(IslandTraining, KernelsThatOneRankDoesWithoutAreUsedByNone) {
     right.updates = 0;
     const std::vector<Trained> ranks = TrainWithKernels({&right, other}, refused);
     EXPECT_EQ(right.updates, kComparison) << "kernels were used by one rank alone";
-    EXPECT_NE(refused[0].message().find("1 of 2 ranks of the island do without"), std::string::npos) << refused[0];
+    EXPECT_NE(refused[0].message().find("1 of 2 ranks of the island cannot use"), std::string::npos) << refused[0];
     for (uint32_t rank = 0; rank < 2; ++rank) ExpectSameBits(ranks[rank], wanted[rank]);
   }
 }

@@ -89,13 +89,13 @@ TEST(KernelOptimizer, WritesTheRoundedCopy) {
   EXPECT_GT(kernels.updates, kComparison) << "only the comparison used the kernels";
 }
 
-TEST(KernelOptimizer, OfACpuTrainAsLibTorchDoes) {
+TEST(KernelOptimizer, CpuKernelsTrainLikeLibTorch) {
   CpuStepKernels kernels;
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) ExpectTrainsAsLibTorch(kernels, precision);
 }
 
 // The scalar arithmetic and the vectors give the same bits, so training with either is the same.
-TEST(KernelOptimizer, OfACpuTrainAsTheScalarArithmeticToTheBit) {
+TEST(KernelOptimizer, CpuKernelsEqualTheScalarReference) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     CpuStepKernels vectors;
     HostKernels scalars;
@@ -111,12 +111,13 @@ TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
   const Trained wanted = Train(nullptr);
   EXPECT_TRUE(wanted.refused.ok());
   for (const auto& [mistake, sentence] :
-       {std::pair{kNoDecay, "of the parameters where LibTorch makes"}, std::pair{kNoClipping, "where LibTorch makes"},
-        std::pair{kNoCorrection, "of the parameters where LibTorch makes"},
+       {std::pair{kNoDecay, "of the parameters, but LibTorch computes"},
+        std::pair{kNoClipping, "but LibTorch computes"},
+        std::pair{kNoCorrection, "of the parameters, but LibTorch computes"},
         std::pair{kLastElement, "of element 10006 of the parameters"},
-        std::pair{kTruncated, "of the rounded parameters where LibTorch makes"},
+        std::pair{kTruncated, "of the rounded parameters, but LibTorch computes"},
         std::pair{kNotRounded, "of element 0 of the rounded parameters"},
-        std::pair{kNotCleared, "of element 0 of the cleared gradients where LibTorch makes 0"},
+        std::pair{kNotCleared, "of element 0 of the cleared gradients, but LibTorch computes 0"},
         std::pair{kSums, "of element 2 of the sums of squares"}, std::pair{kLaunch, "no kernel image is available"},
         std::pair{kSumLaunch, "no kernel image is available"}}) {
     HostKernels kernels(mistake);
@@ -153,9 +154,7 @@ double LossAfterMerge(bool told) {
   return report.ok() ? report->loss : 0;
 }
 
-TEST(KernelOptimizer, WhatAMergeChangedIsRoundedAnewWhenTold) {
-  EXPECT_NE(LossAfterMerge(true), LossAfterMerge(false));
-}
+TEST(KernelOptimizer, MergedRangesAreRoundedAgainOnRequest) { EXPECT_NE(LossAfterMerge(true), LossAfterMerge(false)); }
 
 }  // namespace
 }  // namespace atl

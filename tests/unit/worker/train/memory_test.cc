@@ -42,7 +42,7 @@ TEST(EstimateTrainingMemory, CountsArenasExactly) {
             layout.elements * (CpuMultipliesBf16() ? 2 : 4));
 }
 
-TEST(EstimateTrainingMemory, TellsHostAndGpuApart) {
+TEST(EstimateTrainingMemory, SeparatesHostAndGpu) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
   const TrainingMemory cpu = EstimateTrainingMemory(job, layout, {}, 1);
@@ -56,14 +56,14 @@ TEST(EstimateTrainingMemory, TellsHostAndGpuApart) {
   EXPECT_EQ(gpu.total(), layout.elements * 16 + std::max(gpu.activation_bytes, layout.elements * 4));
 }
 
-TEST(EstimateTrainingMemory, TheHostBesideAGpuIsLookedAt) {
+TEST(EstimateTrainingMemory, ChecksTheHostOfAGpu) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
   const TrainingMemory gpu = EstimateTrainingMemory(job, layout, {.gpu = true}, 1);
   EXPECT_TRUE(CheckHostMemory(gpu, gpu.host_total() / 9 * 10 + 100).ok());
   const absl::Status refused = CheckHostMemory(gpu, gpu.host_total());
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_NE(refused.message().find("of it and"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("of host memory, but"), std::string::npos) << refused;
   EXPECT_TRUE(CheckHostMemory(EstimateTrainingMemory(job, layout, {}, 1), 0).ok()) << "a CPU's is looked at elsewhere";
 }
 

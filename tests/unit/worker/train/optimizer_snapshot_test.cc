@@ -75,7 +75,7 @@ TEST_F(OptimizerSnapshotTest, WithoutAFileItBeginsAtZero) {
   ExpectAtZero(*trainer);
 }
 
-TEST_F(OptimizerSnapshotTest, WhatBelongsElsewhereIsNotTaken) {
+TEST_F(OptimizerSnapshotTest, ForeignSnapshotIsNotRestored) {
   Keep();
   const OptimizerSnapshotFacts own = facts_;
   const auto trainer = Make();
@@ -88,8 +88,8 @@ TEST_F(OptimizerSnapshotTest, WhatBelongsElsewhereIsNotTaken) {
   };
   refused({JobId{"other"}, own.layout, 40, {}}, "another job");
   refused({own.job, Digest{1, 2}, 40, {}}, "another job or model");
-  refused({own.job, own.layout, 39, {}}, "kept at step 40, beyond");
-  refused({own.job, own.layout, 40, {{7}, {1}}}, "kept at version 2 of fragment 1, and the job was set back to 1");
+  refused({own.job, own.layout, 39, {}}, "saved at step 40, beyond");
+  refused({own.job, own.layout, 40, {{7}, {1}}}, "saved at version 2 of fragment 1, but the job was rolled back to 1");
 }
 
 TEST_F(OptimizerSnapshotTest, ADamagedFileIsNotTaken) {

@@ -23,7 +23,7 @@ TEST(PassPlan, WarmsProvesAndPlays) {
   EXPECT_TRUE(plan.refused().ok());
 }
 
-TEST(PassPlan, WhatMayNotBeRecordedIsLaunched) {
+TEST(PassPlan, UnrecordablePassIsLaunched) {
   PassPlan plan{absl::FailedPreconditionError("an island")};
   for (int step = 0; step < 10; ++step) EXPECT_EQ(plan.Next(kOne), PassMode::kLaunch);
   EXPECT_EQ(plan.refused().message(), "an island");
@@ -44,7 +44,7 @@ TEST(PassPlan, ARecordingThatDiffersOrFailsIsTheLast) {
   }
 }
 
-TEST(PassPlan, AnotherShapeBeginsAnew) {
+TEST(PassPlan, AnotherShapeRestartsTheRecording) {
   PassPlan plan{absl::OkStatus()};
   EXPECT_EQ(plan.Next(kOne), PassMode::kLaunch);
   Warm(plan, kOther);
@@ -73,7 +73,7 @@ TEST(PassPlan, ShapesThatComeAndGoAreNotRecordedForEver) {
   for (uint32_t step = 0; step < PassPlan::kWarmSteps; ++step) EXPECT_EQ(plan.Next({1, 33, 1}), PassMode::kLaunch);
   EXPECT_TRUE(plan.refused().ok());
   EXPECT_EQ(plan.Next({1, 33, 1}), PassMode::kLaunch);
-  EXPECT_EQ(plan.refused().message(), "steps had another shape 4 times, and a recording is of one shape");
+  EXPECT_EQ(plan.refused().message(), "steps had another shape 4 times, but a recording has one shape");
 }
 
 }  // namespace

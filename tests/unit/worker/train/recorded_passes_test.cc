@@ -110,11 +110,11 @@ TEST(RecordedPasses, TrainAsLaunchesDo) {
   }
 }
 
-TEST(RecordedPasses, WhatDoesSomethingElseIsFoundOut) {
+TEST(RecordedPasses, DifferentResultIsDetected) {
   const Trained wanted = Train(nullptr);
   EXPECT_TRUE(wanted.refused.ok()) << "none was asked for";
-  for (const auto& [mistake, says] : {std::pair{Mistake::kSilent, "a recorded pass makes a loss of"},
-                                      std::pair{Mistake::kTwice, "a recorded pass makes a loss of"},
+  for (const auto& [mistake, says] : {std::pair{Mistake::kSilent, "a recorded pass computes a loss of"},
+                                      std::pair{Mistake::kTwice, "a recorded pass computes a loss of"},
                                       std::pair{Mistake::kRecord, "the pass waits for the device"}}) {
     HostRecorder recorder(mistake);
     const Trained trained = Train(&recorder);
@@ -126,7 +126,7 @@ TEST(RecordedPasses, WhatDoesSomethingElseIsFoundOut) {
   }
 }
 
-TEST(RecordedPasses, OneThatStopsIsLaunchedInstead) {
+TEST(RecordedPasses, FailingRecordingIsLaunchedInstead) {
   HostRecorder recorder(Mistake::kStops);
   const Trained trained = Train(&recorder);
   EXPECT_EQ(trained.refused.message(), "the launch failed");

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(All, NonFinite,
                          testing::Values(std::numeric_limits<float>::quiet_NaN(),
                                          std::numeric_limits<float>::infinity()));
 
-TEST(Trainer, AJoinerBeginsItsMomentsAnew) {
+TEST(Trainer, JoinerResetsItsMoments) {
   Fixture f(TinyJob()), g(TinyJob());
   ASSERT_TRUE(f.trainer->Step({Tokens(4, 33, 1), 4}, 1e-3)->applied);
   ASSERT_TRUE(f.trainer->ResetOptimizer().ok());
