@@ -36,7 +36,7 @@ absl::Status CheckIsFree(Session& session, const std::string& path) {
   return absl::AlreadyExistsError(absl::StrCat(path, " already exists; choose another file"));
 }
 
-absl::Status AWorkerAsksNobody() {
+absl::Status RefuseProtectedWorker() {
   return absl::InvalidArgumentError(
       "--protect works only for people's identities: a worker reads its identity at start and cannot ask for a "
       "passphrase");
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> CheckAndAsk(Session& session, const IssueOptions& op
   ATOLL_RETURN_IF_ERROR(CheckName(options.name));
   ATOLL_RETURN_IF_ERROR(CheckIsFree(session, options.out));
   if (!options.protect) return std::string();
-  if (role == Role::kWorker) return AWorkerAsksNobody();
+  if (role == Role::kWorker) return RefuseProtectedWorker();
   return session.passphrases.New(options.out);
 }
 
@@ -138,7 +138,7 @@ absl::Status Retire(Session& session, const RetireOptions& options) {
 absl::Status Protect(Session& session, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadLockedIdentityFile(path));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
-  if (facts.identity.role == Role::kWorker) return AWorkerAsksNobody();
+  if (facts.identity.role == Role::kWorker) return RefuseProtectedWorker();
   if (IsProtected(identity.key_pem))
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is already protected; 'atoll ca issue' creates a new identity"));

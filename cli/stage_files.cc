@@ -139,7 +139,7 @@ void Stager::Corpus(int index) {
 
 // Submitting with only the manifest is allowed; an incomplete copy is a mistake.
 void Stager::LookAtShards(const std::string& at, const std::string& directory, const CorpusManifest& manifest) {
-  const CorpusCopy copy = LookAtCorpus(files_, {directory}, manifest);
+  const CorpusCopy copy = CheckCorpusCopy(files_, {directory}, manifest);
   if (copy.state == CorpusCopyState::kBroken) {
     Refuse(at, absl::StrCat("belongs to a corpus that is incomplete in ", directory, ": ", copy.problem,
                             "; copy or prepare it again; to list all problems run: atoll data verify ",

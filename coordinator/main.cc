@@ -60,9 +60,9 @@
 #include "coordinator/service/own_trust.h"
 #include "coordinator/service/ports.h"
 #include "coordinator/service/vitals.h"
+#include "coordinator/store/background_free.h"
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/flush_watch.h"
-#include "coordinator/store/freed_beside.h"
 #include "coordinator/store/opening_checks.h"
 #include "coordinator/store/purged_files.h"
 #include "coordinator/store/rounds_at_start.h"
@@ -202,7 +202,7 @@ void Coordinator::Die(const absl::Status& status) {
 }
 
 std::unique_ptr<Files> Coordinator::OpenFiles() {
-  std::unique_ptr<Files> files = WithFlushWatch(FreedBeside(MakePosixFiles(), freeing_), flushes_);
+  std::unique_ptr<Files> files = WithFlushWatch(FreeInBackground(MakePosixFiles(), freeing_), flushes_);
   if (options_.disk_budget_bytes == 0) return files;
   return WithDiskBudget(std::move(files), directory_.root(), options_.disk_budget_bytes);
 }
@@ -210,7 +210,7 @@ std::unique_ptr<Files> Coordinator::OpenFiles() {
 absl::Status Coordinator::OpenState() {
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
-  ATOLL_RETURN_IF_ERROR(CheckLedgerIsThere(*files_, directory_));
+  ATOLL_RETURN_IF_ERROR(CheckLedgerExists(*files_, directory_));
   ATOLL_RETURN_IF_ERROR(CheckHardLinks(*files_, directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
@@ -225,7 +225,7 @@ absl::Status Coordinator::OpenState() {
   DropFilesOfPurgedJobs(*files_, directory_, recovered_, log_);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
-  ATOLL_ASSIGN_OR_RETURN(rounds_found_, LookAtRounds(*rounds_, *files_, directory_, *ledger_, recovered_));
+  ATOLL_ASSIGN_OR_RETURN(rounds_found_, ReadRoundsAtStart(*rounds_, *files_, directory_, *ledger_, recovered_));
   for (const auto& [job, why] : rounds_found_.unusable)
     log_.Error("job stopped", {{"job", job.value}, {"reason", why}});
   for (const DamagedRound& round : rounds_found_.cut)

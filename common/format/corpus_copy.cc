@@ -30,8 +30,8 @@ bool IsManifestOf(const Files& files, const std::string& directory, const Corpus
 
 }  // namespace
 
-CorpusCopy LookAtCorpus(const Files& files, const std::vector<std::string>& directories,
-                        const CorpusManifest& manifest) {
+CorpusCopy CheckCorpusCopy(const Files& files, const std::vector<std::string>& directories,
+                           const CorpusManifest& manifest) {
   CorpusCopy copy;
   size_t there = 0, faults = 0;
   for (const CorpusFile& file : manifest.files) {
@@ -54,10 +54,10 @@ std::vector<std::string> CorpusDirectories(const std::string& data_root, const s
 
 CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest) {
   const std::vector<std::string> places = CorpusDirectories(data_root, manifest.name);
-  CorpusCopy copy = LookAtCorpus(files, places, manifest);
+  CorpusCopy copy = CheckCorpusCopy(files, places, manifest);
   if (copy.state == CorpusCopyState::kWhole) return copy;
   const bool meant = IsManifestOf(files, places[0], manifest) || IsManifestOf(files, places[1], manifest) ||
-                     LookAtCorpus(files, {places[0]}, manifest).state != CorpusCopyState::kAbsent;
+                     CheckCorpusCopy(files, {places[0]}, manifest).state != CorpusCopyState::kAbsent;
   copy.state = meant ? CorpusCopyState::kBroken : CorpusCopyState::kAbsent;
   return copy;
 }

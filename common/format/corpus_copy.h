@@ -25,14 +25,14 @@ struct CorpusCopy {
 };
 
 // Looks for each shard in the directories in order. May block; reads only file lengths.
-CorpusCopy LookAtCorpus(const Files& files, const std::vector<std::string>& directories,
-                        const CorpusManifest& manifest);
+CorpusCopy CheckCorpusCopy(const Files& files, const std::vector<std::string>& directories,
+                           const CorpusManifest& manifest);
 
 // Directories below a data root that may contain the shards of a corpus of this name
 // (docs/install.md).
 std::vector<std::string> CorpusDirectories(const std::string& data_root, const std::string& name);
 
-// LookAtCorpus below a data root. Shards directly in the root may belong to another corpus, because
+// CheckCorpusCopy below a data root. Shards directly in the root may belong to another corpus, because
 // all corpora use the same shard names. There a copy counts only if it is complete, or if
 // manifest.json next to it is `manifest`. With that manifest and without shards the copy is broken:
 // the shards were meant to be there.

@@ -25,7 +25,7 @@ uint64_t WorkingCopyBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& 
   return job.parameters * (device.gpu || device.bf16_products ? kBfloat16 : kFloat);
 }
 
-// As in worker/device/former.h: bytes of the largest fragment with its block sums, on the host and
+// As in worker/device/device_encoder.h: bytes of the largest fragment with its block sums, on the host and
 // on the GPU. The GPU also holds its local parameters, outer copy and residual.
 struct FormingBytes {
   uint64_t gpu = 0, host = 0;

@@ -9,8 +9,8 @@
 
 #include "common/plan/limits.h"
 #include "coordinator/core/explain.h"
-#include "coordinator/engine/hold.h"
 #include "coordinator/engine/observer.h"
+#include "coordinator/engine/read_fairness.h"
 
 namespace atl {
 namespace {
@@ -53,7 +53,7 @@ struct Engine::State {
       : options(o),
         parts(p),
         mailbox(limits::kMailboxEvents, limits::kMailboxOfStream),
-        beside(limits::kMailboxEvents, limits::kMailboxOfStream),
+        completions(limits::kMailboxEvents, limits::kMailboxOfStream),
         observer(history, p.event_log, p.metrics, p.log, p.clock),
         core(std::make_unique<Core>(o.core, recovered, p.clock.Now())),
         pipeline({.executor = p.ledger_executor,
@@ -73,7 +73,7 @@ struct Engine::State {
 
   EngineOptions options;
   EngineParts parts;
-  EngineMailbox mailbox, beside;  // input from outside; work that a hold does not delay
+  EngineMailbox mailbox, completions;  // input from outside; work that a hold does not delay
   History history;
   Observer observer;
   std::unique_ptr<Core> core;
@@ -85,13 +85,13 @@ struct Engine::State {
   Watchers watchers;
   std::deque<std::function<void()>> looks;  // queries that wait until the core's state is durable
   Instant looks_since{};                    // when the oldest began to wait
-  Hold hold;
+  ReadFairness hold;
   LogsWishes logs_wishes{[this](const WorkerId& worker, const LogsWanted& wanted) { return SendTo(worker, wanted); }};
   Instant looked{}, awaited = kNever;  // the last read of the clock; the latest time of the next one
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
   void PostBeside(std::function<void()> work) {
-    beside.PutAlways(std::move(work));
+    completions.PutAlways(std::move(work));
     Post([] {});  // wakes the engine
   }
 
@@ -144,7 +144,7 @@ struct Engine::State {
 
   // Whether a round is being merged or committed. A pass posts its result to the mailbox before it
   // ends.
-  bool Merges() { return parts.data.Merges() || !mailbox.empty() || !beside.empty() || !pipeline.idle(); }
+  bool Merges() { return parts.data.Merges() || !mailbox.empty() || !completions.empty() || !pipeline.idle(); }
 
   void Note(const JobNote& note) {
     observer.Note(note);
@@ -252,7 +252,7 @@ void Engine::Start(const RoundsAtStart& rounds) {
 
 Instant Engine::Turn() {
   state_->NoticeStall();
-  for (const auto& work : state_->beside.TakeAll()) work();
+  for (const auto& work : state_->completions.TakeAll()) work();
   state_->Show();
   if (!state_->Holds(state_->NoticeStall())) {
     for (const auto& work : state_->mailbox.TakeAll()) work();
@@ -263,7 +263,7 @@ Instant Engine::Turn() {
   state_->logs_wishes.Serve(now);
   state_->observer.Publish(*state_->core, now);
   state_->NoticeStall();
-  if (state_->Holds(now)) return now + Hold::kFirst;  // or as soon as the ledger has flushed
+  if (state_->Holds(now)) return now + ReadFairness::kFirst;  // or as soon as the ledger has flushed
   if (state_->mailbox.empty()) state_->awaited = state_->NextDue();
   return state_->awaited;
 }
@@ -273,12 +273,12 @@ void Engine::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     const Instant next = Turn();
     const Instant now = state_->parts.clock.Now();
-    (state_->Holds(now) ? state_->beside : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
+    (state_->Holds(now) ? state_->completions : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
   const Instant limit = state_->parts.clock.Now() + kLastCommits;
   Turn();
   while (state_->Merges() && state_->parts.clock.Now() < limit) {
-    (state_->Holds(state_->parts.clock.Now()) ? state_->beside : state_->mailbox).WaitFor(Milliseconds(100));
+    (state_->Holds(state_->parts.clock.Now()) ? state_->completions : state_->mailbox).WaitFor(Milliseconds(100));
     Turn();
   }
   state_->parts.data.MergeNoMore();
@@ -449,7 +449,8 @@ void Engine::State::Show() {
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
   const Instant oldest = std::min(looks.empty() ? kNever : looks_since, watchers.NextDue());
-  return hold.Holds(now, oldest, Hold::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
+  return hold.Holds(now, oldest,
+                    ReadFairness::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
 
 // Detects that the clock was read so late, between turns or inside one, that a quiet worker could

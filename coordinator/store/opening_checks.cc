@@ -12,7 +12,7 @@
 
 namespace atl {
 
-absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directory) {
+absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory) {
   const std::string ledger = directory.LedgerPath();
   const bool exists = files.Exists(ledger);
   if (exists) {

@@ -14,7 +14,7 @@ namespace atl {
 // FailedPrecondition: the ledger is missing or empty while other files of a state exist. Under a
 // new ledger these files would belong to no job and would be removed. A directory without such
 // files is a new state directory.
-absl::Status CheckLedgerIsThere(const Files& files, const DataDirectory& directory);
+absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory);
 
 // FailedPrecondition: the file system does not support hard links, which checkpoints need.
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory);

@@ -6,8 +6,8 @@
 
 namespace atl {
 
-absl::StatusOr<RoundsAtStart> LookAtRounds(RoundLog& log, const Files& files, const DataDirectory& directory,
-                                           const Ledger& ledger, RecoveredState& state) {
+absl::StatusOr<RoundsAtStart> ReadRoundsAtStart(RoundLog& log, const Files& files, const DataDirectory& directory,
+                                                const Ledger& ledger, RecoveredState& state) {
   std::map<JobId, Digest> layouts;
   for (const RecoveredJob& job : state.jobs) {
     const JobSpec& spec = job.job.spec;

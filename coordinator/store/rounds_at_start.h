@@ -26,8 +26,8 @@ struct RoundsAtStart {
 
 // Opens the segments of open rounds, adds their accepted contributions to `state`, and checks the
 // segments of committed rounds (held_rounds.h). Errors are those of the ledger.
-absl::StatusOr<RoundsAtStart> LookAtRounds(RoundLog& log, const Files& files, const DataDirectory& directory,
-                                           const Ledger& ledger, RecoveredState& state);
+absl::StatusOr<RoundsAtStart> ReadRoundsAtStart(RoundLog& log, const Files& files, const DataDirectory& directory,
+                                                const Ledger& ledger, RecoveredState& state);
 
 }  // namespace atl
 

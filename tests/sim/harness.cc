@@ -111,7 +111,7 @@ void Harness::StartCoordinator() {
   absl::StatusOr<RoundsAtStart> found;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot, kSecret);
-    found = LookAtRounds(rounds, files_, DataDirectory(kRoot), *ledger, recovered);
+    found = ReadRoundsAtStart(rounds, files_, DataDirectory(kRoot), *ledger, recovered);
     ATOLL_CHECK(found.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});

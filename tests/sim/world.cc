@@ -65,7 +65,7 @@ void World::StartCoordinator() {
   absl::StatusOr<RoundsAtStart> found;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot, kSecret);
-    found = LookAtRounds(rounds, files_, DataDirectory(kRoot), *ledger, *recovered);
+    found = ReadRoundsAtStart(rounds, files_, DataDirectory(kRoot), *ledger, *recovered);
     ATOLL_CHECK(found.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});

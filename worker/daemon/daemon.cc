@@ -155,7 +155,7 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
                       .optimizer_snapshot = options.optimizer_snapshot,
                       .island = crew == nullptr ? std::nullopt : std::optional(crew->ways()),
                       .ranks_here = options.island.ranks_here,
-                      .formed_by = options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
+                      .formed_by = options.form_on == FormChoice::kGpu ? EncodedBy::kDevice : EncodedBy::kHost,
                       .records_passes = options.cuda_graph == GraphChoice::kAuto,
                       .kernels_in_passes = options.pass_kernels == PassKernelChoice::kAuto,
                       .leave = std::move(leave)},
@@ -342,12 +342,12 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   NetworkLink link(
       {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator, StreamAdvice(options, clock)},
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
-      [&departure](LinkEvent event) { departure.Hand(std::move(event)); }, [&link_gate] { link_gate.Knock(); });
+      [&departure](LinkEvent event) { departure.Hand(std::move(event)); }, [&link_gate] { link_gate.Notify(); });
   StepWatch step_watch(clock, log);
   ListenIn(session_options, step_watch, step_metrics, metrics, link);
   Session session(session_options, link, *factory, sync_executor, clock, log, [&] {
-    train_gate.Knock();
-    link_gate.Knock();
+    train_gate.Notify();
+    link_gate.Notify();
   });
   departure.Of(session);
 
@@ -379,7 +379,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   link.Finish();
   AwaitGoodbye(link, train_gate, clock, log);
   over = true;
-  link_gate.Knock();
+  link_gate.Notify();
   link_thread.join();
   log.Info("worker left", {{"why", exit.text}});
   return EndOf(options, exit, crew.get(), paused && !signals.seen());

@@ -13,7 +13,7 @@ namespace atl {
 // Thread-safe. A knock before the wait is not lost.
 class EventGate {
  public:
-  void Knock() ATOLL_EXCLUDES(mutex_) {
+  void Notify() ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     knocked_ = true;
     wake_.NotifyAll();

@@ -164,9 +164,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   if (device.gpu && options_.records_passes) options.recorder = device_->pass_recorder();
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(uint64_t free_bytes, MemoryForRank());
-  parts->formed_by = device.gpu ? options_.formed_by : FormedBy::kHost;
+  parts->formed_by = device.gpu ? options_.formed_by : EncodedBy::kHost;
   FormingMemory forming;
-  if (parts->formed_by == FormedBy::kDevice) forming = EstimateFormingMemory(spec, parts->layout);
+  if (parts->formed_by == EncodedBy::kDevice) forming = EstimateFormingMemory(spec, parts->layout);
   free_bytes -= std::min(free_bytes, forming.gpu_bytes);
   // Without a limit, the trainer reads the host's free memory itself. The ranks of an island must
   // all get the same value.

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
+#include "worker/device/device_encoder.h"
 #include "worker/device/device_group.h"
-#include "worker/device/former.h"
 #include "worker/device/pass_graph.h"
 #include "worker/device/pass_kernels.h"
 #include "worker/device/step_kernels.h"
@@ -91,7 +91,7 @@ class Device {
                                                                  uint32_t world) = 0;
   // For contributions formed by the device's kernels. Unimplemented on a CPU, where the host forms
   // them, and with a plugin without these kernels; ResourceExhausted if memory is short.
-  virtual absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& /*options*/) {
+  virtual absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenEncoder(const DeviceEncoderOptions& /*options*/) {
     return absl::UnimplementedError("this device has no kernels that form contributions");
   }
   // Of this device, which outlives it. Null on a CPU and with a plugin without it.

@@ -333,8 +333,8 @@ class GpuDevice final : public Device {
     return std::unique_ptr<DeviceGroup>(std::make_unique<GpuGroup>(table_, group));
   }
 
-  absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& options) override {
-    return OpenGpuFormer(table_, context_, options);
+  absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenEncoder(const DeviceEncoderOptions& options) override {
+    return OpenGpuEncoder(table_, context_, options);
   }
 
   PassRecorder* pass_recorder() override { return ATOLL_GPU_HAS(&table_, graph_free) ? &recorder_ : nullptr; }

@@ -15,34 +15,34 @@
 
 namespace atl {
 
-using Letter = std::variant<LinkEvent, FormingEnded, ApplyEnded>;
+using SessionEvent = std::variant<LinkEvent, FormingEnded, ApplyEnded>;
 
 // Thread-safe; in the order of Post.
 class Inbox {
  public:
-  void Post(Letter letter) ATOLL_EXCLUDES(mutex_) {
+  void Post(SessionEvent entry) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    letters_.push_back(std::move(letter));
+    events_.push_back(std::move(entry));
   }
-  std::deque<Letter> TakeAll() ATOLL_EXCLUDES(mutex_) {
-    std::deque<Letter> taken;
+  std::deque<SessionEvent> TakeAll() ATOLL_EXCLUDES(mutex_) {
+    std::deque<SessionEvent> taken;
     MutexLock lock(mutex_);
-    taken.swap(letters_);
+    taken.swap(events_);
     return taken;
   }
   // Takes the first entry if `wanted`, a cheap predicate, accepts it; otherwise it stays, with all later ones.
   template <typename Predicate>
-  std::optional<Letter> TakeFirstIf(Predicate wanted) ATOLL_EXCLUDES(mutex_) {
+  std::optional<SessionEvent> TakeFirstIf(Predicate wanted) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (letters_.empty() || !wanted(letters_.front())) return std::nullopt;
-    std::optional<Letter> taken(std::move(letters_.front()));
-    letters_.pop_front();
+    if (events_.empty() || !wanted(events_.front())) return std::nullopt;
+    std::optional<SessionEvent> taken(std::move(events_.front()));
+    events_.pop_front();
     return taken;
   }
 
  private:
   Mutex mutex_;
-  std::deque<Letter> letters_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<SessionEvent> events_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atl

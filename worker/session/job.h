@@ -107,7 +107,7 @@ struct JobParts {
   std::shared_ptr<Device> device;
   std::unique_ptr<SampleSource> samples;
   std::unique_ptr<TrainingModel> model;
-  FormedBy formed_by = FormedBy::kHost;  // contributions
+  EncodedBy formed_by = EncodedBy::kHost;  // contributions
 };
 
 class JobFactory {

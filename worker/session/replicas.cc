@@ -45,14 +45,14 @@ absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status&
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& layout, const JobSpec& spec,
                                                            Device& device, std::span<float> parameters,
-                                                           void* compute_stream, Executor& executor, FormedBy formed_by,
-                                                           SyncThreads threads) {
+                                                           void* compute_stream, Executor& executor,
+                                                           EncodedBy formed_by, SyncThreads threads) {
   auto made = std::unique_ptr<Replicas>(new Replicas(executor, threads));
   made->layout_ = layout;
   made->download_codec_ = spec.sync.download_codec;
   made->upload_error_memory_ = spec.sync.upload_error_memory;
   made->compute_stream_ = compute_stream;
-  if (formed_by == FormedBy::kDevice) made->forming_refused_ = made->OpenFormer(device, spec);
+  if (formed_by == EncodedBy::kDevice) made->forming_refused_ = made->OpenEncoder(device, spec);
   if (made->pinned_outer_ == nullptr) made->own_outer_.resize(layout.elements);
   made->outer_ = made->pinned_outer_ != nullptr ? made->pinned_outer_->values() : std::span(made->own_outer_);
   ReplicaOptions options{.upload_codec = spec.sync.upload_codec,
@@ -62,34 +62,34 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
                          .layout_digest = layout.digest,
                          .buffers = std::make_shared<BufferShelf>(1)};
   for (const FragmentInfo& fragment : layout.fragments) {
-    One& one = made->fragments_.emplace_back();
+    FragmentSlot& slot = made->fragments_.emplace_back();
     const std::span<float> outer = made->outer_.subspan(fragment.offset, fragment.elements);
-    one.local = parameters.subspan(fragment.offset, fragment.elements);
+    slot.local = parameters.subspan(fragment.offset, fragment.elements);
     options.error_places = made->ErrorPlacesOf(fragment);
-    ATOLL_ASSIGN_OR_RETURN(one.replica, FragmentReplica::Create(outer, options));
-    ATOLL_ASSIGN_OR_RETURN(one.window, device.OpenWindow(parameters.subspan(fragment.offset, fragment.elements)));
-    if (one.window->is_direct()) made->largest_copied_ = std::max<size_t>(made->largest_copied_, fragment.elements);
+    ATOLL_ASSIGN_OR_RETURN(slot.replica, FragmentReplica::Create(outer, options));
+    ATOLL_ASSIGN_OR_RETURN(slot.window, device.OpenWindow(parameters.subspan(fragment.offset, fragment.elements)));
+    if (slot.window->is_direct()) made->largest_copied_ = std::max<size_t>(made->largest_copied_, fragment.elements);
   }
   return made;
 }
 
 // Opens all or nothing.
-absl::Status Replicas::OpenFormer(Device& device, const JobSpec& spec) {
+absl::Status Replicas::OpenEncoder(Device& device, const JobSpec& spec) {
   if (spec.sync.upload_error_memory == ErrorMemory::kLoco) {
     return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host supports");
   }
   const bool residual = spec.sync.upload_error_memory == ErrorMemory::kFeedback;
   uint64_t most = 0;
   for (const FragmentInfo& fragment : layout_.fragments) most = std::max<uint64_t>(most, fragment.elements);
-  ATOLL_ASSIGN_OR_RETURN(auto former, device.OpenFormer({spec.sync.upload_codec, most, residual}));
-  ATOLL_ASSIGN_OR_RETURN(auto outer, former->OpenPinned(layout_.elements));
+  ATOLL_ASSIGN_OR_RETURN(auto encoder, device.OpenEncoder({spec.sync.upload_codec, most, residual}));
+  ATOLL_ASSIGN_OR_RETURN(auto outer, encoder->OpenPinned(layout_.elements));
   if (residual) {
-    ATOLL_ASSIGN_OR_RETURN(auto kept, former->OpenPinned(layout_.elements));
-    ATOLL_ASSIGN_OR_RETURN(pinned_pending_, former->OpenPinned(layout_.elements));
+    ATOLL_ASSIGN_OR_RETURN(auto kept, encoder->OpenPinned(layout_.elements));
+    ATOLL_ASSIGN_OR_RETURN(pinned_pending_, encoder->OpenPinned(layout_.elements));
     pinned_residual_ = std::move(kept);
   }
   pinned_outer_ = std::move(outer);
-  former_ = std::move(former);
+  encoder_ = std::move(encoder);
   return absl::OkStatus();
 }
 
@@ -100,27 +100,27 @@ ErrorPlaces Replicas::ErrorPlacesOf(const FragmentInfo& fragment) {
 }
 
 Replicas::~Replicas() {
-  for (uint32_t p = 0; p < fragments_.size(); ++p) TakenBack(FragmentIndex{p});
+  for (uint32_t p = 0; p < fragments_.size(); ++p) CancelPending(FragmentIndex{p});
 }
 
-Replicas::One& Replicas::Idle(FragmentIndex fragment) {
-  One& one = At(fragment);
-  ATOLL_CHECK(one.errand == 0, "a fragment stays as it is while its contribution is formed or its update applied");
-  return one;
+Replicas::FragmentSlot& Replicas::CheckIdle(FragmentIndex fragment) {
+  FragmentSlot& slot = At(fragment);
+  ATOLL_CHECK(slot.task == 0, "a fragment stays as it is while its contribution is formed or its update applied");
+  return slot;
 }
 
-// Also waits for the window: if the errand never began, its copy may still be running.
-Replicas::One& Replicas::TakenBack(FragmentIndex fragment) {
-  One& one = At(fragment);
-  if (one.forming != nullptr) one.forming->TakeBack();
-  if (one.applying != nullptr) one.applying->TakeBack();
-  static_cast<void>(one.window->Wait());
-  if (former_user_ == &one) former_->Settle();
-  TakeVerdict(one);
-  one.forming.reset();
-  one.applying.reset();
-  one.errand = 0;
-  return one;
+// Also waits for the window: if the task never began, its copy may still be running.
+Replicas::FragmentSlot& Replicas::CancelPending(FragmentIndex fragment) {
+  FragmentSlot& slot = At(fragment);
+  if (slot.forming != nullptr) slot.forming->Cancel();
+  if (slot.applying != nullptr) slot.applying->Cancel();
+  static_cast<void>(slot.window->Wait());
+  if (encoder_user_ == &slot) encoder_->Settle();
+  TakeVerdict(slot);
+  slot.forming.reset();
+  slot.applying.reset();
+  slot.task = 0;
+  return slot;
 }
 
 uint64_t Replicas::FragmentBytes(FragmentIndex fragment) const {
@@ -132,12 +132,12 @@ uint64_t Replicas::UpdateBytes(FragmentIndex fragment) const {
 }
 
 void Replicas::Keep(FetchedBytes fetched) {
-  One& one = At(fetched.at.fragment);
+  FragmentSlot& slot = At(fetched.at.fragment);
   if (fetched.whole) {
-    one.whole = std::move(fetched);
+    slot.whole = std::move(fetched);
   } else {
     const Version version = fetched.at.version;
-    one.updates.insert_or_assign(version, std::move(fetched));
+    slot.updates.insert_or_assign(version, std::move(fetched));
   }
 }
 
@@ -147,13 +147,13 @@ void Replicas::DropKept(FragmentIndex fragment) {
 }
 
 absl::StatusOr<FetchedBytes> Replicas::TakeWhole(FragmentIndex fragment, Version version) {
-  One& one = At(fragment);
-  if (!one.whole || one.whole->at.version != version) {
+  FragmentSlot& slot = At(fragment);
+  if (!slot.whole || slot.whole->at.version != version) {
     return absl::NotFoundError(
         absl::StrCat("version ", version.value, " of fragment ", fragment.value, " was not fetched"));
   }
-  FetchedBytes fetched = std::move(*one.whole);
-  one.whole.reset();
+  FetchedBytes fetched = std::move(*slot.whole);
+  slot.whole.reset();
   if (fetched.bytes->size() != FragmentBytes(fragment)) {
     return absl::DataLossError(absl::StrCat("fragment ", fragment.value, " arrived with ", fetched.bytes->size(),
                                             " bytes instead of ", FragmentBytes(fragment)));
@@ -165,205 +165,206 @@ absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
   ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
   const FragmentInfo& place = layout_.fragments[fragment.value];
   const std::span<float> outer = outer_.subspan(place.offset, place.elements);
-  One& one = TakenBack(fragment);
-  one.merging.reset();
+  FragmentSlot& slot = CancelPending(fragment);
+  slot.merging.reset();
   std::memcpy(outer.data(), fetched.bytes->data(), fetched.bytes->size());
-  return one.replica->Install(outer, version, fetched.hash);
+  return slot.replica->Install(outer, version, fetched.hash);
 }
 
 absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
-  One& one = Idle(fragment);
-  one.merging.reset();
-  return one.replica->Leap(*fetched.bytes, version, fetched.hash);
+  FragmentSlot& slot = CheckIdle(fragment);
+  slot.merging.reset();
+  return slot.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
 // With the announced hash, if there is one, instead of the download's own.
-absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(One& one, Version version, Digest expected_hash) {
-  const auto kept = one.updates.find(version);
-  if (kept == one.updates.end()) {
+absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash) {
+  const auto kept = slot.updates.find(version);
+  if (kept == slot.updates.end()) {
     return absl::NotFoundError(absl::StrCat("the update to version ", version.value, " was not fetched"));
   }
   FetchedBytes fetched = std::move(kept->second);
-  one.updates.erase(one.updates.begin(), std::next(kept));
+  slot.updates.erase(slot.updates.begin(), std::next(kept));
   if (!expected_hash.IsZero()) fetched.hash = expected_hash;
   return fetched;
 }
 
 absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing standing, Digest expected_hash) {
-  One& one = Idle(reached.fragment);
-  ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeUpdate(one, reached.version, expected_hash));
-  one.merging.reset();
-  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.at_rest);
+  FragmentSlot& slot = CheckIdle(reached.fragment);
+  ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeUpdate(slot, reached.version, expected_hash));
+  slot.merging.reset();
+  return slot.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.at_rest);
 }
 
-void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
+void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t task,
                           std::function<void(ApplyEnded)> tell) {
-  One& one = Idle(reached.fragment);
-  one.errand = errand;
-  one.merging.reset();
-  const auto apply = [this, &one, reached, standing](const FetchedBytes& fetched) {
-    return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.beside);
+  FragmentSlot& slot = CheckIdle(reached.fragment);
+  slot.task = task;
+  slot.merging.reset();
+  const auto apply = [this, &slot, reached, standing](const FetchedBytes& fetched) {
+    return slot.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.beside);
   };
   // A missing update is reported in the same way.
-  one.applying = Errand::Send(executor_, [apply, reached, errand, tell = std::move(tell),
-                                          fetched = TakeUpdate(one, reached.version, expected_hash)] {
-    tell({reached, errand, fetched.ok() ? apply(*fetched) : fetched.status()});
+  slot.applying = CancellableTask::Send(executor_, [apply, reached, task, tell = std::move(tell),
+                                                    fetched = TakeUpdate(slot, reached.version, expected_hash)] {
+    tell({reached, task, fetched.ok() ? apply(*fetched) : fetched.status()});
   });
 }
 
-Replicas::One* Replicas::EndErrand(FragmentIndex fragment, uint64_t errand) {
+Replicas::FragmentSlot* Replicas::EndTask(FragmentIndex fragment, uint64_t task) {
   if (fragment.value >= fragments_.size()) return nullptr;  // of an earlier job with more fragments
-  One& one = At(fragment);
-  if (one.errand != errand) return nullptr;
-  one.forming.reset();
-  one.applying.reset();
-  one.errand = 0;
-  return &one;
+  FragmentSlot& slot = At(fragment);
+  if (slot.task != task) return nullptr;
+  slot.forming.reset();
+  slot.applying.reset();
+  slot.task = 0;
+  return &slot;
 }
 
-bool Replicas::EndApply(const ApplyEnded& ended) { return EndErrand(ended.reached.fragment, ended.errand) != nullptr; }
+bool Replicas::EndApply(const ApplyEnded& ended) { return EndTask(ended.reached.fragment, ended.task) != nullptr; }
 
 void Replicas::FinishApplies() {
-  for (One& one : fragments_) {
-    if (one.applying != nullptr) one.applying->Finish();
+  for (FragmentSlot& slot : fragments_) {
+    if (slot.applying != nullptr) slot.applying->Finish();
   }
 }
 
 const StoredContribution* Replicas::unresolved(FragmentIndex fragment) const {
-  const One& one = At(fragment);
-  if (one.applying != nullptr) one.applying->Finish();
-  return one.replica->unresolved();
+  const FragmentSlot& slot = At(fragment);
+  if (slot.applying != nullptr) slot.applying->Finish();
+  return slot.replica->unresolved();
 }
 
-absl::StatusOr<std::span<float>> Replicas::Read(One& one) {
-  ATOLL_RETURN_IF_ERROR(one.window->Snapshot(compute_stream_));
-  ATOLL_RETURN_IF_ERROR(one.window->Wait());
-  return one.window->host();
+absl::StatusOr<std::span<float>> Replicas::Read(FragmentSlot& slot) {
+  ATOLL_RETURN_IF_ERROR(slot.window->Snapshot(compute_stream_));
+  ATOLL_RETURN_IF_ERROR(slot.window->Wait());
+  return slot.window->host();
 }
 
-absl::Status Replicas::Write(One& one) {
-  ATOLL_RETURN_IF_ERROR(one.window->WriteBack(compute_stream_));
-  return one.window->Wait();
+absl::Status Replicas::Write(FragmentSlot& slot) {
+  ATOLL_RETURN_IF_ERROR(slot.window->WriteBack(compute_stream_));
+  return slot.window->Wait();
 }
 
 absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double mix) {
-  One& one = Idle(fragment);
+  FragmentSlot& slot = CheckIdle(fragment);
   if (standing == Standing::kContributor) {
-    const bool on_device = former_ != nullptr && forming_refused_.ok();
-    return on_device ? Merge(one, mix) : MergeOnHost(one, mix);
+    const bool on_device = encoder_ != nullptr && forming_refused_.ok();
+    return on_device ? Merge(slot, mix) : MergeOnHost(slot, mix);
   }
-  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
-  ATOLL_RETURN_IF_ERROR(standing == Standing::kAhead ? one.replica->ResolveAhead(local)
-                                                     : one.replica->ResolveAsNonContributor(local));
-  return Write(one);
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(slot));
+  ATOLL_RETURN_IF_ERROR(standing == Standing::kAhead ? slot.replica->ResolveAhead(local)
+                                                     : slot.replica->ResolveAsNonContributor(local));
+  return Write(slot);
 }
 
 // Does not read parameters that are overwritten, and does not write unchanged ones.
-absl::Status Replicas::MergeOnHost(One& one, double mix) {
-  if (mix == 1) return one.replica->ResolveMerged(mix);
-  if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(one).status());
-  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(one.window->host(), mix, threads_.at_rest));
-  return Write(one);
+absl::Status Replicas::MergeOnHost(FragmentSlot& slot, double mix) {
+  if (mix == 1) return slot.replica->ResolveMerged(mix);
+  if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(slot).status());
+  ATOLL_RETURN_IF_ERROR(slot.replica->ResolveAsContributor(slot.window->host(), mix, threads_.at_rest));
+  return Write(slot);
 }
 
 // Only the next change of the outer copy waits for the merge.
-absl::Status Replicas::Merge(One& one, double mix) {
-  if (one.merge_proofs < kFormingProofs) return MergeByBoth(one, mix);
-  ATOLL_RETURN_IF_ERROR(one.replica->CheckMayMerge(mix));
+absl::Status Replicas::Merge(FragmentSlot& slot, double mix) {
+  if (slot.merge_proofs < kFormingProofs) return MergeByBoth(slot, mix);
+  ATOLL_RETURN_IF_ERROR(slot.replica->CheckMayMerge(mix));
   if (mix < 1) {
-    auto begun = former_->BeginMerge(mix, one.replica->outer(), one.local, compute_stream_);
+    auto begun = encoder_->BeginMerge(mix, slot.replica->outer(), slot.local, compute_stream_);
     if (!begun.ok()) {
       Refuse(begun.status());
-      return MergeByBoth(one, mix);
+      return MergeByBoth(slot, mix);
     }
-    one.merging = *std::move(begun);
+    slot.merging = *std::move(begun);
   }
-  return one.replica->ResolveMerged(mix);
+  return slot.replica->ResolveMerged(mix);
 }
 
 // The host's result is used.
-absl::Status Replicas::MergeByBoth(One& one, double mix) {
-  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
+absl::Status Replicas::MergeByBoth(FragmentSlot& slot, double mix) {
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(slot));
   std::vector<float> wanted(local.begin(), local.end());
-  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(wanted, mix));
+  ATOLL_RETURN_IF_ERROR(slot.replica->ResolveAsContributor(wanted, mix));
   if (mix == 1) return absl::OkStatus();
   if (forming_refused_.ok()) {
-    const absl::Status verdict = ProveMerge(one, mix, wanted);
+    const absl::Status verdict = ProveMerge(slot, mix, wanted);
     if (verdict.ok()) {
-      ++one.merge_proofs;
+      ++slot.merge_proofs;
       return absl::OkStatus();
     }
     Refuse(verdict);
   }
-  std::ranges::copy(wanted, one.window->host().begin());
-  return Write(one);
+  std::ranges::copy(wanted, slot.window->host().begin());
+  return Write(slot);
 }
 
-absl::Status Replicas::ProveMerge(One& one, double mix, std::span<const float> wanted) {
-  ATOLL_ASSIGN_OR_RETURN(const auto work, former_->BeginMerge(mix, one.replica->outer(), one.local, compute_stream_));
+absl::Status Replicas::ProveMerge(FragmentSlot& slot, double mix, std::span<const float> wanted) {
+  ATOLL_ASSIGN_OR_RETURN(const auto work,
+                         encoder_->BeginMerge(mix, slot.replica->outer(), slot.local, compute_stream_));
   ATOLL_RETURN_IF_ERROR(work->Wait());
-  ATOLL_ASSIGN_OR_RETURN(const std::span<float> got, Read(one));
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> got, Read(slot));
   if (std::memcmp(got.data(), wanted.data(), wanted.size_bytes()) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError("the device's kernels merge to different parameters than the host");
 }
 
-absl::Status Replicas::KeepLocal(FragmentIndex fragment) { return Idle(fragment).replica->KeepLocal(); }
+absl::Status Replicas::KeepLocal(FragmentIndex fragment) { return CheckIdle(fragment).replica->KeepLocal(); }
 
 absl::Status Replicas::AdoptOuter(FragmentIndex fragment) {
-  One& one = TakenBack(fragment);
-  ATOLL_RETURN_IF_ERROR(one.replica->AdoptOuter(one.window->host()));
-  return Write(one);
+  FragmentSlot& slot = CancelPending(fragment);
+  ATOLL_RETURN_IF_ERROR(slot.replica->AdoptOuter(slot.window->host()));
+  return Write(slot);
 }
 
 // The core still gets the result of an update being applied.
 void Replicas::DropContribution(FragmentIndex fragment) {
-  One& one = At(fragment);
-  if (one.applying == nullptr) return TakenBack(fragment).replica->DropContribution();
-  one.applying->Finish();
-  one.replica->DropContribution();
+  FragmentSlot& slot = At(fragment);
+  if (slot.applying == nullptr) return CancelPending(fragment).replica->DropContribution();
+  slot.applying->Finish();
+  slot.replica->DropContribution();
 }
 
 // On a GPU the window is a copy: later work of the compute stream waits until it is made.
-absl::Status Replicas::BeginSnapshot(One& one) {
-  if (!one.window->is_direct()) return one.window->Snapshot(compute_stream_);
+absl::Status Replicas::BeginSnapshot(FragmentSlot& slot) {
+  if (!slot.window->is_direct()) return slot.window->Snapshot(compute_stream_);
   if (copy_reader_ != nullptr) copy_reader_->Finish();
   copy_.resize(largest_copied_);
-  const std::span<float> local = one.window->host();
+  const std::span<float> local = slot.window->host();
   vecmath::Copy(local, std::span(copy_).first(local.size()));
   return absl::OkStatus();
 }
 
-absl::Status Replicas::FormFromSnapshot(One& one) {
-  ATOLL_RETURN_IF_ERROR(one.window->Wait());
-  const std::span<const float> local = one.window->host();
-  const bool copied = one.window->is_direct() && !one.in_place;
-  const unsigned threads = one.in_place ? threads_.at_rest : threads_.beside;
-  return one.replica->FormContribution(copied ? std::span<const float>(copy_).first(local.size()) : local, threads)
+absl::Status Replicas::FormFromSnapshot(FragmentSlot& slot) {
+  ATOLL_RETURN_IF_ERROR(slot.window->Wait());
+  const std::span<const float> local = slot.window->host();
+  const bool copied = slot.window->is_direct() && !slot.in_place;
+  const unsigned threads = slot.in_place ? threads_.at_rest : threads_.beside;
+  return slot.replica->FormContribution(copied ? std::span<const float>(copy_).first(local.size()) : local, threads)
       .status();
 }
 
-// The former handles one fragment at a time: waits for another one's contribution. If a fragment
+// The encoder handles one fragment at a time: waits for another one's contribution. If a fragment
 // may not form a contribution now, the host reports the error.
-bool Replicas::BeginOnDevice(One& one) {
-  if (former_ == nullptr) return false;
+bool Replicas::BeginOnDevice(FragmentSlot& slot) {
+  if (encoder_ == nullptr) return false;
   if (copy_reader_ != nullptr) copy_reader_->Finish();
   if (!forming_refused_.ok()) {
-    former_user_ = nullptr;
-    former_.reset();
+    encoder_user_ = nullptr;
+    encoder_.reset();
     return false;
   }
-  const absl::StatusOr<ContributionParts> parts = one.replica->BeginForming();
+  const absl::StatusOr<ContributionParts> parts = slot.replica->BeginForming();
   if (!parts.ok()) return false;
-  former_user_ = &one;
-  const absl::Status begun = former_->Begin(one.local, {parts->outer, parts->residual, parts->lost}, compute_stream_);
+  encoder_user_ = &slot;
+  const absl::Status begun = encoder_->Begin(slot.local, {parts->outer, parts->residual, parts->lost}, compute_stream_);
   if (!begun.ok()) Refuse(begun);
   return begun.ok();
 }
 
 // For a contribution formed by both.
-void Replicas::TakeVerdict(One& one) {
-  if (!one.differs.ok()) Refuse(one.differs);
+void Replicas::TakeVerdict(FragmentSlot& slot) {
+  if (!slot.differs.ok()) Refuse(slot.differs);
 }
 
 // Keeps the first reason.
@@ -371,58 +372,58 @@ void Replicas::Refuse(absl::Status why) {
   if (forming_refused_.ok()) forming_refused_ = std::move(why);
 }
 
-absl::Status Replicas::FormOnDevice(One& one, bool prove) {
-  const absl::StatusOr<FormedParts> parts = former_->Wait();
+absl::Status Replicas::FormOnDevice(FragmentSlot& slot, bool prove) {
+  const absl::StatusOr<FormedParts> parts = encoder_->Wait();
   if (!parts.ok() && prove) {
-    one.differs = parts.status();
-    return FormFromSnapshot(one);
+    slot.differs = parts.status();
+    return FormFromSnapshot(slot);
   }
   if (!parts.ok()) return parts.status();
-  if (prove) return ProveAgainstHost(one, *parts);
+  if (prove) return ProveAgainstHost(slot, *parts);
   std::vector<FormedBlock> blocks;
   blocks.reserve(parts->blocks.size());
   for (const atoll_gpu_block_sums& sums : parts->blocks) blocks.push_back(BlockOf(sums));
-  return one.replica->TakeFormed(parts->encoded, blocks).status();
+  return slot.replica->TakeFormed(parts->encoded, blocks).status();
 }
 
 // The host's result is used. The device's loss is in the memory that the host overwrites.
-absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
-  const Digest lost = DigestOf(std::as_bytes(one.replica->PendingLoss()));
-  absl::Status formed = FormFromSnapshot(one);
-  one.differs = Compared(parts, lost, formed, *one.replica, upload_error_memory_);
-  if (one.differs.ok() && formed.ok()) ++one.proofs;
+absl::Status Replicas::ProveAgainstHost(FragmentSlot& slot, const FormedParts& parts) {
+  const Digest lost = DigestOf(std::as_bytes(slot.replica->PendingLoss()));
+  absl::Status formed = FormFromSnapshot(slot);
+  slot.differs = Compared(parts, lost, formed, *slot.replica, upload_error_memory_);
+  if (slot.differs.ok() && formed.ok()) ++slot.proofs;
   return formed;
 }
 
-void Replicas::BeginForm(FragmentVersion target, uint64_t errand, bool at_rest,
-                         std::function<void(FormingEnded)> tell) {
-  One& one = Idle(target.fragment);
-  one.errand = errand;
-  const bool on_device = BeginOnDevice(one);
-  const bool prove = on_device && one.proofs < kFormingProofs;
-  one.in_place = at_rest && one.window->is_direct();
-  const bool snapshot = !one.in_place && (!on_device || prove);
-  if (const absl::Status begun = snapshot ? BeginSnapshot(one) : absl::OkStatus(); !begun.ok()) {
-    if (on_device) former_->Settle();
-    tell({target, errand, begun});
+void Replicas::BeginForm(FragmentVersion target, uint64_t task, bool at_rest, std::function<void(FormingEnded)> tell) {
+  FragmentSlot& slot = CheckIdle(target.fragment);
+  slot.task = task;
+  const bool on_device = BeginOnDevice(slot);
+  const bool prove = on_device && slot.proofs < kFormingProofs;
+  slot.in_place = at_rest && slot.window->is_direct();
+  const bool snapshot = !slot.in_place && (!on_device || prove);
+  if (const absl::Status begun = snapshot ? BeginSnapshot(slot) : absl::OkStatus(); !begun.ok()) {
+    if (on_device) encoder_->Settle();
+    tell({target, task, begun});
     return;
   }
-  one.forming = Errand::Send(executor_, [this, &one, target, errand, on_device, prove, tell = std::move(tell)] {
-    tell({target, errand, on_device ? FormOnDevice(one, prove) : FormFromSnapshot(one)});
-  });
-  if (on_device || (snapshot && one.window->is_direct())) copy_reader_ = one.forming;
+  slot.forming =
+      CancellableTask::Send(executor_, [this, &slot, target, task, on_device, prove, tell = std::move(tell)] {
+        tell({target, task, on_device ? FormOnDevice(slot, prove) : FormFromSnapshot(slot)});
+      });
+  if (on_device || (snapshot && slot.window->is_direct())) copy_reader_ = slot.forming;
 }
 
 void Replicas::ReleaseParameters() {
-  for (One& one : fragments_) {
-    if (one.in_place && one.forming != nullptr) one.forming->Finish();
+  for (FragmentSlot& slot : fragments_) {
+    if (slot.in_place && slot.forming != nullptr) slot.forming->Finish();
   }
 }
 
 bool Replicas::EndForm(const FormingEnded& ended) {
-  One* const one = EndErrand(ended.target.fragment, ended.errand);
-  if (one != nullptr) TakeVerdict(*one);
-  return one != nullptr;
+  FragmentSlot* const slot = EndTask(ended.target.fragment, ended.task);
+  if (slot != nullptr) TakeVerdict(*slot);
+  return slot != nullptr;
 }
 
 }  // namespace atl

@@ -5,7 +5,7 @@
 // with training; until it ends, its fragment belongs to the executor.
 //
 // Memory on a CPU: in addition to the outer copies and the state in worker/sync, a copy of the largest
-// fragment. If a GPU forms contributions (worker/device/former.h), its scratch for the largest fragment, and
+// fragment. If a GPU forms contributions (worker/device/device_encoder.h), its scratch for the largest fragment, and
 // that fragment's bytes in pinned memory; outer copies and both residuals are then pinned.
 #ifndef ATOLL_WORKER_SESSION_REPLICAS_H_
 #define ATOLL_WORKER_SESSION_REPLICAS_H_
@@ -22,9 +22,9 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "worker/device/device.h"
-#include "worker/device/former.h"
+#include "worker/device/device_encoder.h"
 #include "worker/link/link.h"
-#include "worker/session/errand.h"
+#include "worker/session/cancellable_task.h"
 #include "worker/session/job.h"
 #include "worker/sync/fragment_replica.h"
 
@@ -33,14 +33,14 @@ namespace atl {
 // The result of BeginForm.
 struct FormingEnded {
   FragmentVersion target;
-  uint64_t errand = 0;  // the number passed to BeginForm
+  uint64_t task = 0;    // the number passed to BeginForm
   absl::Status status;  // of FragmentReplica::FormContribution, or of the device
 };
 
 // The result of BeginApply.
 struct ApplyEnded {
   FragmentVersion reached;
-  uint64_t errand = 0;
+  uint64_t task = 0;
   absl::StatusOr<ApplyVerdict> verdict;  // of FragmentReplica::ApplyUpdate
 };
 
@@ -56,7 +56,7 @@ class Replicas {
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
                                                           void* compute_stream, Executor& executor,
-                                                          FormedBy formed_by = FormedBy::kHost,
+                                                          EncodedBy formed_by = EncodedBy::kHost,
                                                           SyncThreads threads = {});
   ~Replicas();  // takes running work back
 
@@ -75,7 +75,7 @@ class Replicas {
   // As Apply, on the executor, while local parameters change. `tell` is called once, on any thread; pass its
   // argument to EndApply on the session's thread. Until then the fragment belongs to the executor, as between
   // BeginForm and EndForm. In addition, its unresolved contribution may be read or dropped; both wait.
-  void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
+  void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t task,
                   std::function<void(ApplyEnded)> tell);
   // False: the fragment was installed since.
   bool EndApply(const ApplyEnded& ended);
@@ -92,10 +92,10 @@ class Replicas {
   // parameters may change, and the executor forms the contribution from the old ones. `tell` is called once, on
   // any thread; pass its argument to EndForm on the session's thread. Until then only Install, AdoptOuter and
   // DropContribution may be called for the fragment. They take the work back, and its result, if any, is then
-  // ignored. `errand` is a number unique to this call. On a CPU there is memory for one copy: if that of
+  // ignored. `task` is a number unique to this call. On a CPU there is memory for one copy: if that of
   // another fragment is still being read, its contribution is finished first. `at_rest`: no step is expected
   // meanwhile, so on a CPU the contribution is formed from the parameters themselves, without a copy.
-  void BeginForm(FragmentVersion target, uint64_t errand, bool at_rest, std::function<void(FormingEnded)> tell);
+  void BeginForm(FragmentVersion target, uint64_t task, bool at_rest, std::function<void(FormingEnded)> tell);
   // Call before other code changes local parameters: finishes contributions formed from the
   // parameters themselves.
   void ReleaseParameters();
@@ -113,61 +113,61 @@ class Replicas {
   std::span<float> outer() { return outer_; }
 
  private:
-  struct One {
+  struct FragmentSlot {
     std::optional<FragmentReplica> replica;
     std::unique_ptr<HostWindow> window;
-    std::span<float> local;               // device memory
-    uint32_t proofs = 0;                  // device contributions equal to the host's
-    uint32_t merge_proofs = 0;            // device merges equal to the host's
-    std::unique_ptr<DeviceWork> merging;  // reads the outer copy; null: none
-    absl::Status differs;                 // of a device contribution that was not the host's
-    std::shared_ptr<Errand> forming;      // null: none running
-    std::shared_ptr<Errand> applying;     // null: none running
-    uint64_t errand = 0;                  // number of the running one; 0: none
-    bool in_place = false;                // the running work reads the parameters themselves
+    std::span<float> local;                     // device memory
+    uint32_t proofs = 0;                        // device contributions equal to the host's
+    uint32_t merge_proofs = 0;                  // device merges equal to the host's
+    std::unique_ptr<DeviceWork> merging;        // reads the outer copy; null: none
+    absl::Status differs;                       // of a device contribution that was not the host's
+    std::shared_ptr<CancellableTask> forming;   // null: none running
+    std::shared_ptr<CancellableTask> applying;  // null: none running
+    uint64_t task = 0;                          // number of the running one; 0: none
+    bool in_place = false;                      // the running work reads the parameters themselves
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
   Replicas(Executor& executor, SyncThreads threads) : executor_(executor), threads_(threads) {}
-  One& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
-  const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
+  FragmentSlot& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
+  const FragmentSlot& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
-  absl::StatusOr<FetchedBytes> TakeUpdate(One& one, Version version, Digest expected_hash);
-  One& Idle(FragmentIndex fragment);       // requires that nothing is running
-  One& TakenBack(FragmentIndex fragment);  // takes running work back
+  absl::StatusOr<FetchedBytes> TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash);
+  FragmentSlot& CheckIdle(FragmentIndex fragment);      // requires that nothing is running
+  FragmentSlot& CancelPending(FragmentIndex fragment);  // takes running work back
   // Null if it was taken back; otherwise the fragment belongs to the session again.
-  One* EndErrand(FragmentIndex fragment, uint64_t errand);
-  absl::StatusOr<std::span<float>> Read(One& one);
-  absl::Status Write(One& one);
-  absl::Status OpenFormer(Device& device, const JobSpec& spec);
+  FragmentSlot* EndTask(FragmentIndex fragment, uint64_t task);
+  absl::StatusOr<std::span<float>> Read(FragmentSlot& slot);
+  absl::Status Write(FragmentSlot& slot);
+  absl::Status OpenEncoder(Device& device, const JobSpec& spec);
   ErrorPlaces ErrorPlacesOf(const FragmentInfo& fragment);
-  bool BeginOnDevice(One& one);  // false: the host forms it
-  void TakeVerdict(One& one);
+  bool BeginOnDevice(FragmentSlot& slot);  // false: the host forms it
+  void TakeVerdict(FragmentSlot& slot);
   void Refuse(absl::Status why);  // stops using the device
-  absl::Status Merge(One& one, double mix);
-  absl::Status MergeOnHost(One& one, double mix);
-  absl::Status MergeByBoth(One& one, double mix);
+  absl::Status Merge(FragmentSlot& slot, double mix);
+  absl::Status MergeOnHost(FragmentSlot& slot, double mix);
+  absl::Status MergeByBoth(FragmentSlot& slot, double mix);
   // Whether the device's merge equals `wanted`; does not undo its change of local.
-  absl::Status ProveMerge(One& one, double mix, std::span<const float> wanted);
-  absl::Status BeginSnapshot(One& one);  // into copy_ on a CPU
+  absl::Status ProveMerge(FragmentSlot& slot, double mix, std::span<const float> wanted);
+  absl::Status BeginSnapshot(FragmentSlot& slot);  // into copy_ on a CPU
   // On the executor.
-  absl::Status FormFromSnapshot(One& one);
-  absl::Status FormOnDevice(One& one, bool prove);
-  absl::Status ProveAgainstHost(One& one, const FormedParts& parts);
+  absl::Status FormFromSnapshot(FragmentSlot& slot);
+  absl::Status FormOnDevice(FragmentSlot& slot, bool prove);
+  absl::Status ProveAgainstHost(FragmentSlot& slot, const FormedParts& parts);
 
   Executor& executor_;
   const SyncThreads threads_;
   // For a device that forms contributions; otherwise null, and the host's memory is used.
   std::unique_ptr<PinnedFloats> pinned_outer_, pinned_residual_, pinned_pending_;
-  std::unique_ptr<Former> former_;
-  const One* former_user_ = nullptr;  // fragment of the former's contribution
+  std::unique_ptr<DeviceEncoder> encoder_;
+  const FragmentSlot* encoder_user_ = nullptr;  // fragment of the encoder's contribution
   absl::Status forming_refused_;
   std::vector<float> own_outer_;
   std::span<float> outer_;
-  size_t largest_copied_ = 0;            // largest fragment with a window on the memory itself
-  std::vector<float> copy_;              // for the contribution formed by copy_reader_; empty until needed
-  std::shared_ptr<Errand> copy_reader_;  // or for the fragment in the former
-  std::vector<One> fragments_;
+  size_t largest_copied_ = 0;                     // largest fragment with a window on the memory itself
+  std::vector<float> copy_;                       // for the contribution formed by copy_reader_; empty until needed
+  std::shared_ptr<CancellableTask> copy_reader_;  // or for the fragment in the encoder
+  std::vector<FragmentSlot> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;
   ErrorMemory upload_error_memory_ = ErrorMemory::kOff;

@@ -57,7 +57,7 @@ void Session::State::BetweenSteps(const std::function<void()>& work) {
 
 void Session::State::Feed(const Event& event) {
   for (const Effect& effect : core.Step(event, clock.Now())) {
-    ATOLL_CHECK(!listening || LeavesStepAlone(effect), "what is heard in a step leaves the step alone");
+    ATOLL_CHECK(!in_step || LeavesStepAlone(effect), "what is heard in a step leaves the step alone");
     std::visit(
         [this]<typename E>(const E& e) {
           if constexpr (kWaitsForDevice<E>) {
@@ -79,8 +79,8 @@ void Session::State::DrainAnswers() {
 }
 
 // Thread-safe.
-void Session::State::Post(Letter letter) {
-  inbox.Post(std::move(letter));
+void Session::State::Post(SessionEvent entry) {
+  inbox.Post(std::move(entry));
   if (wake) wake();
 }
 
@@ -103,10 +103,10 @@ void Session::State::Take(LinkEvent event) {
 }
 
 namespace {
-bool HeardInStep(const Letter& letter) {
-  if (const auto* ended = std::get_if<FormingEnded>(&letter)) return ended->status.ok();
-  if (std::holds_alternative<ApplyEnded>(letter)) return true;  // set aside until the step has ended
-  const LinkEvent& event = std::get<LinkEvent>(letter);
+bool HeardInStep(const SessionEvent& entry) {
+  if (const auto* ended = std::get_if<FormingEnded>(&entry)) return ended->status.ok();
+  if (std::holds_alternative<ApplyEnded>(entry)) return true;  // set aside until the step has ended
+  const LinkEvent& event = std::get<LinkEvent>(entry);
   if (const auto* fetched = std::get_if<FetchedBytes>(&event)) return !fetched->whole;
   return worker::Core::HeardInStep(std::get<Event>(event));
 }
@@ -116,11 +116,11 @@ bool HeardInStep(const Letter& letter) {
 void Session::State::ListenInStep() {
   MutexLock lock(step_mutex);
   while (stepping && answers.empty()) {
-    std::optional<Letter> letter = inbox.TakeFirstIf(HeardInStep);
-    if (!letter) return;
-    listening = true;
-    std::visit([this](auto& one) { Take(std::move(one)); }, *letter);
-    listening = false;
+    std::optional<SessionEvent> entry = inbox.TakeFirstIf(HeardInStep);
+    if (!entry) return;
+    in_step = true;
+    std::visit([this](auto& slot) { Take(std::move(slot)); }, *entry);
+    in_step = false;
   }
 }
 
@@ -135,11 +135,11 @@ TurnResult Session::Turn() {
   s.worked = false;
   if (s.waiting_since != kNever) s.sync_wait = s.sync_wait + (s.clock.Now() - s.waiting_since);
   s.waiting_since = kNever;
-  std::deque<Letter> letters = s.inbox.TakeAll();
+  std::deque<SessionEvent> letters = s.inbox.TakeAll();
   letters.insert(letters.begin(), s.applied.begin(), s.applied.end());
   s.applied.clear();
-  for (Letter& letter : letters) {
-    std::visit([&s](auto& one) { s.Take(std::move(one)); }, letter);
+  for (SessionEvent& entry : letters) {
+    std::visit([&s](auto& slot) { s.Take(std::move(slot)); }, entry);
     s.DrainAnswers();
     if (s.exit) return {};
   }
@@ -298,7 +298,7 @@ worker::UpdateApplied Session::State::Applied(FragmentVersion reached, const abs
 
 // Its result may change local parameters, so it waits for the end of a step.
 void Session::State::Take(ApplyEnded ended) {
-  if (listening) return applied.push_back(std::move(ended));
+  if (in_step) return applied.push_back(std::move(ended));
   if (replicas && replicas->EndApply(ended)) Feed(Applied(ended.reached, ended.verdict));
 }
 

@@ -36,7 +36,7 @@ struct Session::State {
         wake(std::move(w)),
         core(options.core) {}
 
-  void Post(Letter letter);
+  void Post(SessionEvent entry);
   void Take(LinkEvent event);
   void Take(FormingEnded ended);
   void Take(ApplyEnded ended);
@@ -113,7 +113,7 @@ struct Session::State {
   bool device_lost = false;
   bool told_refusal = false;  // for a device that should form contributions
   bool worked = false;        // a step, evaluation or preparation ran in this turn
-  bool listening = false;     // in ListenInStep
+  bool in_step = false;       // in ListenInStep
 
   // All members above belong to the session's thread. While `stepping`, that thread waits for the
   // model and touches none of them; the holder of the mutex may.

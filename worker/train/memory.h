@@ -46,7 +46,7 @@ enum class Passes { kLaunched, kRecorded };
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
                                       uint32_t micro_batch, Passes passes = Passes::kLaunched);
 
-// The additional memory for forming contributions on a GPU (worker/device/former.h), on the GPU and its host.
+// The additional memory for forming contributions on a GPU (worker/device/device_encoder.h), on the GPU and its host.
 struct FormingMemory {
   uint64_t gpu_bytes = 0, host_bytes = 0;
 };

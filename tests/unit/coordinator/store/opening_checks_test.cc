@@ -26,7 +26,7 @@ class OpeningChecks : public testing::Test {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << content;
   }
-  absl::Status Ledger() { return CheckLedgerIsThere(*files_, DataDirectory(root_.string())); }
+  absl::Status Ledger() { return CheckLedgerExists(*files_, DataDirectory(root_.string())); }
 
   const fs::path root_ = fs::path(testing::TempDir()) / ("opening_checks." + std::to_string(::getpid()));
   const std::unique_ptr<Files> files_ = MakePosixFiles();

@@ -40,7 +40,7 @@ LogOptions Quiet() {
 TEST(EventGate, AKnockBeforeTheWaitIsNotLost) {
   const SystemClock clock;
   EventGate gate;
-  gate.Knock();
+  gate.Notify();
   EXPECT_TRUE(gate.WaitUntil(clock, kNever));
   EXPECT_FALSE(gate.WaitUntil(clock, clock.Now())) << "one knock wakes once";
 }
@@ -48,7 +48,7 @@ TEST(EventGate, AKnockBeforeTheWaitIsNotLost) {
 TEST(EventGate, AKnockFromAnotherThreadWakes) {
   const SystemClock clock;
   EventGate gate;
-  std::jthread other([&] { gate.Knock(); });
+  std::jthread other([&] { gate.Notify(); });
   bool woken = false;
   for (int i = 0; i < 60 && !woken; ++i) woken = gate.WaitUntil(clock, kNever);
   EXPECT_TRUE(woken);

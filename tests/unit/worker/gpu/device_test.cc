@@ -101,18 +101,18 @@ void ExpectFormedAsOnTheHost(Device& device, CodecKind codec, size_t elements, b
   const auto arena = Arena::Create(elements + 3, {.gpu = true});
   ASSERT_TRUE(arena.ok()) << arena.status();
   ASSERT_TRUE((*arena)->Write(3, c.local).ok());
-  const auto former = device.OpenFormer({codec, elements, with_residual});
-  ASSERT_TRUE(former.ok()) << former.status();
-  auto outer = (*former)->OpenPinned(elements), residual = (*former)->OpenPinned(elements),
-       lost = (*former)->OpenPinned(elements);
+  const auto encoder = device.OpenEncoder({codec, elements, with_residual});
+  ASSERT_TRUE(encoder.ok()) << encoder.status();
+  auto outer = (*encoder)->OpenPinned(elements), residual = (*encoder)->OpenPinned(elements),
+       lost = (*encoder)->OpenPinned(elements);
   ASSERT_TRUE(outer.ok() && residual.ok() && lost.ok());
   std::ranges::copy(c.outer, (*outer)->values().begin());
   std::ranges::copy(c.residual, (*residual)->values().begin());
   const FormingPlaces places{(*outer)->values(), with_residual ? (*residual)->values() : std::span<float>(),
                              (*lost)->values()};
-  ASSERT_TRUE((*former)->Begin((*arena)->memory().subspan(3), places, nullptr).ok());
+  ASSERT_TRUE((*encoder)->Begin((*arena)->memory().subspan(3), places, nullptr).ok());
   ASSERT_TRUE((*arena)->Zero().ok());  // as the next step would change them
-  const auto formed = (*former)->Wait();
+  const auto formed = (*encoder)->Wait();
   ASSERT_TRUE(formed.ok()) << formed.status();
   const std::string what = std::string(CodecName(codec)) + ", " + std::to_string(elements) + " elements";
   EXPECT_TRUE(std::ranges::equal(formed->encoded, wanted.encoded)) << what;

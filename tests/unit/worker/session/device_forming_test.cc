@@ -27,7 +27,7 @@ using forming_gpu::Mistake;
 // One worker's replicas of a job with three fragments, the largest with two and a partial block, on
 // one device.
 struct Side {
-  Side(const JobSpec& spec, std::unique_ptr<Device> on, FormedBy by) : device(std::move(on)) {
+  Side(const JobSpec& spec, std::unique_ptr<Device> on, EncodedBy by) : device(std::move(on)) {
     layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     local.assign(layout.elements, 0.0f);
     download = spec.sync.download_codec;
@@ -127,8 +127,8 @@ class DeviceForming : public testing::Test {
     EXPECT_TRUE(device.ok()) << device.status();
     return *std::move(device);
   }
-  Side OnGpu(const JobSpec& spec) { return {spec, Opened(table_), FormedBy::kDevice}; }
-  static Side OnCpu(const JobSpec& spec) { return {spec, OpenCpuDevice(), FormedBy::kHost}; }
+  Side OnGpu(const JobSpec& spec) { return {spec, Opened(table_), EncodedBy::kDevice}; }
+  static Side OnCpu(const JobSpec& spec) { return {spec, OpenCpuDevice(), EncodedBy::kHost}; }
 
   const atoll_gpu_table table_ = forming_gpu::MakeTable();
 };
@@ -359,9 +359,9 @@ TEST_F(DeviceForming, ConcurrentContributionsKeepTheirValues) {
 TEST_F(DeviceForming, WithoutKernelsOrMemoryTheHostForms) {
   const JobSpec spec = Spec(CodecKind::kFp16, ErrorMemory::kFeedback);
   const atoll_gpu_table older = forming_gpu::MakeTable(/*forms=*/false);
-  Side old{spec, Opened(older), FormedBy::kDevice};
+  Side old{spec, Opened(older), EncodedBy::kDevice};
   EXPECT_NE(old.Refusal().find("cannot form contributions"), std::string::npos) << old.Refusal();
-  Side cpu{spec, OpenCpuDevice(), FormedBy::kDevice};
+  Side cpu{spec, OpenCpuDevice(), EncodedBy::kDevice};
   EXPECT_EQ(cpu.Refusal(), "this device has no kernels that form contributions");
   Side loco = OnGpu(Spec(CodecKind::kFp16, ErrorMemory::kLoco));
   EXPECT_EQ(loco.Refusal(), "sync.upload_error_memory is loco, which only the host supports");

@@ -82,7 +82,7 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
     const bool formed = GetParam() == Memory::kFormed;
     Device& device = GetParam() == Memory::kDirect ? *cpu_ : formed ? *forming_ : copies_;
     auto made = Replicas::Create(layout_, spec, device, local_, nullptr, executor_,
-                                 formed ? FormedBy::kDevice : FormedBy::kHost);
+                                 formed ? EncodedBy::kDevice : EncodedBy::kHost);
     EXPECT_TRUE(made.ok()) << made.status();
     replicas_ = *std::move(made);
     for (uint32_t p = 0; p < layout_.fragments.size(); ++p) Install(p, 0);

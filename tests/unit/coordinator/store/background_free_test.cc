@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/store/freed_beside.h"
+#include "coordinator/store/background_free.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-class FreedBesideTest : public testing::Test {
+class BackgroundFreeTest : public testing::Test {
  protected:
   void SetUp() override {
     folder_ =
@@ -31,7 +31,7 @@ class FreedBesideTest : public testing::Test {
   }
 
   ManualExecutor freeing_;
-  std::unique_ptr<Files> files_ = FreedBeside(MakePosixFiles(), freeing_);
+  std::unique_ptr<Files> files_ = FreeInBackground(MakePosixFiles(), freeing_);
   std::string folder_;
 };
 
@@ -45,8 +45,8 @@ size_t OpenWithoutAName(const std::string& path) {
   return count;
 }
 
-TEST_F(FreedBesideTest, ALargeFileLosesItsNameAtOnceAndItsRoomLater) {
-  const std::string path = Make("large", kFreedBesideBytes);
+TEST_F(BackgroundFreeTest, ALargeFileLosesItsNameAtOnceAndItsRoomLater) {
+  const std::string path = Make("large", kBackgroundFreeBytes);
   ASSERT_EQ(files_->Remove(path), absl::OkStatus());
   EXPECT_FALSE(files_->Exists(path));
   EXPECT_EQ(OpenWithoutAName(path), 1u);
@@ -54,20 +54,21 @@ TEST_F(FreedBesideTest, ALargeFileLosesItsNameAtOnceAndItsRoomLater) {
   EXPECT_EQ(OpenWithoutAName(path), 0u);
 }
 
-TEST_F(FreedBesideTest, FewDescriptorsWait) {
+TEST_F(BackgroundFreeTest, FewDescriptorsWait) {
   std::vector<std::string> paths;
-  for (int i = 0; i <= kFreedBesideFiles; ++i) paths.push_back(Make(absl::StrCat("large-", i), kFreedBesideBytes));
+  for (int i = 0; i <= kBackgroundFreeFiles; ++i)
+    paths.push_back(Make(absl::StrCat("large-", i), kBackgroundFreeBytes));
   for (const std::string& path : paths) ASSERT_EQ(files_->Remove(path), absl::OkStatus());
-  EXPECT_EQ(OpenWithoutAName(paths[kFreedBesideFiles - 1]), 1u);
-  EXPECT_EQ(OpenWithoutAName(paths[kFreedBesideFiles]), 0u);
-  EXPECT_EQ(freeing_.RunAll(), static_cast<size_t>(kFreedBesideFiles));
-  const std::string next = Make("next", kFreedBesideBytes);
+  EXPECT_EQ(OpenWithoutAName(paths[kBackgroundFreeFiles - 1]), 1u);
+  EXPECT_EQ(OpenWithoutAName(paths[kBackgroundFreeFiles]), 0u);
+  EXPECT_EQ(freeing_.RunAll(), static_cast<size_t>(kBackgroundFreeFiles));
+  const std::string next = Make("next", kBackgroundFreeBytes);
   ASSERT_EQ(files_->Remove(next), absl::OkStatus());
   EXPECT_EQ(freeing_.RunAll(), 1u);
 }
 
-TEST_F(FreedBesideTest, OtherThingsGoAtOnce) {
-  const std::string small = Make("small", kFreedBesideBytes - 1), directory = JoinPath(folder_, "directory");
+TEST_F(BackgroundFreeTest, OtherThingsGoAtOnce) {
+  const std::string small = Make("small", kBackgroundFreeBytes - 1), directory = JoinPath(folder_, "directory");
   ASSERT_EQ(files_->MakeDirectory(directory), absl::OkStatus());
   for (const std::string& path : {small, directory, JoinPath(folder_, "absent")}) {
     EXPECT_EQ(files_->Remove(path), absl::OkStatus()) << path;
@@ -76,7 +77,7 @@ TEST_F(FreedBesideTest, OtherThingsGoAtOnce) {
   EXPECT_EQ(freeing_.pending(), 0u);
 }
 
-TEST_F(FreedBesideTest, UnremovableFileIsReported) {
+TEST_F(BackgroundFreeTest, UnremovableFileIsReported) {
   ASSERT_EQ(files_->MakeDirectory(JoinPath(folder_, "full")), absl::OkStatus());
   Make("full/file", 1);
   const absl::Status refused = files_->Remove(JoinPath(folder_, "full"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work on an executor that its owner can still finish or take back. Afterwards the owner may use
 // the data of the work again.
-#ifndef ATOLL_WORKER_SESSION_ERRAND_H_
-#define ATOLL_WORKER_SESSION_ERRAND_H_
+#ifndef ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_
+#define ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_
 
 #include <functional>
 #include <memory>
@@ -14,17 +14,17 @@
 namespace atl {
 
 // Thread-safe. `work` runs once, or never if it was taken back.
-class Errand {
+class CancellableTask {
  public:
-  explicit Errand(std::function<void()> work) : work_(std::move(work)) {}
-  static std::shared_ptr<Errand> Send(Executor& executor, std::function<void()> work);
+  explicit CancellableTask(std::function<void()> work) : work_(std::move(work)) {}
+  static std::shared_ptr<CancellableTask> Send(Executor& executor, std::function<void()> work);
 
   // The work has ended on return: runs on this thread if it had not begun, otherwise waits. Must
   // not be called by the work.
   void Finish() ATOLL_EXCLUDES(mutex_);
   // The work has ended on return: never runs if it had not begun, otherwise waits. Must not be
   // called by the work.
-  void TakeBack() ATOLL_EXCLUDES(mutex_);
+  void Cancel() ATOLL_EXCLUDES(mutex_);
 
  private:
   enum class Stage { kSent, kRunning, kOver };
@@ -39,4 +39,4 @@ class Errand {
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_SESSION_ERRAND_H_
+#endif  // ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_

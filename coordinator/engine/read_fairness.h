@@ -3,8 +3,8 @@
 // ledger is fully flushed, which never happens under a constant stream of commits. A pause needs
 // two flushes at most: the running one and one for the records gathered meanwhile. If they take
 // longer than the hold, a longer hold follows. Pure; lives on the engine thread.
-#ifndef ATOLL_COORDINATOR_ENGINE_HOLD_H_
-#define ATOLL_COORDINATOR_ENGINE_HOLD_H_
+#ifndef ATOLL_COORDINATOR_ENGINE_READ_FAIRNESS_H_
+#define ATOLL_COORDINATOR_ENGINE_READ_FAIRNESS_H_
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-class Hold {
+class ReadFairness {
  public:
   static constexpr Duration kPatience = Milliseconds(250);  // a query waits this long before steps are paused
   static constexpr Duration kFirst = Milliseconds(500);
@@ -35,7 +35,7 @@ class Hold {
     return false;
   }
   // The ledger is flushed.
-  void Served() { *this = Hold(); }
+  void Served() { *this = ReadFairness(); }
 
  private:
   Instant until_{};            // end of the newest hold that answered no query
@@ -44,4 +44,4 @@ class Hold {
 
 }  // namespace atl
 
-#endif  // ATOLL_COORDINATOR_ENGINE_HOLD_H_
+#endif  // ATOLL_COORDINATOR_ENGINE_READ_FAIRNESS_H_

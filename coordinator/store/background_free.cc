@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/store/freed_beside.h"
+#include "coordinator/store/background_free.h"
 
 #include <atomic>
 #include <string>
@@ -10,9 +10,9 @@
 namespace atl {
 namespace {
 
-class FilesFreedBeside final : public ForwardedFiles {
+class BackgroundFreeing final : public ForwardedFiles {
  public:
-  FilesFreedBeside(std::unique_ptr<Files> files, Executor& executor)
+  BackgroundFreeing(std::unique_ptr<Files> files, Executor& executor)
       : ForwardedFiles(std::move(files)), executor_(executor) {}
 
   absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) override {
@@ -20,7 +20,7 @@ class FilesFreedBeside final : public ForwardedFiles {
   }
   absl::Status Remove(const std::string& path) override {
     // The last open descriptor frees the blocks.
-    std::shared_ptr<File> last = waiting_->load() < kFreedBesideFiles ? OpenLarge(path) : nullptr;
+    std::shared_ptr<File> last = waiting_->load() < kBackgroundFreeFiles ? OpenLarge(path) : nullptr;
     const absl::Status removed = inner().Remove(path);
     if (last == nullptr) return removed;
     waiting_->fetch_add(1);
@@ -37,7 +37,7 @@ class FilesFreedBeside final : public ForwardedFiles {
     absl::StatusOr<std::unique_ptr<File>> file = inner().OpenForRead(path);
     if (!file.ok()) return nullptr;
     const absl::StatusOr<uint64_t> size = (*file)->Size();
-    if (!size.ok() || *size < kFreedBesideBytes) return nullptr;
+    if (!size.ok() || *size < kBackgroundFreeBytes) return nullptr;
     return *std::move(file);
   }
 
@@ -47,8 +47,8 @@ class FilesFreedBeside final : public ForwardedFiles {
 
 }  // namespace
 
-std::unique_ptr<Files> FreedBeside(std::unique_ptr<Files> files, Executor& executor) {
-  return std::make_unique<FilesFreedBeside>(std::move(files), executor);
+std::unique_ptr<Files> FreeInBackground(std::unique_ptr<Files> files, Executor& executor) {
+  return std::make_unique<BackgroundFreeing>(std::move(files), executor);
 }
 
 }  // namespace atl

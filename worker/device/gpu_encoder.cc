@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Former over the plugin's table of C functions.
+// DeviceEncoder over the plugin's table of C functions.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/codec/codec.h"
-#include "worker/device/former.h"
+#include "worker/device/device_encoder.h"
 #include "worker/device/gpu_calls.h"
 
 namespace atl {
@@ -60,19 +60,19 @@ class GpuWork final : public DeviceWork {
   atoll_gpu_event* event_;
 };
 
-class GpuFormer final : public Former {
+class GpuEncoder final : public DeviceEncoder {
  public:
-  GpuFormer(const atoll_gpu_table& table, atoll_gpu_context* context, const FormerOptions& options)
+  GpuEncoder(const atoll_gpu_table& table, atoll_gpu_context* context, const DeviceEncoderOptions& options)
       : table_(table), context_(context), options_(options) {}
-  ~GpuFormer() override {
+  ~GpuEncoder() override {
     Settle();
     for (void* pinned : {encoded_, sums_}) {
       if (pinned != nullptr) table_.pinned_free(context_, pinned);
     }
     if (scratch_ != nullptr) table_.memory_free(context_, scratch_);
   }
-  GpuFormer(const GpuFormer&) = delete;
-  GpuFormer& operator=(const GpuFormer&) = delete;
+  GpuEncoder(const GpuEncoder&) = delete;
+  GpuEncoder& operator=(const GpuEncoder&) = delete;
 
   absl::Status Allocate() {
     const uint64_t most = options_.most_elements;
@@ -150,7 +150,7 @@ class GpuFormer final : public Former {
 
   const atoll_gpu_table& table_;
   atoll_gpu_context* const context_;
-  const FormerOptions options_;
+  const DeviceEncoderOptions options_;
   void* scratch_ = nullptr;  // device memory
   uint64_t scratch_bytes_ = 0;
   void *encoded_ = nullptr, *sums_ = nullptr;  // pinned
@@ -160,15 +160,15 @@ class GpuFormer final : public Former {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Former>> OpenGpuFormer(const atoll_gpu_table& table, atoll_gpu_context* context,
-                                                      const FormerOptions& options) {
+absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenGpuEncoder(const atoll_gpu_table& table, atoll_gpu_context* context,
+                                                              const DeviceEncoderOptions& options) {
   if (!ATOLL_GPU_HAS(&table, form)) {
     return absl::UnimplementedError(
         "the installed GPU plugin cannot form contributions; install the plugin of this worker's version");
   }
-  auto former = std::make_unique<GpuFormer>(table, context, options);
-  ATOLL_RETURN_IF_ERROR(former->Allocate());
-  return std::unique_ptr<Former>(std::move(former));
+  auto encoder = std::make_unique<GpuEncoder>(table, context, options);
+  ATOLL_RETURN_IF_ERROR(encoder->Allocate());
+  return std::unique_ptr<DeviceEncoder>(std::move(encoder));
 }
 
 }  // namespace atl

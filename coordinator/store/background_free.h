@@ -2,8 +2,8 @@
 // Deletes large files on another thread. When the last name of a large file is removed, the file
 // system frees its blocks within that call: a tenth of a second for a gigabyte, seconds on a slow
 // disk. That is too long for a thread on which contributions wait.
-#ifndef ATOLL_COORDINATOR_STORE_FREED_BESIDE_H_
-#define ATOLL_COORDINATOR_STORE_FREED_BESIDE_H_
+#ifndef ATOLL_COORDINATOR_STORE_BACKGROUND_FREE_H_
+#define ATOLL_COORDINATOR_STORE_BACKGROUND_FREE_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,16 +13,16 @@
 
 namespace atl {
 
-constexpr uint64_t kFreedBesideBytes = uint64_t{1} << 20;  // smaller files are freed by Remove itself
+constexpr uint64_t kBackgroundFreeBytes = uint64_t{1} << 20;  // smaller files are freed by Remove itself
 // At most this number of files waits to be freed, each with an open descriptor. Further files are
 // freed by Remove itself.
-constexpr int kFreedBesideFiles = 16;
+constexpr int kBackgroundFreeFiles = 16;
 
 // Wraps `files`: Remove unlinks the name, and a task on `executor` frees the space of a large file.
 // Until the task has run, the disk counts that space as used. `executor` must outlive the result.
 // As thread-safe as `files`.
-std::unique_ptr<Files> FreedBeside(std::unique_ptr<Files> files, Executor& executor);
+std::unique_ptr<Files> FreeInBackground(std::unique_ptr<Files> files, Executor& executor);
 
 }  // namespace atl
 
-#endif  // ATOLL_COORDINATOR_STORE_FREED_BESIDE_H_
+#endif  // ATOLL_COORDINATOR_STORE_BACKGROUND_FREE_H_

@@ -2,8 +2,8 @@
 // Forms contributions with a device's own kernels, in parallel with training. The host provides
 // outer copy and residual, and receives encoded bytes and losses; only the due fragment is on the
 // device meanwhile. No LibTorch.
-#ifndef ATOLL_WORKER_DEVICE_FORMER_H_
-#define ATOLL_WORKER_DEVICE_FORMER_H_
+#ifndef ATOLL_WORKER_DEVICE_DEVICE_ENCODER_H_
+#define ATOLL_WORKER_DEVICE_DEVICE_ENCODER_H_
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace atl {
 
 // Which side forms a worker's contributions.
-enum class FormedBy { kHost, kDevice };
+enum class EncodedBy { kHost, kDevice };
 
 // Host memory that a device reads and writes directly.
 class PinnedFloats {
@@ -50,13 +50,13 @@ class DeviceWork {
 
 // Forms one contribution at a time. Thread rule: calls must not overlap; Wait may be called on
 // another thread than Begin. Must not outlive its Device.
-class Former {
+class DeviceEncoder {
  public:
-  virtual ~Former() = default;
+  virtual ~DeviceEncoder() = default;
   virtual absl::StatusOr<std::unique_ptr<PinnedFloats>> OpenPinned(uint64_t elements) = 0;
   // Begins to form h = (outer - local) + residual, with `local` as it is after all work enqueued so
   // far on `compute_stream` (as in device.h); later work there may change it. `local` is device
-  // memory, at most as long as the former was opened for. Waits first for an earlier Begin.
+  // memory, at most as long as the encoder was opened for. Waits first for an earlier Begin.
   // Internal, with nothing started, if the device refuses.
   virtual absl::Status Begin(std::span<const float> local, const FormingPlaces& places, void* compute_stream) = 0;
   // Blocks until the begun contribution is formed. FailedPrecondition if none was begun, Internal
@@ -72,7 +72,7 @@ class Former {
                                                                  std::span<float> local, void* compute_stream) = 0;
 };
 
-struct FormerOptions {
+struct DeviceEncoderOptions {
   CodecKind codec = CodecKind::kFp32;
   uint64_t most_elements = 0;  // of the largest fragment
   bool residual = false;       // residuals may be given
@@ -80,9 +80,9 @@ struct FormerOptions {
 
 // Over the plugin's table; both arguments outlive it. Unimplemented with a plugin without it,
 // ResourceExhausted if device or host memory is short.
-absl::StatusOr<std::unique_ptr<Former>> OpenGpuFormer(const atoll_gpu_table& table, atoll_gpu_context* context,
-                                                      const FormerOptions& options);
+absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenGpuEncoder(const atoll_gpu_table& table, atoll_gpu_context* context,
+                                                              const DeviceEncoderOptions& options);
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_DEVICE_FORMER_H_
+#endif  // ATOLL_WORKER_DEVICE_DEVICE_ENCODER_H_

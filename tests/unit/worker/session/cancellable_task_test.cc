@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/session/errand.h"
+#include "worker/session/cancellable_task.h"
 
 #include <gtest/gtest.h>
 
@@ -11,48 +11,48 @@
 namespace atl {
 namespace {
 
-TEST(Errand, RunsOnceOnTheFirstThread) {
+TEST(CancellableTask, RunsOnceOnTheFirstThread) {
   ManualExecutor executor;
   int done = 0;
-  const auto errand = Errand::Send(executor, [&done] { ++done; });
+  const auto task = CancellableTask::Send(executor, [&done] { ++done; });
   EXPECT_EQ(done, 0);
-  errand->Finish();
+  task->Finish();
   EXPECT_EQ(done, 1);
-  errand->Finish();
+  task->Finish();
   executor.RunAll();
-  errand->TakeBack();
+  task->Cancel();
   EXPECT_EQ(done, 1);
 }
 
-TEST(Errand, IsNotDoneAnyMoreOnceItIsTakenBack) {
+TEST(CancellableTask, IsNotDoneAnyMoreOnceItIsTakenBack) {
   ManualExecutor executor;
   int done = 0;
-  const auto errand = Errand::Send(executor, [&done] { ++done; });
-  errand->TakeBack();
+  const auto task = CancellableTask::Send(executor, [&done] { ++done; });
+  task->Cancel();
   executor.RunAll();
-  errand->Finish();
+  task->Finish();
   EXPECT_EQ(done, 0);
 }
 
 // The work cannot end before the other thread is about to wait for it.
-void ExpectWaitedFor(void (Errand::*wait)()) {
+void ExpectWaitedFor(void (CancellableTask::*wait)()) {
   std::promise<void> begun, may_end;
   bool ended = false;
   ThreadExecutor executor(1);
-  const auto errand = Errand::Send(executor, [&] {
+  const auto task = CancellableTask::Send(executor, [&] {
     begun.set_value();
     may_end.get_future().wait();
     ended = true;
   });
   begun.get_future().wait();
   const std::jthread other([&] { may_end.set_value(); });
-  (*errand.*wait)();
+  (*task.*wait)();
   EXPECT_TRUE(ended);
 }
 
-TEST(Errand, ThatRunsIsWaitedFor) {
-  ExpectWaitedFor(&Errand::Finish);
-  ExpectWaitedFor(&Errand::TakeBack);
+TEST(CancellableTask, ThatRunsIsWaitedFor) {
+  ExpectWaitedFor(&CancellableTask::Finish);
+  ExpectWaitedFor(&CancellableTask::Cancel);
 }
 
 }  // namespace

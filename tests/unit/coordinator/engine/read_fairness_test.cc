@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/engine/hold.h"
+#include "coordinator/engine/read_fairness.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ const Instant kAsked = Instant{} + Seconds(100);
 
 // The longest hold within `time`, while the ledger never catches up.
 Duration LongestWithin(Duration time, Duration most) {
-  Hold hold;
+  ReadFairness hold;
   Duration longest{};
   Instant since = kNever;
   for (Instant now = kAsked; now < kAsked + time; now = now + Milliseconds(5)) {
@@ -24,21 +24,21 @@ Duration LongestWithin(Duration time, Duration most) {
   return longest;
 }
 
-TEST(Hold, GrowsToTheMost) {
-  EXPECT_EQ(LongestWithin(Seconds(1), Seconds(2)), Hold::kFirst);
+TEST(ReadFairness, GrowsToTheMost) {
+  EXPECT_EQ(LongestWithin(Seconds(1), Seconds(2)), ReadFairness::kFirst);
   EXPECT_EQ(LongestWithin(Seconds(60), Seconds(2)), Seconds(2));
   EXPECT_EQ(LongestWithin(Seconds(60), Milliseconds(125)), Milliseconds(125));
 }
 
-TEST(Hold, WithoutWaitingReadsNothingPauses) { EXPECT_FALSE(Hold().Holds(kAsked, kNever, Seconds(2))); }
+TEST(ReadFairness, WithoutWaitingReadsNothingPauses) { EXPECT_FALSE(ReadFairness().Holds(kAsked, kNever, Seconds(2))); }
 
 // A worker was heard at least one interval before the hold begins, so it is not lost after the
 // hold.
-TEST(Hold, TakesNoWorkerForLost) {
-  EXPECT_EQ(Hold::Longest(Seconds(2), Seconds(20)), Seconds(2));
-  EXPECT_EQ(Hold::Longest(Milliseconds(10), Seconds(20)), Hold::kFirst);
-  EXPECT_EQ(Hold::Longest(Milliseconds(9999), Seconds(20)), Milliseconds(2500));
-  EXPECT_EQ(Hold::Longest(Milliseconds(499), Seconds(1)), Milliseconds(125));
+TEST(ReadFairness, TakesNoWorkerForLost) {
+  EXPECT_EQ(ReadFairness::Longest(Seconds(2), Seconds(20)), Seconds(2));
+  EXPECT_EQ(ReadFairness::Longest(Milliseconds(10), Seconds(20)), ReadFairness::kFirst);
+  EXPECT_EQ(ReadFairness::Longest(Milliseconds(9999), Seconds(20)), Milliseconds(2500));
+  EXPECT_EQ(ReadFairness::Longest(Milliseconds(499), Seconds(1)), Milliseconds(125));
 }
 
 }  // namespace

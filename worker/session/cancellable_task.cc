@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/session/errand.h"
+#include "worker/session/cancellable_task.h"
 
 namespace atl {
 
-std::shared_ptr<Errand> Errand::Send(Executor& executor, std::function<void()> work) {
-  auto errand = std::make_shared<Errand>(std::move(work));
-  executor.Post([errand] { errand->RunOnce(); });
-  return errand;
+std::shared_ptr<CancellableTask> CancellableTask::Send(Executor& executor, std::function<void()> work) {
+  auto task = std::make_shared<CancellableTask>(std::move(work));
+  executor.Post([task] { task->RunOnce(); });
+  return task;
 }
 
-void Errand::RunOnce() {
+void CancellableTask::RunOnce() {
   {
     MutexLock lock(mutex_);
     if (stage_ != Stage::kSent) return;
@@ -21,17 +21,17 @@ void Errand::RunOnce() {
   ended_.NotifyAll();
 }
 
-void Errand::AwaitEnd() {
+void CancellableTask::AwaitEnd() {
   while (stage_ != Stage::kOver) ended_.Wait(mutex_);
 }
 
-void Errand::Finish() {
+void CancellableTask::Finish() {
   RunOnce();
   MutexLock lock(mutex_);
   AwaitEnd();
 }
 
-void Errand::TakeBack() {
+void CancellableTask::Cancel() {
   MutexLock lock(mutex_);
   if (stage_ == Stage::kSent) stage_ = Stage::kOver;
   AwaitEnd();
