@@ -10,7 +10,7 @@ RESTART_AT = 330  # the first coordinator is killed after this call, in about th
 STEPS = 6  # each a round
 JOB = {"steps": STEPS, "inner_steps": 1, "workers": {"min": 1}, "model": {"hidden_size": 16, "intermediate_size": 16, "heads": 1},
        "checkpoint": {"every_rounds": 2, "keep_last": 1, "keep_contributions": True}}
-WAYS_OUT = {74: ("mend the cause and start again",),
+WAYS_OUT = {74: ("fix the cause and start the coordinator again",),
             1: ("free disk space and try again", "the disk reports errors; see the system's log", "check that the disk has free space and works")}
 # SQLite does not always know why a flush has failed: then its message also advises to look for space.
 WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full", "check that the disk has free space"),

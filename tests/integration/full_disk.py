@@ -63,7 +63,7 @@ def almost_full(scene, coordinator, worker, filler, manifest):
     filler.write_bytes(bytes(space.f_bavail * space.f_frsize - ALMOST_FULL_BYTES))
     wait_for("the word about an almost full disk", lambda: held_back(scene), 60, [coordinator, worker])
     refused = scene.atoll("job", "submit", scene.job_file("second", manifest), code=3)
-    check("of the coordinator's disk" in refused.err and "are left" in refused.err, f"submit said {refused.err!r}")
+    check("of the coordinator's disk" in refused.err and "are not reserved" in refused.err, f"submit said {refused.err!r}")
     equal(scene.atoll("job", "get", "second", code=3).out, "", "a job that was refused")
     scene.atoll("checkpoint", "export", "job", scene.path("export-of-an-almost-full-disk"))
     joiner = scene.worker("joiner", coordinator, "--drain-timeout", "2s")  # its contributions are held back
@@ -89,7 +89,7 @@ def full(scene, coordinator, worker, filler):
     if outcome == "stopped":
         equal(coordinator.end(), 74, "the exit status on a full disk")
         sentence = coordinator.log().strip().splitlines()[-1]
-        check(("full" in sentence or "space" in sentence) and "start again" in sentence, f"it said {sentence!r}")
+        check(("full" in sentence or "space" in sentence) and "start the coordinator again" in sentence, f"it said {sentence!r}")
     print(f"on a full disk the coordinator {outcome}")
     return outcome
 

@@ -121,7 +121,7 @@ TEST(Errors, EachCodeIsOneSentenceAndItsExitCode) {
   }
 }
 
-TEST(Submit, PrintsTheNameAndTalksBeside) {
+TEST(Submit, PrintsTheNameAndTalksOnStandardError) {
   Harness harness;
   harness.input = Stored();
   harness.fake.notes = {"outer_optimizer.momentum 0.6: few steps"};
@@ -306,7 +306,7 @@ TEST(Wait, SaysThatAJobIsPaused) {
   EXPECT_THAT(result.talk, EndsWith("paused: stopped: shard a.bin is not there\n"));
 }
 
-TEST(Wait, GivesUpWhenTheCoordinatorStaysAway) {
+TEST(Wait, FailsIfTheCoordinatorStaysUnreachable) {
   Harness harness;
   harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 1, "a")}, absl::UnavailableError("reset")}};
   harness.fake.error = absl::UnavailableError("refused");
@@ -388,7 +388,7 @@ TEST(List, PrintsTablesAndJson) {
   EXPECT_THAT(harness.Run({"list", "-o", "jsonl"}).out, StartsWith("{\"name\":\"jobs/one\""));
 }
 
-TEST(Get, TellsWhyUnderTheTable) {
+TEST(Get, PrintsReasonsBelowTheTable) {
   Harness harness;
   v1::Job& job = *harness.fake.job.mutable_job();
   job = Job("tiny", v1::JOB_STATE_WAITING_FOR_WORKERS);
@@ -412,7 +412,7 @@ TEST(Get, YamlIsAJobFileAgain) {
   EXPECT_EQ(harness.Run({"get", "nobody"}).code, 3);
 }
 
-TEST(Describe, TellsEverything) {
+TEST(Describe, PrintsEverything) {
   Harness harness;
   *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_RUNNING);
   harness.fake.job.mutable_job()->set_reason("waits\x1b[31m");
@@ -434,7 +434,7 @@ TEST(Describe, TellsEverything) {
                                 HasSubstr("75.0 %"), HasSubstr("3.0 %")));
 }
 
-TEST(Steer, RequestsSayWhatWasAsked) {
+TEST(Steer, RequestsHaveTheGivenValues) {
   Harness harness;
   *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_PAUSED);
   EXPECT_EQ(harness.Run({"job", "cancel", "tiny", "--drain"}).code, 0);

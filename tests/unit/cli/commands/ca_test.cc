@@ -56,7 +56,7 @@ TEST_F(Ca, InitRefusesAWrongNameBeforeThereIsAnAuthority) {
   EXPECT_EQ(Harness().Run({"ca", "init", trust, "--name", "good"}).code, 0);
 }
 
-TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
+TEST_F(Ca, RotateAndRetireReportTheConsequences) {
   const std::string trust = directory_ + "/trust";
   ASSERT_EQ(Harness().Run({"ca", "init", trust}).code, 0);
   const std::string first = LoadAuthority(trust)->fingerprint().Hex();
@@ -179,7 +179,7 @@ TEST_F(Ca, AnIdentityIsProtectedByAPassphrase) {
   EXPECT_THAT(worker.talk, HasSubstr("--protect works only for people's identities"));
 }
 
-TEST_F(Ca, AnIdentityThatIsThereIsProtectedOnce) {
+TEST_F(Ca, ExistingIdentityIsProtectedOnce) {
   ASSERT_EQ(Harness().Run({"ca", "init", directory_}).code, 0);
   const std::string admin = directory_ + "/admin.pem", before = ReadIdentityFile(admin)->key_pem;
   EXPECT_THAT(Harness().Run({"ca", "show", admin}).out, HasSubstr("passphrase   no\n"));
@@ -238,7 +238,7 @@ TEST_F(Ca, ANameIsRevokedAndListed) {
   EXPECT_EQ(harness.Run({"ca", "revoke", "paris-1"}).code, kExitAuth);
 }
 
-TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
+TEST_F(Ca, EnrolReportsTheTokensFault) {
   const std::vector<std::string> command = {
       "enroll", "--at", "127.0.0.1:1", "--join-token",         directory_ + "/token",
       "--name", "bob",  "--out",       directory_ + "/bob.pem"};
@@ -248,7 +248,7 @@ TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
 }
 
-TEST_F(Ca, AnAddressThatCannotBeDialledIsToldWithItsOption) {
+TEST_F(Ca, InvalidAddressIsReportedWithItsOption) {
   for (const char* address : {"http://a:7073", "::1:7073", "foo"}) {
     const RunResult enrolled = Harness().Run({"enroll", "--at", address, "--join-token", directory_ + "/token",
                                               "--name", "bob", "--out", directory_ + "/bob.pem"});
@@ -268,7 +268,7 @@ TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {
   EXPECT_THAT(tried.talk, testing::EndsWith("No such file or directory; check the path\n"));
 }
 
-TEST_F(Ca, EnrolSaysWhatToCheckWhereNobodyListens) {
+TEST_F(Ca, EnrolGivesAdviceIfNothingListens) {
   std::ofstream(directory_ + "/token") << PrintJoinToken(MakeToken(Sha256{}, {})->token) << "\n";
   const RunResult tried = Harness().Run({"enroll", "--at", "127.0.0.1:1", "--join-token", directory_ + "/token",
                                          "--name", "bob", "--out", directory_ + "/bob.pem"});

@@ -255,7 +255,7 @@ TEST_F(ExportTest, FilesThatCannotBeUsedAreFaultsAtTheirLines) {
   EXPECT_THAT(result.talk, HasSubstr("job.yaml:10:18: model.init.directory names "));
 }
 
-TEST_F(ExportTest, WritesWhatTheCoordinatorHolds) {
+TEST_F(ExportTest, WritesTheCoordinatorsParameters) {
   OfferCheckpoint();
   const RunResult result = harness_.Run({"checkpoint", "export", "--format", "hf", "tiny", Path("out")});
   EXPECT_EQ(result.code, 0) << result.talk;
@@ -265,7 +265,7 @@ TEST_F(ExportTest, WritesWhatTheCoordinatorHolds) {
   EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 3) << "never over something";
 }
 
-TEST_F(ExportTest, StaysInADirectoryThatIsThere) {
+TEST_F(ExportTest, WritesIntoAnExistingDirectory) {
   OfferCheckpoint();
   Write("out.fragment", "the user's");
   std::filesystem::create_directory(Path("out"));
@@ -311,7 +311,7 @@ TEST_F(ExportTest, DamagedBytesAreNotExported) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("there"))) << "a directory of the user stays, empty as it was";
 }
 
-TEST_F(ExportTest, BytesDamagedOnTheWayAreFetchedAgain) {
+TEST_F(ExportTest, BytesDamagedInTransitAreFetchedAgain) {
   OfferCheckpoint();
   harness_.fake.damaged_downloads = 1;
   const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});

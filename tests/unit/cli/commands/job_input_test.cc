@@ -41,7 +41,7 @@ class JobInput : public testing::Test {
   Harness harness_;
 };
 
-TEST_F(JobInput, AMissingManifestIsListedBesideEveryOtherFault) {
+TEST_F(JobInput, MissingManifestIsListedWithAllOtherErrors) {
   const std::string spec =
       "{data: {corpora: [{manifest: nowhere}, {manifest: elsewhere/manifest.json}]}, sync: {mix: 2, inner_step: 5}, "
       "evaluation: {every_rounds: 1, tasks: [{file: nothing.jsonl}]}, stop: {inner_steps: 10}}";
@@ -59,7 +59,7 @@ TEST_F(JobInput, AMissingManifestIsListedBesideEveryOtherFault) {
 }
 
 // Faults that the coordinator would find only after the upload are reported before it.
-TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
+TEST_F(JobInput, InsufficientCorporaAreReportedAtOnce) {
   std::ofstream(folder_ + "/text.txt") << std::string(2'000, 'a');
   const auto prepare = [&](const std::string& out, const std::string& held_out) {
     const RunResult made = Harness().Run(
@@ -88,7 +88,7 @@ TEST_F(JobInput, WhatItsCorporaCannotGiveIsToldAtOnce) {
   EXPECT_EQ(Run({"job", "validate"}, begin + "16}}").code, 0);
 }
 
-TEST_F(JobInput, WhatIsNoTextIsRefusedAtItsPlace) {
+TEST_F(JobInput, NonTextIsRefusedWithItsPosition) {
   RunResult result = Run({"job", "validate"}, "{stop: {inner_steps: 400}, # caf\xff\n}");
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.talk, HasSubstr("job.yaml:4:39: contains bytes that are not UTF-8"));
@@ -98,7 +98,7 @@ TEST_F(JobInput, WhatIsNoTextIsRefusedAtItsPlace) {
   EXPECT_THAT(result.talk, HasSubstr("contains bytes that are not UTF-8"));
 }
 
-TEST_F(JobInput, AFaultIsToldOnce) {
+TEST_F(JobInput, ErrorIsReportedOnce) {
   const RunResult result = Run({"job", "validate"},
                                "{data: {corpora: [{manifest: nowhere}]}, evaluation: {tasks: [{file: nothing.jsonl, "
                                "name: a b}]}, stop: {inner_steps: 10}}");
@@ -146,7 +146,7 @@ class InitialWeights : public JobInput {
   HuggingFaceConfig config_;
 };
 
-TEST_F(InitialWeights, OfOneModelAreTaken) {
+TEST_F(InitialWeights, WeightsOfOneModelAreAccepted) {
   const RunResult result = Validate();
   EXPECT_EQ(result.code, 0) << result.talk;
 }

@@ -17,7 +17,7 @@ struct Case {
   std::vector<std::string> wrong;
 };
 
-TEST(NumberOptions, RefuseWithOptionValueAndRangeWhatIsNoSuchNumber) {
+TEST(NumberOptions, RefusalNamesOptionValueAndRange) {
   const std::vector<std::string> prepare = {"data", "prepare", "a.txt", "--out", "corpus"};
   const std::string any = "a whole number from 0 to 18446744073709551615",
                     small = "a whole number from 0 to 4294967295";

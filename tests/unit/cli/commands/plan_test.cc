@@ -203,7 +203,7 @@ TEST(Plan, EveryCountMayBeWrittenWithAnExponent) {
       PlanJson({{"--workers", "1000"}, {"--layers", "100"}, {"--inner-steps", "1000000"}, {"--overlap-steps", "10"}}));
 }
 
-TEST(Plan, WhatIsRequiredIsNamed) {
+TEST(Plan, RequiredOptionsAreNamed) {
   const RunResult result = Harness().Run({"plan", "--params", "1e9", "--layers", "24", "--step-seconds", "0.1"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.talk, HasSubstr("--bandwidth is required"));

@@ -31,13 +31,13 @@ std::string Told(std::vector<v1::WatchJobResponse> looks) {
   return harness.Run({"watch", "tiny"}).talk;
 }
 
-TEST(Waits, OfARunAreToldOnceWhenTheyLast) {
+TEST(Waits, LongWaitsOfAJobArePrintedOnce) {
   std::vector<v1::WatchJobResponse> looks;
   for (int i = 0; i < 60; ++i) looks.push_back(Look(v1::JOB_STATE_RUNNING, 3, Wait(4, 60 - i)));
   EXPECT_EQ(Told(looks), "running: " + Wait(4, 50) + "\njobs/tiny succeeded\n");
 }
 
-TEST(Waits, OfEachRoundAreNotTold) {
+TEST(Waits, WaitsOfEachRoundAreNotPrinted) {
   std::vector<v1::WatchJobResponse> looks;
   for (int round = 1; round < 20; ++round) {
     for (int i = 0; i < 8; ++i)
@@ -46,7 +46,7 @@ TEST(Waits, OfEachRoundAreNotTold) {
   EXPECT_EQ(Told(looks), "jobs/tiny succeeded\n");
 }
 
-TEST(Waits, ForASilentWorkerAreToldAtOnceAndAnewWhenTheyComeBackLater) {
+TEST(Waits, WaitsForASilentWorkerArePrintedAtEachReturn) {
   const auto silent = [](int seconds) {
     v1::WatchJobResponse look = Look(
         v1::JOB_STATE_RUNNING, 3, absl::StrCat(Wait(4, 9), " (tokyo-2 at step 40, no heartbeat for ", seconds, " s)"));
@@ -64,7 +64,7 @@ TEST(Waits, ForASilentWorkerAreToldAtOnceAndAnewWhenTheyComeBackLater) {
   EXPECT_EQ(Told(looks), line(6) + line(8) + "jobs/tiny succeeded\n");
 }
 
-TEST(Waits, OfAJobThatStandsStillAreToldAtOnceAndWhenTheyChange) {
+TEST(Waits, WaitsOfAStalledJobArePrintedAtOnceAndOnChange) {
   const auto waiting = [](const std::string& why) { return Look(v1::JOB_STATE_WAITING_FOR_WORKERS, 0, why); };
   EXPECT_EQ(Told({waiting("1 of 3 workers needed"), waiting("1 of 3 workers needed"), waiting("2 of 3 workers needed"),
                   waiting("1 of 3 workers needed")}),

@@ -162,7 +162,7 @@ TEST(RenderWatch, ALongReasonTakesTwoLines) {
 
 // At 80 columns a worker's line has no space for the reason of its wait, which follows below, in
 // whole words.
-TEST(RenderWatch, AReasonThatDoesNotFitBehindTheFiguresStandsBelow) {
+TEST(RenderWatch, LongReasonIsPrintedBelowTheFigures) {
   v1::WatchJobResponse state = State();
   const std::string reason =
       "the data of the job: shard train-00000.bin of corpus text cannot be served from the coordinator's data root";
@@ -215,7 +215,7 @@ TEST(WatchPainter, DrawsOverTheLastView) {
   EXPECT_EQ(out.str(), "\r\x1b[2Kone\n\r\x1b[2Ktwo\n\x1b[2A\r\x1b[2Kthree\n\x1b[J");
 }
 
-TEST(WatchPainter, BeginsAnewInATerminalOfAnotherSize) {
+TEST(WatchPainter, RestartsAfterAResize) {
   std::ostringstream out;
   WatchPainter painter(out, false);
   painter.Draw({{"one", {}}}, {80, 24, true});

@@ -11,7 +11,7 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 
-TEST(Workers, TheListTellsStrikesQuarantineAndSilence) {
+TEST(Workers, ListShowsStrikesQuarantineAndSilence) {
   Harness harness;
   v1::WorkerStatus& clean = *harness.fake.workers.add_workers();
   clean.set_name("workers/a");

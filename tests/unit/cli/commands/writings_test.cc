@@ -90,7 +90,7 @@ std::vector<std::string> QuotedWords(const std::string& text) {
   return words;
 }
 
-TEST(Update, WhatMayChangeIsInTheRefusalAndOnThePage) {
+TEST(Update, RefusalAndPageListTheChangeableFields) {
   const std::string talk = Harness().Run({"job", "update", "tiny", "--set", "model.layers=3"}).talk;
   for (const std::string& field : MutableFields()) EXPECT_THAT(talk, HasSubstr(field));
   const char* source = std::getenv("ATOLL_SOURCE_DIR");

@@ -178,7 +178,7 @@ TEST_F(DataCommands, AWrongNameIsRefusedBeforeAnyTextIsRead) {
 
 // Bits per byte count the bytes of the text, whatever the tokenizer does; a tokenizer that loses
 // text is reported.
-TEST_F(DataCommands, ATokenizerThatLosesTextIsToldAndTheBytesAreThoseOfTheText) {
+TEST_F(DataCommands, LossyTokenizerIsReportedAndAllBytesCount) {
   const std::string texts[] = {"one  two   three", " begins with a space", "plain words only"};
   std::string lines;
   size_t bytes = 0;
@@ -325,7 +325,7 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   const std::string good = ManyDocuments(50);
   EXPECT_THAT(Error(Prepare({})), HasSubstr("no input; give one or more"));
   EXPECT_THAT(Error(Prepare({dir_ / "absent.jsonl"})), HasSubstr("absent.jsonl"));
-  EXPECT_THAT(Error(Prepare({dir_.Write("a.csv", "x")})), HasSubstr("is of no known kind"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("a.csv", "x")})), HasSubstr("has an unknown extension"));
   EXPECT_THAT(Error(Prepare({dir_.Write("bad.jsonl", good + "{oops\n")})),
               HasSubstr("bad.jsonl, line 51: is not valid JSON"));
   EXPECT_THAT(Error(Prepare({dir_.Write("utf.txt", "ab\xff")})),

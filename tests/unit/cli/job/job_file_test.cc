@@ -171,7 +171,7 @@ TEST(JobFile, ListsAllFaultsInOnePass) {
                   "job.yaml:6:18: stop.tokens is '-5'; it must be a whole number from 0 to 1152921504606846976"));
 }
 
-TEST(JobFile, RulesAreCheckedBesideValuesOfAWrongType) {
+TEST(JobFile, RulesAreCheckedDespiteWrongTypes) {
   std::vector<Fault> faults;
   const JobFile file = Parse(WithLine("  model: {heads: 3}\n  sync: {inner_steps: 0, upload_codec: bf61, mix: high}\n"
                                       "  workers: {min: -1}\n  inner_optimizer: {learning_rate: fast}"),
@@ -190,7 +190,7 @@ TEST(JobFile, RulesAreCheckedBesideValuesOfAWrongType) {
           "job.yaml:8:10: sync.inner_steps is 0; it must be 1 to 1000000"));
 }
 
-TEST(JobFile, RulesAboutWhatWasMisreadAreNotGuessed) {
+TEST(JobFile, RulesOfUnreadableValuesAreSkipped) {
   const auto beside = [](const std::string& line) {
     std::vector<Fault> faults;
     const JobFile file = Parse(WithLine(line), faults);
@@ -218,7 +218,7 @@ TEST(JobFile, TheHeadIsRequired) {
                                          "job.yaml: spec is missing; it contains model, data and stop"));
 }
 
-TEST(JobFile, RefusesWhatIsNoSingleDocument) {
+TEST(JobFile, RefusesSeveralDocuments) {
   const auto said = [](const std::string& text) {
     std::vector<Fault> faults;
     Parse(text, faults);
@@ -311,7 +311,7 @@ TEST(JobFile, OverridesOfTheHeadAreItsNameAndLabels) {
                           "evaluation.tasks[0].name"));
 }
 
-TEST(JobFile, ARuleThatAnOverrideBreaksIsToldAtTheOverride) {
+TEST(JobFile, RuleBrokenByAnOverrideIsReportedThere) {
   const auto told = [](const std::string& text, const std::string& set) {
     std::vector<Fault> faults;
     const JobFile file = Parse(text, faults, {set});
@@ -384,7 +384,7 @@ TEST(ParseUpdate, TakesMutableFieldsOnly) {
               testing::StartsWith("--set model.layers=3: model.layers cannot be changed in a submitted job"));
 }
 
-TEST(ParseUpdate, AnUnknownPathIsToldWithTheNearest) {
+TEST(ParseUpdate, UnknownPathSuggestsTheNearest) {
   const auto told = [](const std::string& set) {
     std::vector<Fault> faults;
     ParseUpdate({set}, faults);

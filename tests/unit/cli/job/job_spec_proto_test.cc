@@ -99,7 +99,7 @@ TEST(JobSpecProto, GoesThereAndBack) {
   EXPECT_EQ(spec.inner.schedule.kind, ScheduleKind::kWsd);
 }
 
-TEST(JobSpecProto, WhatIsFixedAtSubmitStaysAbsent) {
+TEST(JobSpecProto, ValuesFixedAtSubmitStayAbsent) {
   const v1::JobSpec message = JobSpecToProto(JobSpec());
   EXPECT_FALSE(message.outer_optimizer().has_learning_rate());
   EXPECT_FALSE(message.outer_optimizer().has_momentum());
@@ -131,7 +131,7 @@ TEST(JobSpecProto, TheDefaultBoundOfWorkersContradictsNothingThatWasWritten) {
   EXPECT_EQ(most(), 70u);
 }
 
-TEST(JobSpecProto, PinnedCorporaWeighBySizeUnlessSaidOtherwise) {
+TEST(JobSpecProto, PinnedCorporaWeighBySizeByDefault) {
   v1::JobSpec message;
   message.mutable_data()->set_assignment(v1::DATA_ASSIGNMENT_SHARDS);
   JobSpec spec;
@@ -150,7 +150,7 @@ TEST(JobSpecProto, NoJoinWarmUpIsARampOfOneStep) {
   EXPECT_EQ(spec.sync.join_warmup_steps, 1u);
 }
 
-TEST(JobSpecProto, RefusesWhatTheDomainCannotHold) {
+TEST(JobSpecProto, RefusesValuesOutsideTheDomain) {
   v1::JobSpec message;
   message.mutable_sync()->set_fragments(static_cast<v1::FragmentPattern>(77));
   message.mutable_sync()->mutable_deadline()->set_seconds(-1);

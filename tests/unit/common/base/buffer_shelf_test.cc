@@ -44,7 +44,7 @@ TEST(BufferShelfTest, KeepsTheLargestOfThoseThatCameBack) {
   EXPECT_EQ(shelf.Take(5).data(), of_large);
 }
 
-TEST(BufferShelfTest, WhatIsSharedComesBackFromItsLastOwner) {
+TEST(BufferShelfTest, SharedBufferReturnsFromItsLastOwner) {
   const auto shelf = std::make_shared<BufferShelf>(1);
   std::vector<std::byte> bytes = shelf->Take(100);
   bytes.resize(100, std::byte{9});
@@ -59,7 +59,7 @@ TEST(BufferShelfTest, WhatIsSharedComesBackFromItsLastOwner) {
   EXPECT_EQ(shelf->Take(100).data(), place);
 }
 
-TEST(BufferShelfTest, WhatIsSharedOutlivesTheShelf) {
+TEST(BufferShelfTest, SharedBufferOutlivesTheShelf) {
   auto shelf = std::make_shared<BufferShelf>(1);
   const auto owner = ShareFrom(shelf, std::vector<std::byte>(100, std::byte{9}));
   shelf.reset();

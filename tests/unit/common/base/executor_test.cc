@@ -21,7 +21,7 @@ TEST(ManualExecutor, RunsNothingUntilAsked) {
   EXPECT_EQ(executor.pending(), 0u);
 }
 
-TEST(ManualExecutor, RunsOldestFirstWithWhatIsPostedMeanwhile) {
+TEST(ManualExecutor, RunsOldestFirstWithNewTasks) {
   ManualExecutor executor;
   std::vector<int> order;
   executor.Post([&] {
@@ -57,7 +57,7 @@ TEST(ThreadExecutor, OneThreadKeepsTheOrder) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(order[static_cast<size_t>(i)], i);
 }
 
-TEST(ThreadExecutor, TheDestructorRunsWhatIsQueued) {
+TEST(ThreadExecutor, DestructorRunsQueuedTasks) {
   Mutex mutex;
   int ran = 0;
   {
@@ -72,7 +72,7 @@ TEST(ThreadExecutor, TheDestructorRunsWhatIsQueued) {
   EXPECT_EQ(ran, 300);
 }
 
-TEST(ThreadExecutor, OnceStoppedItDropsWhatIsPosted) {
+TEST(ThreadExecutor, StoppedExecutorDropsNewTasks) {
   int ran = 0;
   ThreadExecutor executor(2);
   executor.Stop();

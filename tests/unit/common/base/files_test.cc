@@ -171,7 +171,7 @@ TEST_F(FilesTest, NewFilesAreWhole) {
   std::filesystem::remove_all(memory);
 }
 
-TEST_F(FilesTest, ZerosBehindANewFileTakeNoRoom) {
+TEST_F(FilesTest, TrailingZerosUseNoSpace) {
   ASSERT_EQ(
       files_->WriteNewFile(Path("new"), {.bytes = 64 << 20, .filled = 4096},
                            [](uint64_t, std::span<std::byte> out) { std::fill(out.begin(), out.end(), std::byte{1}); }),
@@ -197,7 +197,7 @@ TEST_F(FilesTest, ANewFileBeyondTheRoomIsResourceExhausted) {
   EXPECT_NE(status.message().find(Path("bounded")), absl::string_view::npos) << status;
 }
 
-TEST_F(FilesTest, WhatIsLetGoIsStillThere) {
+TEST_F(FilesTest, ReleasedPagesAreStillReadable) {
   const auto file = *files_->OpenForAppend(Path("log"));
   const std::vector<std::byte> flushed(3 << 20, std::byte{7}), later(5000, std::byte{9});
   ASSERT_EQ(file->Append(flushed), absl::OkStatus());
@@ -244,7 +244,7 @@ TEST_F(FilesTest, AtomicWriteReplacesTheWholeFileAndLeavesNothingElse) {
   EXPECT_EQ(*files_->List(folder_), std::vector<std::string>{"state"});
 }
 
-TEST_F(FilesTest, AtomicWriteIgnoresWhatACrashLeftBehind) {
+TEST_F(FilesTest, AtomicWriteIgnoresLeftoversOfACrash) {
   ASSERT_TRUE((*files_->OpenForAppend(Path("state.tmp")))->Append(AsBytes(std::string("half"))).ok());
   ASSERT_TRUE(Write(Path("state"), "whole").ok());
   EXPECT_EQ(Content(Path("state")), "whole");
@@ -309,7 +309,7 @@ TEST_F(FilesTest, WhereNoFolderCanBeMadeTheReasonIsNotAMissingOne) {
   EXPECT_NE(std::string(status.message()).find("Read-only file system"), std::string::npos) << status;
 }
 
-TEST_F(FilesTest, TellsTheFreeSpace) {
+TEST_F(FilesTest, ReportsTheFreeSpace) {
   const auto space = files_->SpaceAt(folder_);
   ASSERT_TRUE(space.ok());
   EXPECT_GT(space->total_bytes, 0u);

@@ -161,7 +161,7 @@ TEST(ContentHasher, PiecesOfAnySizeGiveTheSameHash) {
   }
 }
 
-TEST(ContentHash, TellsMinusZeroFromZero) {
+TEST(ContentHash, DistinguishesMinusZeroFromZero) {
   EXPECT_NE(ContentHash(std::vector<float>{0.0f}, 1, {}), ContentHash(std::vector<float>{-0.0f}, 1, {}));
 }
 

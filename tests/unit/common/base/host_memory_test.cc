@@ -24,9 +24,9 @@ class HostMemory : public testing::Test {
   std::string root_;
 };
 
-TEST_F(HostMemory, IsWhatTheKernelSays) { EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024); }
+TEST_F(HostMemory, EqualsTheKernelsValue) { EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024); }
 
-TEST_F(HostMemory, IsWhatTheCgroupLeaves) {
+TEST_F(HostMemory, EqualsTheRestOfTheCgroup) {
   Put("/proc/self/cgroup", "0::/a/b\n");
   Put("/sys/fs/cgroup/a/b/memory.max", "500000\n");
   Put("/sys/fs/cgroup/a/b/memory.current", "300000\n");
@@ -74,7 +74,7 @@ TEST_F(HostMemory, AContainerOfVersionOneSeesItsOwnGroup) {
   EXPECT_EQ(*AvailableHostMemory(root_), 100'000u);
 }
 
-TEST_F(HostMemory, SaysWhenItCannotTell) {
+TEST_F(HostMemory, ReportsAnUnknownValue) {
   Put("/proc/meminfo", "nothing\n");
   EXPECT_EQ(MemoryLimitBytes(root_), 0u);
   EXPECT_TRUE(absl::IsInternal(AvailableHostMemory(root_).status()));

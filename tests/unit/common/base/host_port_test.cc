@@ -6,7 +6,7 @@
 namespace atl {
 namespace {
 
-TEST(HostPort, HostAndPortAreTold) {
+TEST(HostPort, SplitsHostAndPort) {
   for (const auto& [text, host, port] : std::vector<std::tuple<const char*, const char*, uint32_t>>{
            {"example.org:7700", "example.org", 7700}, {"[::1]:0", "::1", 0}, {"10.0.0.1:65535", "10.0.0.1", 65535}}) {
     const absl::StatusOr<HostPort> parsed = ParseHostPort(text);
@@ -16,7 +16,7 @@ TEST(HostPort, HostAndPortAreTold) {
   }
 }
 
-TEST(HostPort, WhatIsNoneIsRefusedWithTheText) {
+TEST(HostPort, InvalidTextIsRefusedWithTheText) {
   for (const char* text : {"", "example.org", "example.org:", ":7700", "example.org:65536", "example.org:-1",
                            "example.org:7700x", "example.org:123456"}) {
     EXPECT_EQ(ParseHostPort(text).status(), absl::InvalidArgumentError(std::string("'") + text + "' is not HOST:PORT"));

@@ -17,7 +17,7 @@
 namespace atl {
 namespace {
 
-TEST(OutputBuffer, WaitsForItsReaderAndSaysSo) {
+TEST(OutputBuffer, WaitsForItsReaderAndReportsIt) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const Descriptor reader(ends[0]);

@@ -17,7 +17,7 @@ size_t PagesInMemory(std::span<std::byte> room) {
   return static_cast<size_t>(std::ranges::count_if(there, [](unsigned char page) { return (page & 1u) != 0; }));
 }
 
-TEST(PagesTest, OnlyWhatIsTouchedTakesMemory) {
+TEST(PagesTest, OnlyTouchedPagesUseMemory) {
   Pages pages;
   const std::span<std::byte> room = pages.Room(8 << 20);
   ASSERT_EQ(room.size(), 8u << 20);

@@ -83,7 +83,7 @@ TEST(ProcessDeathTest, AnAbortWithoutDescriptorsIsARefusedResource) {
       testing::ExitedWithCode(kExitNoResources), "^base_test: the system refused this process open files");
 }
 
-TEST(ProcessDeathTest, UncaughtExceptionsSayWhatWasRefused) {
+TEST(ProcessDeathTest, UncaughtExceptionNamesTheResource) {
   EXPECT_EXIT(
       {
         StartProcess();
@@ -149,7 +149,7 @@ TEST(ProcessDeathTest, ACommandIsEndedByAStopSignal) {
       testing::KilledBySignal(SIGHUP), "");
 }
 
-TEST(ProcessDeathTest, WhatTheParentHasBlockedComesThrough) {
+TEST(ProcessDeathTest, SignalsBlockedByTheParentArrive) {
   EXPECT_EXIT(
       {
         sigset_t all;

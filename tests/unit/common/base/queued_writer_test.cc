@@ -52,7 +52,7 @@ TEST(QueuedWriter, WritesLinesInOrder) {
   EXPECT_EQ(pipe.ReadTo("line 99\n"), wanted);
 }
 
-TEST(QueuedWriter, AStalledReaderBlocksNobodyAndLearnsWhatItLost) {
+TEST(QueuedWriter, StalledReaderBlocksNoThreadAndLearnsItsLosses) {
   const Pipe pipe;
   constexpr size_t kMost = 32768;  // more than the pipe holds
   QueuedWriter writer(pipe.writer.get(), kMost);
@@ -91,7 +91,7 @@ TEST(QueuedWriter, EndsWhileItsReaderStalls) {
   EXPECT_EQ(pipe.ReadTo("end\n").size(), 400u * 100u + 4u);  // its thread continues once the pipe has space
 }
 
-TEST(QueuedWriter, AFullDiskLosesLinesAndIsTold) {
+TEST(QueuedWriter, FullDiskLosesLinesAndIsReported) {
   const Pipe pipe;
   Descriptor out(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   const Descriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));

@@ -26,7 +26,7 @@ TEST(RingTest, KeepsTheOrderWhileItGrowsAndGoesRound) {
   EXPECT_EQ(in, out);
 }
 
-TEST(RingTest, KeepsNothingOfWhatWasTaken) {
+TEST(RingTest, KeepsNothingOfTakenItems) {
   Ring<std::shared_ptr<int>> ring;
   const auto held = std::make_shared<int>(1);
   ring.push_back(held);
@@ -72,7 +72,7 @@ struct Text {
   void Clear() { text.clear(); }
 };
 
-TEST(ReusePoolTest, WhatComesBackIsTakenAgainWithItsMemory) {
+TEST(ReusePoolTest, ReturnedObjectIsReusedWithItsMemory) {
   const auto pool = ReusePool<Text>::Make(1);
   std::shared_ptr<Text> first = pool->Take();
   first->text.assign(1000, 'x');
@@ -89,7 +89,7 @@ TEST(ReusePoolTest, WhatComesBackIsTakenAgainWithItsMemory) {
   EXPECT_TRUE(second->text.empty());
 }
 
-TEST(ReusePoolTest, WhatIsOutOutlivesThePoolsOwner) {
+TEST(ReusePoolTest, LentObjectOutlivesThePool) {
   auto pool = ReusePool<Text>::Make(2);
   const std::shared_ptr<Text> out = pool->Take();
   const std::weak_ptr<ReusePool<Text>> known = pool;

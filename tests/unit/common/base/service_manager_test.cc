@@ -26,15 +26,17 @@ void ExpectAllIsHeard(const std::string& socket) {
             (std::vector<std::string>{"READY=1", "WATCHDOG=1", "STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000"}));
 }
 
-TEST(ServiceManagerTest, IsToldAtAPath) {
+TEST(ServiceManagerTest, IsNotifiedAtAPath) {
   const std::string path = testing::TempDir() + absl::StrCat("/notify-", ::getpid());
   ExpectAllIsHeard(path);
   std::filesystem::remove(path);
 }
 
-TEST(ServiceManagerTest, IsToldInTheAbstractSpace) { ExpectAllIsHeard(absl::StrCat("@atoll-notify-", ::getpid())); }
+TEST(ServiceManagerTest, IsNotifiedInTheAbstractNamespace) {
+  ExpectAllIsHeard(absl::StrCat("@atoll-notify-", ::getpid()));
+}
 
-TEST(ServiceManagerTest, IsNotToldWhereNoneIsThere) {
+TEST(ServiceManagerTest, WithoutAManagerNothingIsSent) {
   const ServiceManager nobody({{"WATCHDOG_USEC", "30000000"}}, 7);
   EXPECT_FALSE(nobody.alive_every());
   EXPECT_EQ(nobody.Ready(), absl::OkStatus());
@@ -56,7 +58,7 @@ TEST(ServiceManagerTest, AWatchdogIsForItsProcessAndAsksForASpan) {
   EXPECT_FALSE(ServiceManager({{"NOTIFY_SOCKET", "@x"}}, 7).alive_every());
 }
 
-TEST(ServiceManagerTest, WhoCannotBeToldIsNamed) {
+TEST(ServiceManagerTest, UnreachableManagerIsNamed) {
   const std::string gone = testing::TempDir() + absl::StrCat("/gone-", ::getpid());
   const absl::Status told = ServiceManager({{"NOTIFY_SOCKET", gone}}, 7).Ready();
   EXPECT_EQ(told, absl::UnavailableError(absl::StrCat("cannot notify the service manager at ", gone,

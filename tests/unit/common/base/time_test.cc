@@ -36,7 +36,7 @@ TEST(SystemClock, NeverGoesBack) {
   EXPECT_GT(clock.WallNanos(), int64_t{1'600'000'000'000'000'000});
 }
 
-TEST(ManualClock, StandsStillUntilMoved) {
+TEST(ManualClock, StaysUntilAdvanced) {
   ManualClock clock;
   const Instant start = clock.Now();
   EXPECT_EQ(clock.Now(), start);

@@ -102,7 +102,7 @@ TEST_P(EveryCodec, DecodeAddRoundsTheDecodedValueThenTheSum) {
   for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(target[i], before[i] + decoded[i]) << i;
 }
 
-TEST_P(EveryCodec, EncodingWhatWasDecodedChangesNothing) {
+TEST_P(EveryCodec, EncodingDecodedValuesChangesNothing) {
   const std::vector<float> in = Normals(5, 999);
   const std::vector<float> once = Decoded(GetParam(), Encoded(GetParam(), in), in.size());
   const std::vector<float> twice = Decoded(GetParam(), Encoded(GetParam(), once), in.size());
@@ -120,7 +120,7 @@ TEST_P(EveryCodec, ZerosStayZeros) {
   EXPECT_EQ(Decoded(GetParam(), Encoded(GetParam(), zeros), zeros.size()), zeros);
 }
 
-TEST_P(EveryCodec, WhatIsNotFiniteIsFound) {
+TEST_P(EveryCodec, NonFiniteValuesAreFound) {
   for (const float bad : {kInf, -kInf, kNan}) {
     std::vector<float> in = Normals(6, 300);
     in[140] = bad;

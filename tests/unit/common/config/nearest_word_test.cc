@@ -26,7 +26,7 @@ TEST(NearestWord, FindsTypingErrorsOnly) {
   EXPECT_EQ(DidYouMean("overlap_step", known), "; did you mean 'overlap_steps'?");
 }
 
-TEST(NearestWord, OfShortWordsAnotherBeginningIsAnotherWord) {
+TEST(NearestWord, ShortWordsNeedTheSameFirstLetter) {
   EXPECT_EQ(NearestWord("cpu", {"host", "gpu"}), "");
   EXPECT_EQ(NearestWord("gpi", {"host", "gpu"}), "gpu");
   EXPECT_EQ(NearestWord("gte", {"get"}), "get");

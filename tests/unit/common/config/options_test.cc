@@ -70,7 +70,7 @@ TEST(CoordinatorOptions, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
   EXPECT_THAT(line.resolved, Contains("listen = 127.0.0.1 (default)"));
 }
 
-TEST(CoordinatorOptions, TellAllFaultsAtOnce) {
+TEST(CoordinatorOptions, ReportAllErrorsAtOnce) {
   const auto line = Coordinator({"--control-port", "70000", "--log-level=infos", "--threads=x", "extra"});
   EXPECT_EQ(line.exit_code, 2);
   EXPECT_THAT(line.text, HasSubstr("--control-port (flag) is '70000'; it must be a whole number from 0 to 65535"));
@@ -144,7 +144,7 @@ TEST(CommonOptions, ServiceLinksOfKubernetesAreNoOptions) {
   EXPECT_EQ(Worker({}, ServiceLinks("ATOLL_WORKER")).resolved, Worker({}).resolved);
 }
 
-TEST(CommonOptions, WhatOnlyLooksLikeAServiceLinkIsRefused) {
+TEST(CommonOptions, SimilarToAServiceLinkIsRefused) {
   for (const char* name :
        {"PORT", "SERVICE_HOSTS", "SERVICE_PORTS", "SERVICE_PORT_", "PORT_TCP", "PORT__TCP", "PORT_X_TCP", "PORT_7070",
         "PORT_7070_SCTP", "PORT_7070_TCP_NAME", "PORT_7070_TCP_ADDR_PORT", "ADMN_PORT", "7070_TCP"}) {
@@ -301,7 +301,7 @@ TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
 }
 
-TEST(EnvironmentTest, WhatIsHiddenIsGoneFromTheProcessAndKeptInTheCopy) {
+TEST(EnvironmentTest, HiddenVariableStaysInTheCopyOnly) {
   ASSERT_EQ(setenv("ATOLL_TEST_HIDDEN", "a secret", 1), 0);
   ASSERT_EQ(setenv("ATOLL_TEST_HIDDEN_NOT", "open", 1), 0);
   const Environment copy = ReadEnvironment();
@@ -317,7 +317,7 @@ TEST(EnvironmentTest, WhatIsHiddenIsGoneFromTheProcessAndKeptInTheCopy) {
   EXPECT_EQ(pointers[2], nullptr);
 }
 
-TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
+TEST(WorkerOptions, IslandIsSetByAnOptionOrALauncher) {
   const auto own = Worker({"--island-size=4"});
   ASSERT_TRUE(own.run.has_value()) << own.text;
   EXPECT_EQ(own.run->island.size, 4u);

@@ -91,7 +91,7 @@ TEST(HuggingFaceConfig, DefaultRopeMayBeWrittenInAnyWay) {
   }
 }
 
-TEST(HuggingFaceConfig, WhatPythonWritesInOtherKeysDoesNoHarm) {
+TEST(HuggingFaceConfig, PythonsExtensionsInOtherKeysAreAccepted) {
   std::string json = HuggingFaceConfigJson(Config());
   json.insert(1, R"("note": "\ud83d", "loss": NaN, "limit": Infinity,)");
   EXPECT_TRUE(ParseHuggingFaceConfig(json).ok()) << ParseHuggingFaceConfig(json).status();
@@ -100,7 +100,7 @@ TEST(HuggingFaceConfig, WhatPythonWritesInOtherKeysDoesNoHarm) {
   EXPECT_THAT(std::string(ParseHuggingFaceConfig(json).status().message()), HasSubstr("rms_norm_eps must be a number"));
 }
 
-TEST(HuggingFaceConfig, WhatTheModelCannotDoIsRefused) {
+TEST(HuggingFaceConfig, UnsupportedModelIsRefused) {
   const std::string good = HuggingFaceConfigJson(Config());
   const struct {
     const char* key;

@@ -24,7 +24,7 @@ JobSpec Spec() {
   return spec;
 }
 
-TEST(NeedsOf, AddsUpWhatIsHeldInMemory) {
+TEST(NeedsOf, AddsUpTheMemory) {
   // State, copies being written, two updates, the contributions of the largest fragment, frames in
   // flight, the previous outer step.
   const uint64_t rest = 12'000u + 12'000u + 4'000u + 4 * 2'400u + 4 * kTransportBytesPerWorker;
@@ -68,7 +68,7 @@ TEST(NeedsOf, NeverWraps) {
   EXPECT_EQ(NeedsOf(Spec(), sizes).disk_bytes, UINT64_MAX);
 }
 
-TEST(TakenOnDisk, IsWhatIsThereForCertainAndNeverMoreThanTheNeed) {
+TEST(TakenOnDisk, IsTheCertainPartAndAtMostTheNeed) {
   JobSpec spec = Spec();
   EXPECT_EQ(TakenOnDisk(spec, Sizes(), 0, 0), 12'000u);
   EXPECT_EQ(TakenOnDisk(spec, Sizes(), 3, 100), 36'000u);
@@ -133,7 +133,7 @@ TEST(CheckCapacity, EveryFragmentTakesAnOpenFile) {
       "or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its service)");
 }
 
-TEST(CheckCapacity, WhatIsNotKnownRefusesNothing) {
+TEST(CheckCapacity, UnknownCapacityRefusesNothing) {
   EXPECT_TRUE(CheckCapacity({}, {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}, 8).ok());
 }
 
@@ -169,7 +169,7 @@ TEST(CheckJobFits, NamesTheMostWorkersThatFit) {
   EXPECT_EQ(std::string(CheckJobFits(capacity, spec, Sizes(), 0, {}).message()).find("--set"), std::string::npos);
 }
 
-TEST(CheckJobFits, WhatIsOnDiskAlreadyIsNotWantedAgain) {
+TEST(CheckJobFits, BytesOnDiskAreNotCountedAgain) {
   const CoordinatorNeeds needs = NeedsOf(Spec(), Sizes());
   const CoordinatorCapacity capacity{.disk_free_bytes = needs.disk_bytes - 1'000, .disk_total_bytes = 100};
   EXPECT_FALSE(CheckJobFits(capacity, Spec(), Sizes(), 0, {}).ok());

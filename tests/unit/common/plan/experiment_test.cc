@@ -59,7 +59,7 @@ TEST(DropsSync, DrawsTheseBits) {
   EXPECT_EQ(drawn, "xxxx......xx..xx.xx.x.x.x.xx...x");
 }
 
-TEST(DropsSync, WhatIsDroppedAtOneShareIsDroppedAtEveryHigherOne) {
+TEST(DropsSync, HigherShareDropsASuperset) {
   const std::vector<bool> low = Draws(Dropping(0.1), "a", 0), high = Draws(Dropping(0.3), "a", 0);
   for (size_t i = 0; i < low.size(); ++i) EXPECT_TRUE(!low[i] || high[i]) << i;
 }

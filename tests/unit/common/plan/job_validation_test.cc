@@ -309,7 +309,7 @@ TEST(ResolveDefaults, FillsSizes) {
   EXPECT_THAT(Fields(spec), ElementsAre());
 }
 
-TEST(ResolveDefaults, LeavesWhatIsGiven) {
+TEST(ResolveDefaults, KeepsGivenValues) {
   JobSpec spec = Valid();
   ResolveDefaults(spec, 256);
   const JobSpec once = spec;
@@ -334,7 +334,7 @@ TEST(ResolveDefaults, OuterRateFollowsPlannedWorkers) {
   EXPECT_DOUBLE_EQ(rate(64), 0.8);
 }
 
-TEST(ResolveDefaults, ShortRunsGetLessMomentumAndALineThatSaysSo) {
+TEST(ResolveDefaults, ShortRunsGetLessMomentumAndANotice) {
   JobSpec spec = Valid();
   spec.stop.inner_steps = 19'999;
   const std::vector<std::string> notes = ResolveDefaults(spec, 256);

@@ -59,7 +59,7 @@ TEST(CoordinatorUtilization, TheSlowerDirectionCounts) {
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 0), link), 10.0 / 15, 1e-9);
 }
 
-TEST(AllReduceUtilization, TheFirstBlocksTransferCannotHideBehindTheBackwardPass) {
+TEST(AllReduceUtilization, FirstBlocksTransferIsNotOverlapped) {
   // One block: its gradient is ready at the end of the step and needed at once.
   EXPECT_NEAR(AllReduceUtilization(Job(1, 1, 0), At(0.5)), 1.0 / 3, 1e-9);
   // Ten blocks of 1 MB at 10 MB/s, 0.1 s each. The last block's gradient is sent after 1/15 s of

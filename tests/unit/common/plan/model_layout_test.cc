@@ -115,7 +115,7 @@ TEST(ModelLayout, EveryPatternCoversTheArenaWithoutHoles) {
   }
 }
 
-TEST(ModelLayout, DigestsTellLayoutsApart) {
+TEST(ModelLayout, DigestsDistinguishLayouts) {
   std::set<Digest> digests;
   digests.insert(MakeModelLayout(Tiny(), FragmentPattern::kWhole, 3).digest);
   digests.insert(MakeModelLayout(Tiny(), FragmentPattern::kStrided, 3).digest);

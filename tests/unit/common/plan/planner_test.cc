@@ -98,7 +98,7 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
   EXPECT_GT(plan.coordinator.needs.memory_bytes, 24'000'000'000u);
 }
 
-TEST(Planner, AWorkersMemoryFollowsItsPrecisionAndWhoForms) {
+TEST(Planner, WorkerMemoryDependsOnPrecisionAndFormOn) {
   PlanRequest request = OneBillion();
   const WorkerLoad plain = MakePlan(request, &Size).worker;
   request.bf16 = true;  // a copy of 2 bytes per parameter on the training device
@@ -259,7 +259,7 @@ TEST(Recommendation, SaysWhenNothingSuffices) {
   EXPECT_LT(r.point.coordinator_utilization_ratio, 0.95);
 }
 
-TEST(Recommendation, DataParallelIsToldOfDiloco) {
+TEST(Recommendation, DataParallelGetsTheDilocoRecommendation) {
   PlanRequest request = OneBillion();
   request.method = PlanMethod::kDataParallel;
   request.link = {10 * kGigabit, 10 * kGigabit, 0};

@@ -33,7 +33,7 @@ TEST(WorkerMemory, OnACpuAllIsTheHosts) {
   EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kGpu), 0u);
 }
 
-TEST(WorkerMemory, AGpuHoldsWhatIsTrained) {
+TEST(WorkerMemory, GpuContainsTheTrainedModel) {
   WorkerMemoryJob job = Job();
   EXPECT_EQ(Held(job, {.gpu = true}, MemoryPlace::kGpu), kN * 16);
   EXPECT_EQ(Held(job, {.gpu = true}, MemoryPlace::kHost), kN * (4 + 4 + 4 + 3 + 1));  // with windows

@@ -61,7 +61,7 @@ TEST(LinkRate, AFastLinkIsMeasuredWithTheLargestProbe) {
   EXPECT_EQ(client.worker, WorkerId{"cpu-1"});
 }
 
-TEST(LinkRate, WhatFailsIsTold) {
+TEST(LinkRate, FailureIsReported) {
   ManualClock clock;
   RatedClient client(clock, 1e6);
   client.status = absl::DeadlineExceededError("a bulk transfer made no progress for 30 s");
@@ -95,7 +95,7 @@ TEST(JobFit, ASlowLinkIsAWarningWithTheRateThatWouldDo) {
   EXPECT_THAT(finding.sentence, HasSubstr("bit/s upwards"));
 }
 
-TEST(JobFit, WithoutAStepTimeTheShortestOneThatFitsIsSaid) {
+TEST(JobFit, WithoutAStepTimeReportsTheShortestFit) {
   const Finding slow = JudgeLink(Offer({}), At(20e6));
   EXPECT_EQ(slow.verdict, Verdict::kGood);
   EXPECT_THAT(slow.sentence, HasSubstr("no step was measured yet: with steps of "));

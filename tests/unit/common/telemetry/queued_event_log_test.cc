@@ -58,7 +58,7 @@ class QueuedEventLogTest : public testing::Test {
   QueuedEventLog log_{std::make_unique<KeptLog>(kept_), executor_, lines_};
 };
 
-TEST_F(QueuedEventLogTest, ReadsBehindWhatWasAppendedBefore) {
+TEST_F(QueuedEventLogTest, ReadsAfterEarlierAppends) {
   std::vector<uint64_t> read;
   bool done = false;
   EXPECT_EQ(Append(1), absl::OkStatus());
@@ -88,7 +88,7 @@ TEST_F(QueuedEventLogTest, WritesInOrderWhenTheExecutorComesToIt) {
   EXPECT_EQ(kept_.syncs, 1);
 }
 
-TEST_F(QueuedEventLogTest, LinesBeyondTheBoundAreLostAndTold) {
+TEST_F(QueuedEventLogTest, LinesBeyondTheBoundAreDroppedAndReported) {
   for (uint64_t i = 1; i <= QueuedEventLog::kWaiting; ++i) ASSERT_EQ(Append(i), absl::OkStatus());
   const absl::Status lost = Append(9999);
   EXPECT_EQ(lost.code(), absl::StatusCode::kResourceExhausted);
@@ -100,7 +100,7 @@ TEST_F(QueuedEventLogTest, LinesBeyondTheBoundAreLostAndTold) {
   EXPECT_EQ(kept_.revisions.back(), 10'000u);
 }
 
-TEST_F(QueuedEventLogTest, ARowOfRefusedLinesIsToldOnce) {
+TEST_F(QueuedEventLogTest, ConsecutiveRefusedLinesAreReportedOnce) {
   kept_.answer = absl::ResourceExhaustedError("no space left on device");
   for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(Append(i), absl::OkStatus());
   executor_.RunAll();

@@ -441,7 +441,7 @@ TEST_F(HttpServerTest, KnowsItsPathsAndMethods) {
   EXPECT_EQ(head.substr(head.size() - 4), "\r\n\r\n") << "no body";
 }
 
-TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttp) {
+TEST_F(HttpServerTest, RefusesLargeAndNonHttpRequests) {
   Start();
   EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nX: " + std::string(9000, 'x') + "\r\n\r\n")
                 .rfind("HTTP/1.1 431", 0),
@@ -488,7 +488,7 @@ TEST_F(HttpServerTest, ASlowRequestIsCut) {
   EXPECT_EQ(slow.ReadAll().find("200 OK"), std::string::npos);
 }
 
-TEST_F(HttpServerTest, LoopbackOnlyAndAPortInUseIsSaid) {
+TEST_F(HttpServerTest, LoopbackOnlyAndPortInUseIsReported) {
   Start();
   EXPECT_EQ(HttpServer::Start({.address = "0.0.0.0"}, {}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(HttpServer::Start({.address = "example.org"}, {}).status().code(), absl::StatusCode::kInvalidArgument);

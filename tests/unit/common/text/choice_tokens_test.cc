@@ -39,7 +39,7 @@ class Pairs final : public Tokenizer {
 
 constexpr uint32_t kEnd = 256;
 
-TEST(ChoiceTokens, AreThoseBehindTheContexts) {
+TEST(ChoiceTokens, AreTheTokensAfterTheContext) {
   const Pairs tokenizer(kEnd);
   auto tokens = TokensOfChoice(tokenizer, "xy", " zz");
   ASSERT_TRUE(tokens.ok()) << tokens.status();
@@ -53,7 +53,7 @@ TEST(ChoiceTokens, AreThoseBehindTheContexts) {
   EXPECT_FALSE(TokensOfChoice(Pairs(std::nullopt), "", "z").ok());
 }
 
-TEST(ChoiceTokens, OneThatRunsIntoTheContextHasTheLast) {
+TEST(ChoiceTokens, ChoiceMergedWithItsContextHasTheLastToken) {
   const auto tokens = TokensOfChoice(Pairs(kEnd), "xa", "b");
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   EXPECT_THAT(tokens->ids, ElementsAre('x', 257));

@@ -117,7 +117,7 @@ TEST_F(Documents, JsonFaultsNameTheLine) {
   EXPECT_THAT(Error("a.jsonl", good + std::string("{\"text\": \"a\"}\0", 14)), HasSubstr("at column 14: a zero byte"));
 }
 
-TEST_F(Documents, WhatPythonWritesBeyondJsonDoesNoHarm) {
+TEST_F(Documents, PythonsJsonExtensionsAreAccepted) {
   for (const char* other : {"NaN", "Infinity", "-Infinity", "1e400", "-1E+999", "[NaN, {\"b\": NaN}]", "\"\\ud83d\""}) {
     const std::string line = absl::StrCat("{\"score\": ", other, ", \"text\": \"good\"}");
     const auto all = All("a.jsonl", line);
@@ -324,7 +324,7 @@ TEST_F(Documents, LimitsAndKinds) {
   EXPECT_THAT(Error("a.jsonl", "{\"text\":\"a\"}\n\"" + huge),
               HasSubstr("begins in line 2 has more than the 67108864"));
   EXPECT_THAT(Error("a.txt", huge, {.text_split = TextSplit::kFile}), HasSubstr("more than the 67108864"));
-  EXPECT_THAT(Error("a.csv", "x"), HasSubstr("is of no known kind: .txt, .jsonl"));
+  EXPECT_THAT(Error("a.csv", "x"), HasSubstr("has an unknown extension: .txt, .jsonl"));
   EXPECT_EQ(OpenDocuments(*files_, dir_ / "absent", {}).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenDocuments(*files_, dir_ / "absent.txt", {}).status().code(), absl::StatusCode::kNotFound);
 }

@@ -92,7 +92,7 @@ TEST(Elementwise, EveryTargetGivesTheBitsOfTheReference) {
   });
 }
 
-TEST(Order, EveryTargetGivesTheBitsOfTheReferenceAndLeavesEqualOnesWhereTheyAre) {
+TEST(Order, TargetsEqualTheReferenceAndAreStable) {
   OnEveryTarget([] {
     for (const size_t n : kLengths) {
       std::vector<float> a = Values(1, n), b = Values(2, n);
@@ -142,7 +142,7 @@ TEST(OuterStep, EveryTargetGivesTheBitsOfTheReferenceWithAndWithoutAResidual) {
   });
 }
 
-TEST(PseudoGradient, EveryTargetGivesTheBitsOfTheReferenceAndFindsWhatIsNotFinite) {
+TEST(PseudoGradient, TargetsEqualTheReferenceAndFindNonFiniteValues) {
   OnEveryTarget([] {
     for (const size_t n : kLengths) {
       for (const std::vector<float>& residual : {Values(8, n), std::vector<float>()}) {
@@ -188,7 +188,7 @@ TEST(Sums, EveryTargetGivesTheBitsOfTheReference) {
   });
 }
 
-TEST(Sums, WhatIsNotFiniteIsFoundWhereverItStands) {
+TEST(Sums, NonFiniteValuesAreFoundAnywhere) {
   OnEveryTarget([] {
     for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {

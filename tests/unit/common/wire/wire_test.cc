@@ -23,7 +23,7 @@ std::string Hex(Bytes bytes) {
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-TEST(ResourceNamesTest, ParseWhatTheyFormat) {
+TEST(ResourceNamesTest, ParseInvertsFormat) {
   EXPECT_EQ(*ParseJobName(JobName({"tiny-1"})), JobId{"tiny-1"});
   EXPECT_EQ(*ParseWorkerName(WorkerName({"paris-1"})), WorkerId{"paris-1"});
   EXPECT_EQ(*ParseCheckpointName(CheckpointNameOf({"tiny"}, 400)), (CheckpointName{{"tiny"}, 400, false}));

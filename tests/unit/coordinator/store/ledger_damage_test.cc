@@ -90,7 +90,7 @@ TEST_F(LedgerDamage, ChangedColumnIsReportedWithItsRow) {
     const absl::Status read = Read().status();
     EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss) << sql;
     EXPECT_THAT(std::string(read.message()),
-                AllOf(HasSubstr(told), HasSubstr("has a wrong checksum: restore the directory from a copy")))
+                AllOf(HasSubstr(told), HasSubstr("is not as it was written: restore the directory from a copy")))
         << sql;
   }
 }
