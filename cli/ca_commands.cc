@@ -17,7 +17,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kMaxPages = 1000;  // guards against a coordinator that never ends its list
+constexpr int kMaxIdentityPages = 1000;  // guards against a coordinator that never ends its list
 
 struct IssueOptions {
   std::string directory, role = "admin", name, out;
@@ -183,7 +183,7 @@ int Revoke(Session& session, const std::string& name) {
 int ListRevocations(Session& session) {
   v1::ListRevocationsRequest request;
   v1::ListRevocationsResponse all;
-  for (int page = 0; page < kMaxPages; ++page) {
+  for (int page = 0; page < kMaxIdentityPages; ++page) {
     const auto response = session.api.ListRevocations(request);
     if (!response.ok()) return Fail(session, response.status());
     all.mutable_revocations()->MergeFrom(response->revocations());

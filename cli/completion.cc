@@ -19,7 +19,7 @@ struct Choice {
   std::vector<std::string> values;
 };
 
-struct Command {
+struct CommandWords {
   std::string path;                                            // "atoll job submit"
   std::vector<std::string> words;                              // subcommands and options
   std::vector<std::pair<std::string, std::string>> described;  // word, first line of its help
@@ -49,7 +49,7 @@ std::vector<std::string> ValuesOf(const CLI::Option& option) {
   return out;
 }
 
-void AddOptions(const CLI::App& app, Command& out) {
+void AddOptions(const CLI::App& app, CommandWords& out) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string> values = ValuesOf(*option);
     if (option->get_positional()) {
@@ -68,8 +68,8 @@ void AddOptions(const CLI::App& app, Command& out) {
   }
 }
 
-void Walk(const CLI::App& app, const CLI::App& root, const std::string& path, std::vector<Command>& out) {
-  Command command{.path = path, .words = {}, .described = {}, .choices = {}};
+void Walk(const CLI::App& app, const CLI::App& root, const std::string& path, std::vector<CommandWords>& out) {
+  CommandWords command{.path = path, .words = {}, .described = {}, .choices = {}};
   std::vector<std::pair<const CLI::App*, std::string>> children;
   for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (IsHidden(*child)) continue;
@@ -98,9 +98,9 @@ std::string Quoted(const std::string& text) {
 
 // Returns the cases of a shell's `case` that sets `variable` to the command so far. The longest
 // known command path among the words before the cursor determines the completions.
-std::string PathCases(const std::vector<Command>& commands, const std::string& variable) {
+std::string PathCases(const std::vector<CommandWords>& commands, const std::string& variable) {
   std::string out;
-  for (const Command& c : commands) {
+  for (const CommandWords& c : commands) {
     if (c.path != "atoll") out += "      " + Quoted(c.path) + ") " + variable + "=" + Quoted(c.path) + " ;;\n";
   }
   return out;
@@ -109,9 +109,9 @@ std::string PathCases(const std::vector<Command>& commands, const std::string& v
 // Returns the cases of a shell's `case` over "PATH OPTION", each with the result of `entry` for the
 // option's values.
 template <typename Entry>
-std::string ChoiceCases(const std::vector<Command>& commands, const Entry& entry) {
+std::string ChoiceCases(const std::vector<CommandWords>& commands, const Entry& entry) {
   std::string out;
-  for (const Command& c : commands) {
+  for (const CommandWords& c : commands) {
     for (const Choice& choice : c.choices) {
       const std::string also = choice.letter.empty() ? "" : "|" + Quoted(c.path + " " + choice.letter);
       absl::StrAppend(&out, "    ", Quoted(c.path + " " + choice.option), also, ") ", entry(choice.values), " ;;\n");
@@ -120,7 +120,7 @@ std::string ChoiceCases(const std::vector<Command>& commands, const Entry& entry
   return out;
 }
 
-std::string Bash(const std::vector<Command>& commands) {
+std::string Bash(const std::vector<CommandWords>& commands) {
   std::string out =
       "# bash completion for atoll: source <(atoll completion bash)\n"
       "_atoll() {\n"
@@ -129,7 +129,7 @@ std::string Bash(const std::vector<Command>& commands) {
       "    case \"$path ${COMP_WORDS[i]}\" in\n";
   out += PathCases(commands, "path");
   out += "    esac\n  done\n  case \"$path\" in\n";
-  for (const Command& c : commands) out += "    " + Quoted(c.path) + ") words=" + Quoted(Join(c.words)) + " ;;\n";
+  for (const CommandWords& c : commands) out += "    " + Quoted(c.path) + ") words=" + Quoted(Join(c.words)) + " ;;\n";
   out += "  esac\n  case \"$path ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
   out += ChoiceCases(commands, [](const auto& values) { return "words=" + Quoted(Join(values)); });
   return out +
@@ -139,7 +139,7 @@ std::string Bash(const std::vector<Command>& commands) {
          "complete -o default -F _atoll atoll\n";
 }
 
-std::string Zsh(const std::vector<Command>& commands) {
+std::string Zsh(const std::vector<CommandWords>& commands) {
   std::string out =
       "#compdef atoll\n"
       "# zsh completion for atoll: atoll completion zsh > \"${fpath[1]}/_atoll\"\n"
@@ -150,7 +150,7 @@ std::string Zsh(const std::vector<Command>& commands) {
       "    case \"$command_path ${words[i]}\" in\n";
   out += PathCases(commands, "command_path");
   out += "    esac\n  done\n  case \"$command_path\" in\n";
-  for (const Command& c : commands) {
+  for (const CommandWords& c : commands) {
     out += "    " + Quoted(c.path) + ") entries=(";
     for (const auto& [word, help] : c.described) absl::StrAppend(&out, " ", Quoted(absl::StrCat(word, ":", help)));
     out += " ) ;;\n";
@@ -169,7 +169,7 @@ std::string Zsh(const std::vector<Command>& commands) {
          "if [ \"$funcstack[1]\" = \"_atoll\" ]; then _atoll \"$@\"; else compdef _atoll atoll; fi\n";
 }
 
-std::string Fish(const std::vector<Command>& commands) {
+std::string Fish(const std::vector<CommandWords>& commands) {
   std::string out =
       "# fish completion for atoll: atoll completion fish | source\n"
       "function __atoll_path\n"
@@ -177,7 +177,7 @@ std::string Fish(const std::vector<Command>& commands) {
       "  for word in (commandline -opc)[2..-1]\n"
       "    switch \"$path $word\"\n"
       "      case";
-  for (const Command& c : commands) {
+  for (const CommandWords& c : commands) {
     if (c.path != "atoll") out += " " + Quoted(c.path);
   }
   out +=
@@ -186,7 +186,7 @@ std::string Fish(const std::vector<Command>& commands) {
       "  end\n"
       "  test \"$path\" = \"$argv[1]\"\n"
       "end\n";
-  for (const Command& c : commands) {
+  for (const CommandWords& c : commands) {
     for (const auto& [word, help] : c.described) {
       const std::string condition = "-n " + Quoted("__atoll_path '" + c.path + "'");
       const bool option = word.compare(0, 2, "--") == 0;
@@ -205,7 +205,7 @@ std::string Fish(const std::vector<Command>& commands) {
 }  // namespace
 
 std::string CompletionScript(const CLI::App& root, const std::string& shell) {
-  std::vector<Command> commands;
+  std::vector<CommandWords> commands;
   Walk(root, root, "atoll", commands);
   if (shell == "bash") return Bash(commands);
   if (shell == "zsh") return Zsh(commands);
@@ -249,7 +249,7 @@ std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& ar
       const CLI::Option* option = app->get_option_no_throw(name);
       if (option == nullptr) option = root.get_option_no_throw(name);
       if (option == nullptr) {
-        Command known;
+        CommandWords known;
         AddOptions(*app, known);
         if (app != &root) AddOptions(root, known);
         return "unknown option " + name + DidYouMean(name, known.words);

@@ -15,7 +15,7 @@ namespace atl::cli {
 namespace {
 
 constexpr uint32_t kPage = 500;
-constexpr int kMaxPages = 10'000;  // limit of a listing with at least one job per page; a coordinator has no more
+constexpr int kMaxJobPages = 10'000;  // limit of a listing with at least one job per page; a coordinator has no more
 
 // Fills the request's filters. Returns an error message for an invalid one.
 std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
@@ -189,7 +189,7 @@ int ListJobs(Session& session, const ListOptions& options) {
   v1::ListJobsRequest request;
   if (const std::string problem = Filter(options, request); !problem.empty()) return FailUsage(session, problem);
   v1::ListJobsResponse all;
-  for (int page = 0; page < kMaxPages; ++page) {
+  for (int page = 0; page < kMaxJobPages; ++page) {
     const uint32_t have = static_cast<uint32_t>(all.jobs_size());
     request.set_page_size(options.limit == 0 ? kPage : std::min(kPage, options.limit - have));
     const absl::StatusOr<v1::ListJobsResponse> response = session.api.ListJobs(request);

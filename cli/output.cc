@@ -35,8 +35,6 @@ std::string AgeText(const Session& session, const google::protobuf::Timestamp& f
   return HumanTime(std::max(0.0, now - static_cast<double>(from.seconds())));
 }
 
-std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }
-
 std::string StepText(const v1::Job& job) {
   return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
 }
@@ -115,6 +113,8 @@ std::string Printable(const std::string& text) {
   }
   return out;
 }
+
+std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }
 
 std::string Table::ToString() const {
   std::vector<size_t> widths;

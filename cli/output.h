@@ -52,6 +52,8 @@ size_t DisplayWidth(const std::string& utf8);
 std::string Clip(const std::string& utf8, size_t width);
 // Replaces control characters by '?': text from workers must not control the terminal.
 std::string Printable(const std::string& text);
+// The last part of a resource's name ("jobs/llama"), printable.
+std::string ShortName(const std::string& resource);
 
 // protobuf's JSON mapping with the proto's field names; `one_line` for jsonl.
 std::string ToJson(const google::protobuf::Message& message, bool one_line);

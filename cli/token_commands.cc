@@ -16,7 +16,7 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kMaxPages = 1000;  // guards against a coordinator that never ends its list
+constexpr int kMaxTokenPages = 1000;  // guards against a coordinator that never ends its list
 
 struct CreateOptions {
   std::string role = "worker", name, lifetime = "24h";
@@ -60,7 +60,7 @@ std::string StateOf(const v1::JoinToken& token, int64_t now_s) {
 int ListTokens(Session& session) {
   v1::ListTokensRequest request;
   v1::ListTokensResponse all;
-  for (int page = 0; page < kMaxPages; ++page) {
+  for (int page = 0; page < kMaxTokenPages; ++page) {
     const auto response = session.api.ListTokens(request);
     if (!response.ok()) return Fail(session, response.status());
     all.mutable_tokens()->MergeFrom(response->tokens());

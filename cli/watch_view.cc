@@ -34,8 +34,6 @@ std::string FitPieces(const std::vector<std::string>& pieces, size_t width) {
   return Clip(line, width);
 }
 
-std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }
-
 WatchLine::Style StyleOf(v1::JobState state) {
   switch (state) {
     case v1::JOB_STATE_RUNNING:

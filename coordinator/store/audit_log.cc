@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kSuffix[] = ".jsonl";
 constexpr size_t kDigits = 10;
-constexpr uint64_t kPieceBytes = 64 << 10;  // bytes per read at the end of a file; a line has a few hundred bytes
+constexpr uint64_t kTailPieceBytes = 64 << 10;  // bytes per read at the end of a file; a line has a few hundred bytes
 
 // The numbers of the log's files, ascending. Other names are ignored.
 std::vector<uint64_t> NumbersOf(const std::vector<std::string>& names) {
@@ -64,7 +64,7 @@ absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
   size_t whole = 0;                   // bytes of `text` up to the end of the last complete line; 0: none in `text`
   size_t before = std::string::npos;  // position of the line feed before that line
   while (from > 0 && before == std::string::npos) {
-    const uint64_t piece = std::min(from, kPieceBytes);
+    const uint64_t piece = std::min(from, kTailPieceBytes);
     std::string head(piece, '\0');
     ATOLL_RETURN_IF_ERROR(read->ReadAt(from - piece, std::as_writable_bytes(std::span(head))));
     from -= piece;

@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kPieceBytes = uint64_t{256} << 10;
+constexpr uint64_t kCopyPieceBytes = uint64_t{256} << 10;
 constexpr char kUnfinished[] = ".new";
 
 // The records to be copied.
@@ -26,7 +26,7 @@ absl::Status CopyRecord(const File& from, const ScannedRecord& record, const Rec
   ATOLL_RETURN_IF_ERROR(to.Append(header));
   std::vector<std::byte> piece;
   for (uint64_t at = 0; at < record.header.payload_bytes; at += piece.size()) {
-    piece.resize(std::min(kPieceBytes, record.header.payload_bytes - at));
+    piece.resize(std::min(kCopyPieceBytes, record.header.payload_bytes - at));
     ATOLL_RETURN_IF_ERROR(from.ReadAt(record.payload_offset + at, piece));
     ATOLL_RETURN_IF_ERROR(to.Append(piece));
   }

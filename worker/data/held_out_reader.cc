@@ -8,7 +8,7 @@
 namespace atl {
 namespace {
 
-constexpr size_t kMemoryBlocks = 8;  // samples are read sequentially
+constexpr size_t kHeldOutBlocks = 8;  // samples are read sequentially
 
 }  // namespace
 
@@ -17,7 +17,7 @@ HeldOutReader::HeldOutReader(uint32_t sequence_length, CorpusManifests manifests
     : sequence_length_(sequence_length),
       manifests_(manifests),
       split_(split),
-      memory_(source, manifests, kMemoryBlocks) {}
+      memory_(source, manifests, kHeldOutBlocks) {}
 
 absl::StatusOr<std::unique_ptr<HeldOutReader>> HeldOutReader::Create(uint32_t sequence_length,
                                                                      CorpusManifests manifests, BlockSource& source,

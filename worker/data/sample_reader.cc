@@ -14,12 +14,12 @@
 namespace atl {
 namespace {
 
-constexpr size_t kMemoryBlocks = 256;
-constexpr Duration kRetryPause = Milliseconds(500);  // after an Unavailable source
+constexpr size_t kSampleBlocks = 256;
+constexpr Duration kSourcePause = Milliseconds(500);  // after an Unavailable source
 
 size_t MemoryBlocks(const DataSpec& data, const SampleReaderOptions& options) {
   if (options.memory_blocks != 0) return options.memory_blocks;
-  return std::min(kMemoryBlocks, data.corpora.size() * (size_t{data.window_blocks} + 2));
+  return std::min(kSampleBlocks, data.corpora.size() * (size_t{data.window_blocks} + 2));
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ void SampleReader::State::Run() {
     const bool rest = absl::IsUnavailable(tokens.status());
     Deliver(next.id, next.ahead, std::move(tokens));
     changed.NotifyAll();
-    if (rest && !stopping) changed.WaitFor(mutex, kRetryPause);
+    if (rest && !stopping) changed.WaitFor(mutex, kSourcePause);
   }
   mutex.Unlock();
 }

@@ -15,13 +15,13 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kBlock = 4096;
+constexpr int64_t kPrintBlock = 4096;
 
 // Rows of one block each, then the remainder as a row.
 std::vector<at::Tensor> Rows(const at::Tensor& arena) {
   std::vector<at::Tensor> rows;
-  const int64_t whole = arena.numel() / kBlock * kBlock;
-  if (whole > 0) rows.push_back(arena.narrow(0, 0, whole).view({-1, kBlock}));
+  const int64_t whole = arena.numel() / kPrintBlock * kPrintBlock;
+  if (whole > 0) rows.push_back(arena.narrow(0, 0, whole).view({-1, kPrintBlock}));
   if (whole < arena.numel()) rows.push_back(arena.narrow(0, whole, arena.numel() - whole).unsqueeze(0));
   return rows;
 }
