@@ -109,12 +109,13 @@ def run_without_passed(command):
     return process.wait()
 
 
-def ctest(preset, prefix=()):
+def ctest(preset, prefix=(), at_once=None):
+    """Runs the tests of a preset, `at_once` (number of cores) at a time."""
     report = ROOT / "build" / preset / "junit.xml"
     if preset == "long":
         report = ROOT / "build" / "dev" / "junit-long.xml"
     report.unlink(missing_ok=True)
-    command = [*prefix, "ctest", "--preset", preset, "-j", str(jobs()), "--output-junit", str(report)]
+    command = [*prefix, "ctest", "--preset", preset, "-j", str(at_once or jobs()), "--output-junit", str(report)]
     print("+", " ".join(command), flush=True)
     status = run_without_passed(command)
     if not report.exists():
@@ -235,7 +236,7 @@ TIER1 = [
     ("scripts", check_scripts),
     ("promtool", check_promtool),
     ("build-release", build_release),
-    ("test-release", lambda: ctest("release")),
+    ("test-release", lambda: ctest("release", at_once=2 * jobs())),  # these tests wait for processes most of the time
     ("build-asan", lambda: build("asan")),
     ("test-asan", lambda: ctest("asan")),
     ("build-tsan", lambda: build("tsan")),
