@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/upper_median.h"
-#include "coordinator/core/evaluations.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/used_up.h"
@@ -53,7 +52,7 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
       const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
                          !run.used_up.contains(id);
-      const bool evaluates = run.evaluation && run.evaluation->holder == id;  // for the time of the evaluation
+      const bool evaluates = run.evaluation.IsWith(id);  // for the time of the evaluation
       const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
       rule.on_their_way += comes && !known ? 1 : 0;
     }
@@ -69,7 +68,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: no round waits for the worker that does it.
-    const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
+    const bool scores = run.evaluation.scores_tasks() && run.evaluation.IsWith(id);
     const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
     if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : expected).insert(id);
     past_finished = past_finished || (trains && run.used_up.contains(id));
@@ -169,7 +168,7 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : round.Missing()) {
     const bool sending = round.opened() + extension * kDeadlinesOfUploads > now_ && run.IsUploading(id);
-    const bool evaluates = run.evaluation && run.evaluation->holder == id;  // the evaluation has its own deadline
+    const bool evaluates = run.evaluation.IsWith(id);  // the evaluation has its own deadline
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not forever.
     Member& member = *fleet_.Find(id);
@@ -184,7 +183,7 @@ bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.HasArrived(id)) continue;
-    const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    const bool evaluates = run.evaluation.IsWith(id);
     const bool busy = evaluates || member.stage == Stage::kFetching;  // both have their own deadlines
     if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
       any = true;

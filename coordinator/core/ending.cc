@@ -128,7 +128,7 @@ void Machine::AdvanceClosing(Run& run) {
     if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
-    if (run.evaluation) run.evaluation->tries = 0;  // they were for older versions
+    run.evaluation.ForgiveTries();
     Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }
   if (run.ending == Ending::kEvaluation) {
@@ -137,7 +137,7 @@ void Machine::AdvanceClosing(Run& run) {
       AdvanceEvaluation(run);
       return;
     }
-    run.evaluation.reset();
+    run.evaluation.Drop();
     run.ending = Ending::kCheckpoint;
   }
   if (const CheckpointRecord* const last = run.CheckpointOf(run.Versions())) {
@@ -161,7 +161,7 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   run.record.end_wall_nanos = wall_nanos_;
   run.ending = Ending::kNone;
   run.no_room.clear();
-  run.evaluation.reset();
+  run.evaluation.Drop();
   for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, absl::StrCat("the job is ", NameOf(state)));
   RefuseUploads(
       run, [](Round& round) { return round.End(); },

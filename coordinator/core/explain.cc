@@ -221,9 +221,9 @@ std::string WaitingLine(const JobStanding& job) {
     return "the final checkpoint is being written";
   const auto have = static_cast<uint32_t>(job.fleet.TrainersOf(run.id()).size());
   if (have < job.needed) return LackingLine(job, have);
-  if (run.ending == Ending::kEvaluation && run.evaluation) {
-    return absl::StrCat("the final evaluation is made by ",
-                        run.evaluation->holder.value.empty() ? "nobody yet" : run.evaluation->holder.value);
+  if (run.ending == Ending::kEvaluation && run.evaluation.IsPending()) {
+    const WorkerId holder = run.evaluation.holder();
+    return absl::StrCat("the final evaluation is made by ", holder.value.empty() ? "nobody yet" : holder.value);
   }
   return Joined({run.failures.empty() ? "" : FailuresLine(run), LinkLine(run, job.fleet), StarvedLine(run, job.fleet),
                  LeasedLine(job), job.round ? RoundLine(job, *job.round) : ""});
@@ -235,7 +235,7 @@ std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragmen
   for (const auto& [id, member] : fleet.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.HasArrived(id)) continue;
-    const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    const bool evaluates = run.evaluation.IsWith(id);
     const uint32_t missed = run.misses.Running(fragment, id);
     const bool passed_over = run.PassesOver(fragment, id);
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,

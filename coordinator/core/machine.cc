@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/plan/limits.h"
-#include "coordinator/core/evaluations.h"
 
 namespace atl {
 namespace {
@@ -59,7 +58,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   run.clock_floor = job.clock_step;
   run.rounds_committed = job.rounds_committed;
   run.tokens_committed = job.tokens_committed;
-  run.evaluations = std::move(job.evaluations);
+  run.evaluation.Restore(std::move(job.evaluations));
   for (CheckpointRecord& c : job.checkpoints) run.checkpoints.emplace(c.step, c);
   // The wall clock may have been set back: later times must not be earlier than recorded ones.
   wall_nanos_ =
@@ -67,7 +66,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   if (run.record.state == JobState::kClosing) {
     run.ending = Ending::kRounds;
   } else if (!HasEnded(run.record.state) && !run.rounds.empty()) {
-    if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version())) StartEvaluation(run);
+    if (EvaluationIsOwed(run.spec->evaluation, run.evaluation.done(), run.rounds[0].version())) StartEvaluation(run);
   }
   const JobId id = run.id();
   runs_.emplace(id, std::move(run));
@@ -220,8 +219,7 @@ Instant Machine::MembersWake() const {
 Instant Machine::NextWake() const {
   Instant wake = members_wake_;
   for (const auto& [id, run] : runs_) {
-    if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
-    if (run.evaluation && run.evaluation->retry_at > now_) wake = std::min(wake, run.evaluation->retry_at);
+    wake = std::min(wake, run.evaluation.Wake(now_));
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
     // While parameters are not loaded, or a checkpoint waits for a merge, rounds do nothing at
     // their deadlines; an event ends that state.

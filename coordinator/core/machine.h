@@ -159,10 +159,8 @@ class Machine {
   bool WantsEvaluation(const Run& run) const;
   void StartEvaluation(Run& run);
   void AdvanceEvaluation(Run& run);
-  bool ProlongEvaluation(Run& run, const Member& holder);
-  void TakeEvaluation(Run& run, bool holder_is_able);
-  Member* NextEvaluator(const Run& run);
-  void GiveEvaluation(Run& run, Member& member);
+  std::vector<Evaluator> EvaluatorsOf(const Run& run) const;
+  void EvaluationTakenFrom(Run& run, const EvaluationTaken& taken, bool holder_is_able);
   void SendEvaluation(const Member& member, const Run& run);
 
   // ---- room.cc

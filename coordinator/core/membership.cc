@@ -107,15 +107,15 @@ void Machine::On(const WorkerConnected& e) {
   SendAssignment(*member, *run);
   member->unanswered = 1;          // whatever it is doing
   member->not_waited_for = false;  // the notice may be lost: sent again
-  if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
+  if (run->evaluation.IsWith(e.hello.worker)) SendEvaluation(*member, *run);
 }
 
 void Machine::Join(Member& member, const Hello& hello) {
   Run* run = RunOf(member);
-  if (run != nullptr && run->evaluation && run->evaluation->holder == hello.worker) {
+  if (run != nullptr && run->evaluation.IsWith(hello.worker)) {
     // The evaluation itself may be what ends its process.
-    run->evaluation->failure = "it joins anew, as after the end of its process";
-    TakeEvaluation(*run, false);
+    run->evaluation.Fail("it joins anew, as after the end of its process");
+    EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
   }
   if (member.record.incarnation.value != 0) DropWork(member, "a new incarnation has joined");
   member.record.incarnation = NewIncarnation();
@@ -200,10 +200,7 @@ void Machine::Excuse(Duration time) {
   }
   for (auto& [id, run] : runs_) {
     for (Round& round : run.rounds) round.Excuse(time, now_);
-    if (run.evaluation) {
-      later(run.evaluation->given);
-      run.evaluation->deadline = run.evaluation->deadline + time;
-    }
+    run.evaluation.Excuse(time, now_);
   }
 }
 
@@ -229,11 +226,11 @@ void Machine::DropWork(Member& member, const std::string& why) {
     ReturnLeases(*run, id);
     for (Round& round : run->rounds) round.Leave(id);
     run->misses.Forget(id);
-    if (run->evaluation && run->evaluation->holder == id) {
+    if (run->evaluation.IsWith(id)) {
       if (member.lost)
-        TakeEvaluation(*run, false);
+        EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
       else
-        run->evaluation->holder = {};
+        run->evaluation.Release();
     }
     if (leases > 0) {
       Note(run->id(), "leases returned",

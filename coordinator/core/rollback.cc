@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/plan/ledger_fold.h"
-#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -89,11 +87,8 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.clock_floor = checkpoint.step;
   run.participants.clear();
   run.replicas = {};  // of discarded versions
-  run.not_evaluated.clear();
-  run.evaluation.reset();
-  run.made.reset();
-  DropUndone(run.evaluations, checkpoint.versions);
-  if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version())) StartEvaluation(run);
+  run.evaluation.RollBack(checkpoint.versions);
+  if (EvaluationIsOwed(run.spec->evaluation, run.evaluation.done(), run.rounds[0].version())) StartEvaluation(run);
   run.no_room.clear();
   run.loaded = false;
   run.loading = true;

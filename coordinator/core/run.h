@@ -22,6 +22,7 @@
 #include "common/base/hash.h"
 #include "coordinator/core/admission.h"
 #include "coordinator/core/claims.h"
+#include "coordinator/core/evaluation.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/participation.h"
@@ -32,28 +33,6 @@
 #include "coordinator/core/shards.h"
 
 namespace atl {
-
-// A pending evaluation.
-struct PendingEvaluation {
-  uint64_t number = 0;
-  uint64_t clock_step = 0;
-  VersionVector versions;    // of the newest assignment
-  WorkerId holder;           // empty: unassigned
-  std::set<WorkerId> asked;  // all workers that got it for those versions: their results count
-  Instant given{}, deadline{};
-  uint32_t tries = 0;  // workers that were too slow, were lost or failed
-  bool score_tasks = false;
-  std::string failure;  // why the holder cannot make it; empty: it may still make it
-  WorkerId failed;      // the last worker that failed; it may get it again from retry_at on
-  Instant retry_at{};
-};
-
-// The newest evaluation recorded since the start, and the worker that made it.
-struct MadeEvaluation {
-  WorkerId by;
-  EvaluationDone done;
-  bool contradicted = false;  // by a second result of the same worker
-};
 
 // Why a worker cannot take part in the job.
 struct GivenUp {
@@ -84,15 +63,11 @@ struct Run {
   FragmentProgress progress;
   ReplicaReports replicas;                                 // cleared at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers with non-finite losses
-  std::vector<EvaluationRecord> evaluations;               // by number, without those undone by a rollback
   std::map<uint64_t, CheckpointRecord> checkpoints;        // by step
-  std::optional<PendingEvaluation> evaluation;
-  std::optional<MadeEvaluation> made;
-  VersionVector not_evaluated;  // no worker finished an evaluation of these
+  Evaluation evaluation;
   std::optional<RequestId> rollback_request;
   std::optional<uint64_t> rollback_check;  // step of the checkpoint being checked before the rollback
   std::string log_damage;                  // why the round log of the open rounds is unusable; empty: usable
-  WorkerId last_evaluator;
   Ending ending = Ending::kNone;
   bool loaded = false;          // the parameters are in the engine's memory
   bool loading = false;         // requested, and neither failed nor finished

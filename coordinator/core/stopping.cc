@@ -33,8 +33,8 @@ void Machine::Unload(Run& run) {
 void Machine::Hold(Run& run, const std::string& reason) {
   run.ending = Ending::kNone;
   // A pending evaluation continues with the job; the end of an ending job requests its last one again.
-  if (run.record.state == JobState::kClosing) run.evaluation.reset();
-  if (run.evaluation) run.evaluation = PendingEvaluation{.number = run.record.next_evaluation};
+  if (run.record.state == JobState::kClosing) run.evaluation.Drop();
+  run.evaluation.Restart(run.record.next_evaluation);
   if (run.record.state == JobState::kClosing) {
     run.record.draining = false;
     run.record.stop_step = PlannedInnerSteps(*run.spec);

@@ -52,7 +52,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   }
   view.balance = run->pool.Balance();
   view.clock_step = ClockOf(*run);
-  view.evaluations = run->evaluations;
+  view.evaluations = run->evaluation.done();
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.Of(job)) {
