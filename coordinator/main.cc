@@ -212,10 +212,12 @@ absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
   ATOLL_RETURN_IF_ERROR(CheckLedgerExists(*files_, directory_));
   ATOLL_RETURN_IF_ERROR(CheckHardLinks(*files_, directory_));
+  ATOLL_RETURN_IF_ERROR(CheckWritable(*files_, directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ledger_ = WithFlushWatch(std::move(ledger_), directory_.LedgerPath(), flushes_);
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
+  ATOLL_RETURN_IF_ERROR(CheckJobFiles(*files_, directory_, recovered_, log_));
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
   ATOLL_ASSIGN_OR_RETURN(revocations_, ledger_->Revocations());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/host_memory.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -50,6 +52,11 @@ std::vector<Group> GroupsOf(const std::string& root) {
 uint64_t MemoryLimitBytes(const std::string& root) {
   uint64_t limit = MachineBytes(root, "MemTotal:").value_or(UINT64_MAX);
   for (const Group& group : GroupsOf(root)) limit = std::min(limit, group.limit.value_or(UINT64_MAX));
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit own{};
+    if (::getrlimit(static_cast<__rlimit_resource>(resource), &own) == 0 && own.rlim_cur != RLIM_INFINITY)
+      limit = std::min(limit, uint64_t{own.rlim_cur});
+  }
   return limit == UINT64_MAX ? 0 : limit;
 }
 

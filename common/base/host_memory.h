@@ -12,7 +12,8 @@
 namespace atl {
 
 // Returns the machine's memory or, if lower, the limit of the memory cgroups (version 1 or 2) of
-// this process and their ancestors. 0 when unknown.
+// this process and their ancestors, or the process's own limit (ulimit -v, ulimit -d). 0 when
+// unknown.
 uint64_t MemoryLimitBytes(const std::string& root = "");
 
 // Returns the bytes that this process may still allocate: MemAvailable or, if lower, the remainder

@@ -79,6 +79,25 @@ StrictJson StrictJsonOf(std::string_view text) {
   return json;
 }
 
+size_t ColumnNestedDeeper(std::string_view text, size_t levels) {
+  size_t open = 0;
+  bool in_string = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string) {
+      if (c == '\\') ++at;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++open > levels) return at + 1;
+    } else if ((c == ']' || c == '}') && open > 0) {
+      --open;
+    }
+  }
+  return 0;
+}
+
 std::string ReasonOfJsonFault(std::string_view message) {
   // "[json.exception.parse_error.101] parse error at line 1, column 29: syntax error while parsing value - REASON; last
   // read: ..."

@@ -4,6 +4,7 @@
 #ifndef ATOLL_COMMON_BASE_PYTHON_JSON_H_
 #define ATOLL_COMMON_BASE_PYTHON_JSON_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,11 @@ struct StrictJson {
 // surrogate such as "\ud83d" becomes "\ufffd". NaN, Infinity, -Infinity and numbers beyond double
 // become an empty object, which no reader takes for a number or a text.
 StrictJson StrictJsonOf(std::string_view text);
+
+// Column, from 1, of the first bracket of `text` that is nested deeper than `levels`; 0 if there is
+// none. Brackets in strings do not count. A parser needs up to 80 bytes of memory for each level.
+size_t ColumnNestedDeeper(std::string_view text, size_t levels);
+inline constexpr size_t kJsonLevels = 512;  // half of what Python's json module reads
 
 // Extracts the reason from the message of a nlohmann exception: "invalid string: missing closing
 // quote".

@@ -61,6 +61,11 @@ double JoinRamp(uint64_t steps_since_fetch, uint32_t join_warmup_steps) {
 std::string ScheduleMismatch(const JobSpec& spec) {
   const ScheduleSpec& schedule = spec.inner.schedule;
   const uint64_t planned = PlannedInnerSteps(spec);
+  if (schedule.warmup_steps >= planned && schedule.warmup_steps > 0) {
+    return absl::StrCat("inner_optimizer.schedule.warmup_steps ", schedule.warmup_steps,
+                        ": the stop rule ends the job at step ", planned,
+                        ", while the learning rate still rises; give a shorter warm-up or a longer run");
+  }
   if (schedule.kind == ScheduleKind::kConstant || schedule.total_steps == 0 || schedule.total_steps == planned)
     return "";
   if (schedule.total_steps > planned) {

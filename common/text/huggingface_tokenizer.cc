@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/base/python_json.h"
 #include "common/base/utf8.h"
 #include "common/text/sentencepiece_model.h"
 
@@ -195,6 +196,7 @@ absl::StatusOr<std::map<std::string, std::string>> HuggingFaceTokenizerFiles(con
 }
 
 bool IsHuggingFaceByteTokenizer(const std::string& json) {
+  if (ColumnNestedDeeper(json, kJsonLevels) > 0) return false;
   const Json root = Json::parse(json, nullptr, false);
   if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return false;
   const Json& model = root["model"];

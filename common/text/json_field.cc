@@ -86,6 +86,8 @@ JsonField::JsonField(std::string name) : name_(std::move(name)), path_(Split(nam
 absl::StatusOr<JsonField::Value> JsonField::Of(const std::string& object) const {
   const size_t zero = object.find('\0');
   if (zero != std::string::npos) return Bad(absl::StrCat("is not valid JSON at column ", zero + 1, ": a zero byte"));
+  if (const size_t deep = ColumnNestedDeeper(object, kJsonLevels); deep > 0)
+    return Bad(absl::StrCat("is nested deeper than ", kJsonLevels, " levels at column ", deep));
   Parser parser(name_, path_);
   std::string fault;
   Json root = parser.Parse(object, fault);

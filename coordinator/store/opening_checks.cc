@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,60 @@ absl::Status CheckLedgerExists(const Files& files, const DataDirectory& director
                    ". Without its ledger this state cannot be read, and under a new ledger its files would be deleted. "
                    "Put the ledger back, or restore a backup into another directory ('atoll-coordinator restore'); to "
                    "start from scratch name an empty --state-dir"));
+}
+
+absl::Status CheckWritable(Files& files, const DataDirectory& directory) {
+  const auto refused = [&](const std::string& where, const absl::Status& why) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot write to ", where, " (", why.message(),
+                                                      "); start as the user that owns ", directory.root(),
+                                                      ", or give it back to that user (chown -R)"));
+  };
+  for (const char* name : {"jobs", "blobs", "events"}) {
+    const std::string place = JoinPath(directory.root(), name);
+    if (!files.Exists(place)) continue;
+    const std::string file = JoinPath(place, "WRITABLE.tmp");
+    const absl::Status created = files.OpenForAppend(file).status();
+    if (absl::IsResourceExhausted(created)) continue;  // a full disk stops no start
+    if (!created.ok()) return refused(place, created);
+    ATOLL_RETURN_IF_ERROR(files.Remove(file));
+  }
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    const std::string ledger = directory.LedgerPath() + suffix;
+    if (!files.Exists(ledger)) continue;
+    const absl::Status opened = files.OpenForAppend(ledger).status();
+    if (!opened.ok()) return refused(ledger, opened);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckJobFiles(const Files& files, const DataDirectory& directory, const RecoveredState& ledger, Log& log) {
+  std::set<std::string> known;
+  for (const RecoveredJob& job : ledger.jobs) {
+    known.insert(job.job.job.value);
+    const std::string place = directory.JobDirectory(job.job.job);
+    if (HasEnded(job.job.state) && job.job.parameters_ready && !files.Exists(place))
+      log.Warn("files of an ended job are missing",
+               {{"job", job.job.job.value},
+                {"directory", place},
+                {"reason", "its checkpoints cannot be exported; a backup may contain them"}});
+  }
+  const std::string jobs = JoinPath(directory.root(), "jobs");
+  if (!files.Exists(jobs)) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(jobs));
+  std::vector<std::string> unknown;
+  for (const std::string& name : names) {
+    const auto has = [&](const char* part) { return files.Exists(JoinPath(JoinPath(jobs, name), part)); };
+    if (!known.contains(name) && (has("checkpoints") || has("snapshots") || has("rounds"))) unknown.push_back(name);
+  }
+  if (unknown.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      jobs, " contains files of ", absl::StrJoin(unknown, ", "), ", but the ledger has no such ",
+      unknown.size() == 1 ? "job" : "jobs", ": ", directory.LedgerPath(),
+      " is older than these files, or that of another state directory, and a new job of that name would overwrite "
+      "them. "
+      "Put the right ledger back, or restore a backup into another directory ('atoll-coordinator restore'); to start "
+      "without these files, move them out of ",
+      jobs));
 }
 
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory) {

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/plan/records.h"
 #include "coordinator/store/data_directory.h"
 
 namespace atl {
@@ -15,6 +17,15 @@ namespace atl {
 // new ledger these files would belong to no job and would be removed. A directory without such
 // files is a new state directory.
 absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory);
+
+// FailedPrecondition: a directory or the ledger in the state directory belongs to another user, for example after
+// a start with sudo. Creates and removes an empty file in each directory.
+absl::Status CheckWritable(Files& files, const DataDirectory& directory);
+
+// FailedPrecondition: `jobs/` contains files of a job that the ledger does not know. The ledger is then older than
+// these files, or that of another state directory, and a new job of the same name would overwrite
+// them. Logs a warning for each ended job whose files are missing.
+absl::Status CheckJobFiles(const Files& files, const DataDirectory& directory, const RecoveredState& ledger, Log& log);
 
 // FailedPrecondition: the file system does not support hard links, which checkpoints need.
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory);

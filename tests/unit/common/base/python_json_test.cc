@@ -40,6 +40,15 @@ TEST(PythonJson, HalfPairsBecomeTheReplacementCharacter) {
   EXPECT_EQ(Strict(R"("\ud83d\ud83d\ude00")"), R"("\ufffd\ud83d\ude00")");
 }
 
+TEST(PythonJson, TheFirstBracketBeyondTheLevelsIsFound) {
+  EXPECT_EQ(ColumnNestedDeeper(R"({"a": [1, [2]], "b": [[]]})", 3), 0);
+  EXPECT_EQ(ColumnNestedDeeper(R"({"a": [1, [2]], "b": [[]]})", 2), 11);
+  EXPECT_EQ(ColumnNestedDeeper(R"({"[[[[": "\"[[[[", "b": ["[["]})", 2), 0) << "brackets in strings are text";
+  EXPECT_EQ(ColumnNestedDeeper("]]]] [[[", 2), 8);
+  EXPECT_EQ(ColumnNestedDeeper(std::string(1 << 20, '['), kJsonLevels), kJsonLevels + 1);
+  EXPECT_EQ(ColumnNestedDeeper("\"\\", 0), 0) << "a string that does not end";
+}
+
 TEST(PythonJson, ReasonIsWithoutItsSurroundings) {
   EXPECT_EQ(ReasonOfJsonFault("[json.exception.parse_error.101] parse error at line 1, column 10: syntax error while "
                               "parsing value - unexpected '}'; expected '[', '{', or a literal"),

@@ -81,6 +81,21 @@ TEST(LearningRate, AScheduleThatDoesNotEndWithTheJobIsReported) {
   EXPECT_EQ(ScheduleMismatch(spec), "") << "it has no end";
 }
 
+TEST(LearningRate, AWarmUpThatOutlastsTheJobIsReported) {
+  JobSpec spec;
+  spec.stop.inner_steps = 60;
+  for (const auto kind : {ScheduleKind::kConstant, ScheduleKind::kCosine, ScheduleKind::kLinear, ScheduleKind::kWsd}) {
+    spec.inner = Inner(kind, 60, 1000, 0.1);
+    EXPECT_NE(ScheduleMismatch(spec).find("ends the job at step 60, while the learning rate still rises"),
+              std::string::npos)
+        << ScheduleMismatch(spec);
+    spec.inner.schedule.warmup_steps = 59;
+    EXPECT_EQ(ScheduleMismatch(spec).find("rises"), std::string::npos) << ScheduleMismatch(spec);
+    spec.inner.schedule.warmup_steps = 0;
+    EXPECT_EQ(ScheduleMismatch(spec).find("rises"), std::string::npos) << ScheduleMismatch(spec);
+  }
+}
+
 TEST(JoinRamp, RisesToOneAndStays) {
   EXPECT_DOUBLE_EQ(JoinRamp(0, 4), 0.25);
   EXPECT_DOUBLE_EQ(JoinRamp(3, 4), 1.0);

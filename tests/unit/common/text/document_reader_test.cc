@@ -104,6 +104,8 @@ TEST_F(Documents, JsonFaultsNameTheLine) {
   const std::string good = "{\"text\": \"one\"}\n";
   EXPECT_THAT(Error("a.jsonl", good + "\n{\"text\": }\n"),
               HasSubstr("a.jsonl, line 3: is not valid JSON at column 10: unexpected"));
+  EXPECT_THAT(Error("a.jsonl", good + std::string(1 << 20, '[')),
+              HasSubstr("a.jsonl, line 2: is nested deeper than 512 levels at column 513"));
   EXPECT_THAT(Error("a.jsonl", good + "[1]"), HasSubstr("line 2: is not a JSON object"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"),
               HasSubstr("line 2: has no field \"text\"; it has \"txt\". Name the field"));

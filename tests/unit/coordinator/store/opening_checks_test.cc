@@ -99,6 +99,62 @@ TEST_F(OpeningChecks, TheLookAtHardLinksLeavesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(root_), fs::directory_iterator()), 1);
 }
 
+// As after a start with sudo: everything under `place` belongs to another user.
+class OwnedByAnother final : public ForwardedFiles {
+ public:
+  OwnedByAnother(std::shared_ptr<Files> files, std::string place)
+      : ForwardedFiles(std::move(files)), place_(std::move(place)) {}
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    if (path.starts_with(place_)) return FileError("open", path, EACCES);
+    return ForwardedFiles::OpenForAppend(path);
+  }
+
+ private:
+  std::string place_;
+};
+
+TEST_F(OpeningChecks, WhatBelongsToAnotherUserIsNamedAtTheStart) {
+  for (const char* name : {"jobs", "blobs", "events"}) fs::create_directories(root_ / name);
+  Put("ledger.sqlite");
+  Put("ledger.sqlite-shm");
+  Put("jobs/WRITABLE.tmp");  // of a start that was killed
+  EXPECT_EQ(CheckWritable(*files_, DataDirectory(root_.string())), absl::OkStatus());
+  EXPECT_TRUE(fs::is_empty(root_ / "jobs") && fs::is_empty(root_ / "blobs"));
+  for (const char* name : {"jobs", "blobs", "events", "ledger.sqlite", "ledger.sqlite-shm"}) {
+    OwnedByAnother files(MakePosixFiles(), (root_ / name).string());
+    const absl::Status refused = CheckWritable(files, DataDirectory(root_.string()));
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_NE(refused.message().find("cannot write to " + (root_ / name).string()), std::string::npos) << refused;
+  }
+}
+
+RecoveredState LedgerWith(const std::string& job, JobState state) {
+  RecoveredState ledger;
+  ledger.jobs.emplace_back();
+  ledger.jobs.back().job.job = {job};
+  ledger.jobs.back().job.state = state;
+  ledger.jobs.back().job.parameters_ready = true;
+  return ledger;
+}
+
+TEST_F(OpeningChecks, ALedgerThatDoesNotKnowAJobsFilesIsRefused) {
+  Log log{{.to_stderr = false}};
+  const DataDirectory directory(root_.string());
+  const RecoveredState other = LedgerWith("other", JobState::kSucceeded),
+                       own = LedgerWith("mine", JobState::kSucceeded);
+  fs::create_directories(root_ / "jobs/mine/checkpoints/000010");
+  fs::create_directories(root_ / "jobs/lost+found");
+  EXPECT_EQ(CheckJobFiles(*files_, directory, own, log), absl::OkStatus());
+  EXPECT_TRUE(log.Recent(1).empty());
+  const absl::Status refused = CheckJobFiles(*files_, directory, other, log);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("contains files of mine, but the ledger has no such job"), std::string::npos)
+      << refused;
+  EXPECT_EQ(log.Recent(9).size(), 1u) << "the files of 'other' are missing";
+  EXPECT_FALSE(CheckJobFiles(*files_, directory, LedgerWith("other", JobState::kRunning), log).ok());
+  EXPECT_EQ(log.Recent(9).size(), 1u) << "a start reports running jobs without files elsewhere";
+}
+
 TEST_F(OpeningChecks, ADataRootIsADirectory) {
   Put("file");
   EXPECT_EQ(CheckDataRoot(*files_, ""), absl::OkStatus());
