@@ -7,6 +7,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -32,30 +34,48 @@ const HttpHandler* FindRoute(const std::map<std::string, HttpHandler>& routes, c
   return nullptr;
 }
 
+class Connection;
+
 struct Shared {
   HttpServerOptions options;
   std::map<std::string, HttpHandler> routes;
-  size_t open = 0;  // connections; on the server's thread only
+  size_t open = 0;                 // connections; on the server's thread only
+  std::list<Connection*> reading;  // those that wait for a request, the longest first
 };
 
 // A connection: reads a header, answers, repeats. Kept alive by its pending operation.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Tcp::socket socket, Shared& shared) : stream_(std::move(socket)), shared_(shared) { ++shared_.open; }
-  ~Connection() { --shared_.open; }
+  ~Connection() {
+    StopReading();
+    --shared_.open;
+  }
 
   void Read(Duration limit) {
     parser_.emplace();
     parser_->header_limit(kHeaderBytes);
     parser_->body_limit(0);
     head_ = false;
+    place_ = shared_.reading.insert(shared_.reading.end(), this);
     stream_.expires_after(Chrono(limit));
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
   }
 
+  // The pending read ends with an error, and with it this connection.
+  void End() {
+    StopReading();
+    stream_.close();
+  }
+
  private:
+  void StopReading() {
+    if (place_) shared_.reading.erase(*std::exchange(place_, std::nullopt));
+  }
+
   void OnRead(beast::error_code error) {
+    StopReading();
     if (error == http::error::header_limit)
       return Write(Plain(431, "the request header is larger than 8 KiB\n"), false);
     if (error == http::error::body_limit) return Write(Plain(413, "requests here have no body\n"), false);
@@ -116,6 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::flat_buffer buffer_{kHeaderBytes + 1024};
   boost::optional<http::request_parser<http::empty_body>> parser_;
   bool head_ = false;
+  std::optional<std::list<Connection*>::iterator> place_;  // in shared_.reading
   Shared& shared_;
 };
 
@@ -133,7 +154,10 @@ struct HttpServer::State {
     acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return AcceptLater();  // usually no descriptor is left
-      if (shared.open < shared.options.connections) {
+      const bool is_full = shared.open >= shared.options.connections, makes_room = is_full && !shared.reading.empty();
+      // A new request matters more than a connection that has waited for one the longest.
+      if (makes_room) shared.reading.front()->End();
+      if (!is_full || (makes_room && shared.open < 2 * shared.options.connections)) {
         std::make_shared<Connection>(std::move(socket), shared)->Read(shared.options.request_limit);
       }
       Accept();

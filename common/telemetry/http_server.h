@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, without request
 // bodies. Used by the coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB
-// (otherwise 431), no body (otherwise 413), kConnections concurrent connections (further ones are
-// closed), 10 s for a request and 10 s for its answer, 60 s idle.
+// (otherwise 431), no body (otherwise 413), 64 concurrent connections (a further one takes the place of
+// the one that has waited for a request the longest), 10 s for a request and 10 s for its answer,
+// 60 s idle.
 #ifndef ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 #define ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 

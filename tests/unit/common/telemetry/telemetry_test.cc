@@ -469,16 +469,29 @@ TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
   }
 }
 
-TEST_F(HttpServerTest, ConnectionsAreCapped) {
+TEST_F(HttpServerTest, AFurtherConnectionTakesThePlaceOfTheOneThatWaitedLongest) {
   Start({.connections = 2});
   RawConnection first(server_->port()), second(server_->port());
   for (RawConnection* held : {&first, &second}) {
     held->Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
     EXPECT_NE(held->ReadUntil("ok\n").find("200 OK"), std::string::npos);
   }
-  EXPECT_EQ(Get(server_->port(), "/healthz"), "") << "a third one is closed";
-  first.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_NE(first.ReadUntil("ok\n").find("200 OK"), std::string::npos) << "those that are there are served";
+  RawConnection third(server_->port());
+  third.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(third.ReadUntil("ok\n").find("200 OK"), std::string::npos);
+  EXPECT_EQ(first.ReadAll(), "") << "the first one is closed";
+  second.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(second.ReadUntil("ok\n").find("200 OK"), std::string::npos) << "the second one is served";
+}
+
+TEST_F(HttpServerTest, ManyHalfOpenConnectionsRefuseNoProbe) {
+  Start();
+  std::vector<std::unique_ptr<RawConnection>> held;
+  for (int i = 0; i < 200; ++i) {
+    held.push_back(std::make_unique<RawConnection>(server_->port()));
+    held.back()->Send("GET /he");
+  }
+  EXPECT_NE(Get(server_->port(), "/healthz").find("200 OK"), std::string::npos);
 }
 
 TEST_F(HttpServerTest, ASlowRequestIsCut) {
