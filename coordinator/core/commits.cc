@@ -109,10 +109,7 @@ void Machine::AdvanceRounds(Run& run) {
   const bool pausing = run.record.state == JobState::kPaused;
   if (!run.loaded || (!pausing && !run.Gathers())) return;
   if (run.SavesAfterMerge()) return;
-  if (run.checkpoint_due) {
-    run.checkpoint_due = false;
-    WriteCheckpointNow(run, run.clock_floor);
-  }
+  if (run.checkpoints.TakeDue()) WriteCheckpointNow(run, run.clock_floor);
   if (pausing) return;  // an incomplete round waits for its missing workers
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
@@ -300,9 +297,8 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   CheckStop(run);
   if (run.record.state == JobState::kClosing) return;  // the end has its own evaluation and checkpoint
   const Version version = run.rounds[0].version();
-  const uint32_t save = run.spec->checkpoint.every_rounds;
   if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);
-  if (save != 0 && version.value % save == 0) run.checkpoint_due = true;
+  run.checkpoints.Commit(run.spec->checkpoint, version);
 }
 
 void Machine::SettleRevoked(Run& run) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -124,7 +125,7 @@ void Machine::AdvanceClosing(Run& run) {
     // After a restart the job may have no members although only its end remains to be recorded. A
     // lost member may return with trained work.
     const bool nobody = there.begin() == there.end();
-    const bool saved = run.CheckpointOf(run.Versions()) != nullptr;
+    const bool saved = run.checkpoints.Of(run.Versions()) != nullptr;
     if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
@@ -140,7 +141,7 @@ void Machine::AdvanceClosing(Run& run) {
     run.evaluation.Drop();
     run.ending = Ending::kCheckpoint;
   }
-  if (const CheckpointRecord* const last = run.CheckpointOf(run.Versions())) {
+  if (const CheckpointRecord* const last = run.checkpoints.Of(run.Versions())) {
     if (!last->complete) return;
     const std::string starved = StarvedLine(run, fleet_);
     const JobState state = run.record.draining ? JobState::kCancelled
@@ -153,8 +154,7 @@ void Machine::AdvanceClosing(Run& run) {
     }
     return End(run, state, reason);
   }
-  const uint64_t after = run.checkpoints.empty() ? 0 : run.checkpoints.rbegin()->first + 1;
-  WriteCheckpointNow(run, std::max(ClockOf(run), after));
+  WriteCheckpointNow(run, std::max(ClockOf(run), run.checkpoints.NextStep()));
 }
 
 void Machine::End(Run& run, JobState state, const std::string& reason) {
@@ -186,57 +186,29 @@ void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
   record.versions = run.Versions();
   record.pool_consumed = run.pool.record().consumed;
   record.pool_frontier = run.pool.record().frontier;
-  record.kept_for_good = run.KeepsForGood(record.versions);
-  if (!run.checkpoints.emplace(step, record).second) return;
-  out_.records.push_back(record);
-  out_.tasks.push_back(WriteTaskOf(record));
+  Do(run.checkpoints.Begin(std::move(record), run.spec->checkpoint));
+}
+
+void Machine::Do(CheckpointEffects effects) {
+  std::move(effects.records.begin(), effects.records.end(), std::back_inserter(out_.records));
+  std::move(effects.tasks.begin(), effects.tasks.end(), std::back_inserter(out_.tasks));
 }
 
 void Machine::On(const CheckpointWritten& e) {
   Run* run = Find(e.job);
-  if (run == nullptr) return;
-  const auto it = run->checkpoints.find(e.step);
-  if (it == run->checkpoints.end() || it->second.complete) return;
-  it->second.complete = true;
-  // Checkpoints are written in order. An unwritten older one had no disk space: it is retried, or
-  // abandoned for a newer one.
-  const bool older_waits = std::any_of(run->checkpoints.begin(), it, [](const auto& c) { return !c.second.complete; });
-  if (older_waits) RetryCheckpoints(*run);
+  if (run == nullptr || !run->checkpoints.IsBegun(e.step)) return;
+  Do(run->checkpoints.Written(e.step, e.hashes, e.wall_nanos, run->Versions(), run->IsMerging()));
   run->no_room.clear();
-  it->second.hashes = e.hashes;
-  it->second.wall_nanos = e.wall_nanos;
-  out_.records.push_back(it->second);
   Note(run->id(), "checkpoint", absl::StrCat("checkpoint at step ", e.step, " is on disk"),
        {{"step", absl::StrCat(e.step)}});
   Retain(*run);
 }
 
 void Machine::Retain(Run& run) {
-  std::vector<uint64_t> complete;
-  for (const auto& [step, checkpoint] : run.checkpoints) {
-    if (checkpoint.complete) complete.push_back(step);
-  }
-  const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
-  for (size_t i = 0; i + keep < complete.size(); ++i) {
-    const bool stays = run.checkpoints.at(complete[i]).kept_for_good || run.rollback_check == complete[i];
-    // A checkpoint from which another job starts stays until that job has begun; the next
-    // checkpoint checks again.
-    if (!stays && HeirOf(runs_, run.id(), complete[i]) == nullptr) GiveUp(run, complete[i]);
-  }
-}
-
-void Machine::GiveUp(Run& run, uint64_t checkpoint) {
-  const auto it = run.checkpoints.find(checkpoint);
-  const auto next = std::next(it);
-  // A checkpoint that was never written passes its retention to the next one.
-  if (!it->second.complete && it->second.kept_for_good && next != run.checkpoints.end() &&
-      !next->second.kept_for_good) {
-    next->second.kept_for_good = true;
-    out_.records.push_back(next->second);
-  }
-  run.checkpoints.erase(it);
-  out_.records.push_back(CheckpointDropped{run.id(), checkpoint});
-  out_.tasks.push_back(DropCheckpoint{run.id(), checkpoint});
+  // A checkpoint from which another job starts stays until that job has begun; the next checkpoint checks again.
+  Do(run.checkpoints.Retain(run.spec->checkpoint, [&](uint64_t step) {
+    return run.rollback_check == step || HeirOf(runs_, run.id(), step) != nullptr;
+  }));
 }
 
 void Machine::On(const CheckpointUnwanted& e) {
@@ -244,7 +216,7 @@ void Machine::On(const CheckpointUnwanted& e) {
   if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
   const absl::Status may = CheckUnwanted(*run, e.step);
   if (may.ok()) {
-    GiveUp(*run, e.step);
+    Do(run->checkpoints.Drop(e.step));
     Note(e.job, "checkpoint deleted", absl::StrCat("checkpoint at step ", e.step, " is given up by request"),
          {{"step", absl::StrCat(e.step)}});
   }
@@ -256,7 +228,7 @@ void Machine::On(const JobUnwanted& e) {
   Run* run = Find(e.job);
   if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
   if (const absl::Status may = CheckPurge(*run); !may.ok()) return Answer(e.request, may, e.job);
-  while (!run->checkpoints.empty()) GiveUp(*run, run->checkpoints.rbegin()->first);
+  Do(run->checkpoints.DropAll());
   if (run->record.parameters_ready) {
     const std::string before = std::move(run->record.reason);
     run->record.parameters_ready = false;
@@ -275,7 +247,7 @@ absl::Status Machine::CheckPurge(const Run& run) const {
         absl::StrCat("job ", id, " is ", NameOf(run.record.state),
                      "; only what has ended can be purged: end it with 'atoll job cancel ", id, "' first"));
   }
-  for (const auto& [step, checkpoint] : run.checkpoints) {
+  for (const auto& [step, checkpoint] : run.checkpoints.records()) {
     const JobId* const heir = HeirOf(runs_, run.id(), step);
     if (heir == nullptr) continue;
     return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from a checkpoint of job ", id,
@@ -294,9 +266,7 @@ absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
     return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from the checkpoint at step ", step,
                                                       " of job ", id, "; delete it once that job has its parameters"));
   }
-  const bool newest = std::none_of(run.checkpoints.upper_bound(step), run.checkpoints.end(),
-                                   [](const auto& c) { return c.second.complete; });
-  if (newest) {
+  if (run.checkpoints.IsNewest(step)) {
     return absl::FailedPreconditionError(absl::StrCat("the checkpoint at step ", step, " is the newest of job ", id,
                                                       ", which stays: all that it has trained is in it"));
   }

@@ -59,7 +59,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   run.rounds_committed = job.rounds_committed;
   run.tokens_committed = job.tokens_committed;
   run.evaluation.Restore(std::move(job.evaluations));
-  for (CheckpointRecord& c : job.checkpoints) run.checkpoints.emplace(c.step, c);
+  run.checkpoints.Restore(std::move(job.checkpoints));
   // The wall clock may have been set back: later times must not be earlier than recorded ones.
   wall_nanos_ =
       std::max({wall_nanos_, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});

@@ -153,7 +153,7 @@ class Machine {
   void Retain(Run& run);
   absl::Status CheckUnwanted(const Run& run, uint64_t step) const;
   absl::Status CheckPurge(const Run& run) const;
-  void GiveUp(Run& run, uint64_t checkpoint);  // by its step
+  void Do(CheckpointEffects effects);
 
   // ---- evaluating.cc
   bool WantsEvaluation(const Run& run) const;
@@ -166,7 +166,6 @@ class Machine {
   // ---- room.cc
   void WaitForRoom(Run& run, const std::string& what, const std::string& reason);
   void RetryOnceDue(Run& run);
-  void RetryCheckpoints(Run& run);
 
   // ---- stopping.cc
   static constexpr char kStopped[] = "stopped: ";   // prefix of the reason of a job that no person has paused

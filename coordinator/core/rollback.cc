@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rolls back to a checkpoint. It is read completely first, so that a damaged one causes a refusal
 // without any change.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/machine.h"
 
@@ -32,10 +30,10 @@ absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, u
         absl::StrCat("job ", id, " is ", NameOf(run.record.state), "; pause it before a rollback"));
   }
   ATOLL_ASSIGN_OR_RETURN(const CheckpointRecord* const checkpoint, run.FinishedCheckpoint(step));
-  const bool busy = run.HasUploads() || run.loading ||
-                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing(); });
-  if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
-  for (auto later = run.checkpoints.upper_bound(step); later != run.checkpoints.end(); ++later) {
+  if (run.HasUploads() || run.loading || run.IsMerging())
+    return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
+  const auto& checkpoints = run.checkpoints.records();
+  for (auto later = checkpoints.upper_bound(step); later != checkpoints.end(); ++later) {
     const JobId* const heir = HeirOf(runs_, run.id(), later->first);
     if (heir == nullptr) continue;
     return absl::FailedPreconditionError(absl::StrCat("job ", heir->value, " begins from the checkpoint at step ",
@@ -65,8 +63,8 @@ void Machine::On(const CheckpointChecked& e) {
 
 void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   ++run.record.epoch;
-  const auto dropped = std::count_if(run.checkpoints.begin(), run.checkpoints.end(),
-                                     [&](const auto& entry) { return entry.first > checkpoint.step; });
+  CheckpointEffects later = run.checkpoints.DropAfter(checkpoint.step);
+  const size_t dropped = later.tasks.size();
   run.record.reason = absl::StrCat(
       "set back to step ", checkpoint.step,
       dropped == 0 ? ""
@@ -97,15 +95,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   Note(run.id(), "rolled back",
        absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
        {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
-  std::vector<uint64_t> later;
-  for (const auto& [step, c] : run.checkpoints) {
-    if (step > checkpoint.step) later.push_back(step);
-  }
-  for (const uint64_t step : later) {
-    run.checkpoints.erase(step);
-    out_.records.push_back(CheckpointDropped{run.id(), step});
-    out_.tasks.push_back(DropCheckpoint{run.id(), step});
-  }
+  Do(std::move(later));
 }
 
 }  // namespace atl

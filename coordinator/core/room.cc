@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles a full disk: parameters and checkpoints that cannot be written wait for space and are
 // retried, and uploads are held before the disk is full. Nothing is lost.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/machine.h"
 
@@ -35,9 +33,7 @@ void Machine::On(const PreparationDelayed& e) {
 
 void Machine::On(const CheckpointDelayed& e) {
   Run* run = Find(e.job);
-  if (run == nullptr || !run->loaded) return;
-  const auto it = run->checkpoints.find(e.step);
-  if (it == run->checkpoints.end() || it->second.complete) return;
+  if (run == nullptr || !run->loaded || !run->checkpoints.IsBegun(e.step)) return;
   WaitForRoom(*run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
 }
 
@@ -53,28 +49,9 @@ void Machine::RetryOnceDue(Run& run) {
   if (run.no_room.empty() || now_ < run.retry_at) return;
   run.retry_at = kNever;
   if (run.loaded) {
-    RetryCheckpoints(run);
+    Do(run.checkpoints.Retry(run.Versions(), run.IsMerging()));
   } else if (run.loading) {
     out_.tasks.push_back(LoadTaskOf(run));
-  }
-}
-
-void Machine::RetryCheckpoints(Run& run) {
-  const VersionVector heads = run.Versions();
-  const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing(); });
-  std::vector<uint64_t> overtaken;
-  for (const auto& [step, checkpoint] : run.checkpoints) {
-    if (checkpoint.complete) continue;
-    if (!merging && checkpoint.versions == heads) {
-      out_.tasks.push_back(WriteTaskOf(checkpoint));
-    } else {
-      overtaken.push_back(step);
-    }
-  }
-  // The versions of the checkpoint are overwritten in memory: a later checkpoint replaces it.
-  for (const uint64_t step : overtaken) {
-    GiveUp(run, step);
-    run.checkpoint_due = true;
   }
 }
 

@@ -68,7 +68,7 @@ uint64_t Run::ClockStep(uint64_t newest_step) const {
   if (record.state == JobState::kSucceeded && record.stop_step > 0) return record.stop_step;
   if (rounds.empty()) return clock_floor;
   if (HasEnded(record.state)) {  // no worker is left to report its step
-    if (const CheckpointRecord* const last = CheckpointOf(Versions())) return std::max(clock_floor, last->step);
+    if (const CheckpointRecord* const last = checkpoints.Of(Versions())) return std::max(clock_floor, last->step);
   }
   const uint64_t sent = StepOf(rounds[0].version());
   const uint64_t base = std::max(sent, clock_floor);
@@ -195,32 +195,8 @@ uint64_t Run::DroppedRunning(const WorkerId& worker) const {
   return most;
 }
 
-bool Run::KeepsForGood(const VersionVector& versions) const {
-  const uint64_t every = uint64_t{spec->checkpoint.every_rounds} * spec->checkpoint.keep_every;
-  if (every == 0) return false;
-  const uint64_t called_for = NewestMultiple(every, versions[0]);
-  return called_for == versions[0].value || (called_for > 0 && !Saves(called_for));
-}
-
-bool Run::CheckpointIsOwed() const {
-  const uint64_t called_for = rounds.empty() ? 0 : NewestMultiple(spec->checkpoint.every_rounds, rounds[0].version());
-  return called_for > 0 && !Saves(called_for);
-}
-
-bool Run::Saves(uint64_t version) const {
-  return std::any_of(checkpoints.begin(), checkpoints.end(),
-                     [version](const auto& c) { return c.second.versions[0].value >= version; });
-}
-
-const CheckpointRecord* Run::CheckpointOf(const VersionVector& versions) const {
-  const auto it = std::find_if(checkpoints.begin(), checkpoints.end(),
-                               [&versions](const auto& c) { return c.second.versions == versions; });
-  return it == checkpoints.end() ? nullptr : &it->second;
-}
-
 absl::StatusOr<const CheckpointRecord*> Run::FinishedCheckpoint(uint64_t step) const {
-  const auto it = checkpoints.find(step);
-  if (it != checkpoints.end() && it->second.complete) return &it->second;
+  if (const CheckpointRecord* const checkpoint = checkpoints.Complete(step)) return checkpoint;
   return absl::NotFoundError(absl::StrCat("job ", id().value, " has no finished checkpoint at step ", step,
                                           "; 'atoll checkpoint list ", id().value, "' shows those that it has"));
 }
@@ -228,10 +204,6 @@ absl::StatusOr<const CheckpointRecord*> Run::FinishedCheckpoint(uint64_t step) c
 bool Run::HoldsWork() const {
   return std::any_of(rounds.begin(), rounds.end(),
                      [](const Round& r) { return r.version().value > 0 || !r.accepted().empty() || r.Flushing() > 0; });
-}
-
-WriteCheckpoint WriteTaskOf(const CheckpointRecord& record) {
-  return {record.job, record.step, record.versions, record.pool_consumed, record.pool_frontier};
 }
 
 Task LoadTaskOf(const Run& run) {
@@ -242,7 +214,7 @@ Task LoadTaskOf(const Run& run) {
   const bool begun =
       std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.committed().empty(); });
   if (run.record.epoch == 0 || begun) return load;
-  for (const auto& [step, checkpoint] : run.checkpoints) {
+  for (const auto& [step, checkpoint] : run.checkpoints.records()) {
     if (checkpoint.complete && checkpoint.versions == heads) load = RestoreCheckpoint{run.id(), step, run.record.epoch};
   }
   return load;
@@ -265,7 +237,7 @@ const char* NameOf(JobState state) {
 Run* SourceOf(std::map<JobId, Run>& runs, const JobSpec& spec) {
   if (spec.init.checkpoint.empty()) return nullptr;
   for (auto& [id, run] : runs) {
-    for (const auto& [step, checkpoint] : run.checkpoints) {
+    for (const auto& [step, checkpoint] : run.checkpoints.records()) {
       if (checkpoint.complete && NameOfCheckpoint(id, step) == spec.init.checkpoint) return &run;
     }
   }

@@ -21,6 +21,7 @@
 
 #include "common/base/hash.h"
 #include "coordinator/core/admission.h"
+#include "coordinator/core/checkpoints.h"
 #include "coordinator/core/claims.h"
 #include "coordinator/core/evaluation.h"
 #include "coordinator/core/events.h"
@@ -63,20 +64,19 @@ struct Run {
   FragmentProgress progress;
   ReplicaReports replicas;                                 // cleared at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers with non-finite losses
-  std::map<uint64_t, CheckpointRecord> checkpoints;        // by step
+  Checkpoints checkpoints;
   Evaluation evaluation;
   std::optional<RequestId> rollback_request;
   std::optional<uint64_t> rollback_check;  // step of the checkpoint being checked before the rollback
   std::string log_damage;                  // why the round log of the open rounds is unusable; empty: usable
   Ending ending = Ending::kNone;
-  bool loaded = false;          // the parameters are in the engine's memory
-  bool loading = false;         // requested, and neither failed nor finished
-  bool checkpoint_due = false;  // from checkpoint.every_rounds; written when no merge is running
-  std::string no_room;          // why parameters or a checkpoint are not on disk yet; empty: nothing waits for space
-  Instant retry_at = kNever;    // when the write is retried; kNever during a try
-  bool touched = false;         // `record` is written at the end of the step
-  PeriodTraffic traffic;        // known once loaded
-  uint64_t clock_floor = 0;     // lower bound of the clock
+  bool loaded = false;        // the parameters are in the engine's memory
+  bool loading = false;       // requested, and neither failed nor finished
+  std::string no_room;        // why parameters or a checkpoint are not on disk yet; empty: nothing waits for space
+  Instant retry_at = kNever;  // when the write is retried; kNever during a try
+  bool touched = false;       // `record` is written at the end of the step
+  PeriodTraffic traffic;      // known once loaded
+  uint64_t clock_floor = 0;   // lower bound of the clock
   uint64_t rounds_committed = 0;
   uint64_t tokens_committed = 0;  // of fragment 0, including rolled back ones
 
@@ -101,8 +101,9 @@ struct Run {
   }
   // A checkpoint names the committed versions, while during a merge the parameters in memory are
   // already newer. So it is taken between merges, and no merge begins before it.
-  bool SavesAfterMerge() const {
-    return checkpoint_due && std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.closing(); });
+  bool SavesAfterMerge() const { return checkpoints.IsDue() && IsMerging(); }
+  bool IsMerging() const {
+    return std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.closing(); });
   }
   // The job clock's minimum once fragment 0 has `version`: the send step of that version's
   // contributions, at most the stop step.
@@ -149,14 +150,6 @@ struct Run {
   }
   // The worker's newest consecutive periods with syncs dropped on purpose, for the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
-  // Whether checkpoint.keep_every, as set now, keeps a checkpoint of these versions. A late
-  // checkpoint, after its versions could not be written, counts for them.
-  bool KeepsForGood(const VersionVector& versions) const;
-  // The newest round that required a checkpoint has none, and no later one exists: the process that
-  // should make it died.
-  bool CheckpointIsOwed() const;
-  bool Saves(uint64_t version) const;  // a checkpoint of fragment 0's version or a later one
-  const CheckpointRecord* CheckpointOf(const VersionVector& versions) const;        // finished or not; null: none
   absl::StatusOr<const CheckpointRecord*> FinishedCheckpoint(uint64_t step) const;  // NotFound
   // Drops the worker's failures, strikes and corpus.
   void Forget(const WorkerId& worker);
@@ -165,8 +158,6 @@ struct Run {
 };
 
 const char* NameOf(JobState state);
-// The task that writes the checkpoint.
-WriteCheckpoint WriteTaskOf(const CheckpointRecord& record);
 // The task that loads the run's parameters in their present state.
 Task LoadTaskOf(const Run& run);
 // A job that still has to make its parameters from that checkpoint of `job`; null: none.

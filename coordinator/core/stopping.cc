@@ -8,13 +8,9 @@
 namespace atl {
 
 void Machine::Load(Run& run) {
-  const VersionVector heads = run.Versions();
-  std::vector<uint64_t> overtaken;
-  for (const auto& [step, checkpoint] : run.checkpoints) {
-    if (!checkpoint.complete && checkpoint.versions != heads) overtaken.push_back(step);
-  }
-  for (const uint64_t step : overtaken) GiveUp(run, step);
-  run.checkpoint_due = run.record.state != JobState::kClosing && run.CheckpointIsOwed();  // the end has its own
+  Do(run.checkpoints.DropOvertaken(run.Versions()));
+  run.checkpoints.Load(run.spec->checkpoint, run.rounds[0].version());
+  if (run.record.state == JobState::kClosing) run.checkpoints.NotDue();  // the end has its own
   run.loading = true;
   run.replicas = {};
   out_.tasks.push_back(LoadTaskOf(run));
@@ -23,7 +19,7 @@ void Machine::Load(Run& run) {
 void Machine::Unload(Run& run) {
   run.loaded = false;
   run.loading = false;
-  run.checkpoint_due = false;
+  run.checkpoints.NotDue();
   run.no_room.clear();
   // An acceptance stays valid: it is durable, and the round closes after the next Load.
   for (Round& round : run.rounds) round.Reopen();
@@ -77,9 +73,7 @@ void Machine::On(const ParametersReady& e) {
     run->record.parameters_ready = true;
     SetState(*run, JobState::kWaitingForWorkers, "");
   }
-  for (const auto& [step, checkpoint] : run->checkpoints) {
-    if (!checkpoint.complete) out_.tasks.push_back(WriteTaskOf(checkpoint));
-  }
+  Do(run->checkpoints.Rewrite());
   if (!run->rollback_request || run->rollback_check) return;
   Answer(*run->rollback_request, absl::OkStatus(), run->id());
   run->rollback_request.reset();

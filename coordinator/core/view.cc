@@ -66,7 +66,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   if (run->Open() && run->loaded) view.missing = Needed(*run) - std::min(have, Needed(*run));
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : run->PoolNow();
   if (!HasEnded(view.record.state)) view.participating = static_cast<uint32_t>(run->participants.size());
-  for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
+  for (const auto& [step, checkpoint] : run->checkpoints.records()) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
   JobStanding standing{*run, fleet_, options_, boot_, disk_low_, Needed(*run), DeadlineOf(*run), now, now_, {}};
