@@ -18,7 +18,7 @@ constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
 // A cordoned worker may return to its own job, and get no other.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
   for (const QueuedJob& job : jobs) {
-    if (job.job != member.record.job) barred.insert(job.job);
+    if (job.job != member.record().job) barred.insert(job.job);
   }
 }
 
@@ -78,11 +78,11 @@ void Machine::AssignWorkers() {
   std::vector<FreeWorker> free;
   std::map<WorkerId, std::set<JobId>> barred;
   for (const auto& [id, member] : fleet_.members()) {
-    if (!member.barred.empty()) barred.emplace(id, member.barred);
+    if (!member.barred().empty()) barred.emplace(id, member.barred());
     // A disconnected worker cannot take over a job; it returns to its own with all its state.
-    if (member.record.cordoned || !member.connection) KeepFromOthers(jobs, member, barred[id]);
-    const bool able = member.connection && !member.draining && !member.lost && !member.record.evaluate_only;
-    if (able && !member.record.cordoned && !member.Assigned()) free.push_back({id, member.barred});
+    if (member.record().cordoned || !member.connection()) KeepFromOthers(jobs, member, barred[id]);
+    const bool able = member.connection() && !member.draining() && !member.lost() && !member.record().evaluate_only;
+    if (able && !member.record().cordoned && !member.Assigned()) free.push_back({id, member.barred()});
   }
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *fleet_.Find(move.worker);
@@ -94,14 +94,14 @@ void Machine::AssignWorkers() {
 
 void Machine::AssignEvaluators() {
   for (auto& [id, member] : fleet_.members()) {
-    if (!member.record.evaluate_only || !member.connection || member.draining || member.Assigned()) continue;
-    if (member.record.cordoned) continue;
+    if (!member.record().evaluate_only || !member.connection() || member.draining() || member.Assigned()) continue;
+    if (member.record().cordoned) continue;
     Run* best = nullptr;
     for (auto& [job, run] : runs_) {
-      const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred.contains(job);
+      const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred().contains(job);
       const auto there = fleet_.Of(job);
       const bool served = std::any_of(there.begin(), there.end(), [](const auto& other) {
-        return other.member.record.evaluate_only && !other.member.lost;
+        return other.member.record().evaluate_only && !other.member.lost();
       });
       if (!wants || served) continue;
       const auto rank = [](const Run& r) { return std::pair(-int64_t{r.record.spec.priority}, r.record.sequence); };
@@ -113,15 +113,11 @@ void Machine::AssignEvaluators() {
 
 void Machine::Assign(Member& member, Run& run) {
   fleet_.Assign(member, run.id());
-  member.stage = Stage::kFetching;
-  member.fetch_since = now_;
-  member.fetch_reports = 0;
-  member.step = 0;
-  member.finished = member.left_out = false;
+  member.Fetch(now_);
   const uint64_t clock = SendAssignment(member, run);
   Note(run.id(), "worker assigned",
-       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ", clock),
-       {{"worker", member.record.worker.value}});
+       absl::StrCat("worker ", member.record().worker.value, " fetches job ", run.id().value, " at step ", clock),
+       {{"worker", member.record().worker.value}});
 }
 
 // The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
@@ -157,10 +153,10 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
   }
   Duration pace{};
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
+    if (!member.Trains(run.id()) || member.stage() != Stage::kTraining) continue;
     const Duration step = ClockPace(PeriodOf(run, member), run.inner_steps());
-    newest = std::max(newest, StepByNow(member.step, now_ - member.step_at, step, options_.heartbeat_interval * 2));
-    if (!member.lost && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
+    newest = std::max(newest, StepByNow(member.step(), now_ - member.step_at(), step, options_.heartbeat_interval * 2));
+    if (!member.lost() && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
   }
   // Slightly ahead of the others: a round that does not expect the joiner takes its contribution
   // only if it arrives no later than theirs.
@@ -172,7 +168,7 @@ uint64_t Machine::SendAssignment(Member& member, const Run& run) {
   const auto [clock, pace] = ClockOfJoiner(run);
   SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace, run.record.epoch,
                             run.layout});
-  if (member.stage == Stage::kTraining) ++member.unanswered;  // otherwise it sends Ready once it has fetched
+  member.SentAssignment();
   if (run.record.state == JobState::kClosing) {
     SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
   }

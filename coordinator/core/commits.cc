@@ -27,7 +27,7 @@ constexpr int64_t kDeadlinesOfUploads = 4;
 Duration Machine::GraceOf(const Run& run) const {
   std::vector<int64_t> step_ns;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
+    if (member.Trains(run.id()) && member.heartbeat().step_ns > 0) step_ns.push_back(member.heartbeat().step_ns);
   }
   const Duration median{step_ns.empty() ? 0 : UpperMedian(std::move(step_ns))};
   return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps));
@@ -43,14 +43,14 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   }
   if (run.record.state == JobState::kClosing) {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
-      const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
-      const bool done = member.finished || run.HasClosed(fragment, id, member.step);
+      const bool counts = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
+      const bool done = member.finished() || run.HasClosed(fragment, id, member.step());
       rule.finished += counts && done && !round.accepted().contains(id) ? 1 : 0;
     }
   }
   if (round.held_over() && run.record.state == JobState::kRunning) {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
-      const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
+      const bool comes = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.not_waited_for() &&
                          !run.used_up.contains(id);
       const bool evaluates = run.evaluation.IsWith(id);  // for the time of the evaluation
       const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
@@ -66,10 +66,10 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   std::set<WorkerId> expected, passed_over;
   bool past_finished = false;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+    const bool trains = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
     // Scoring tasks takes long: no round waits for the worker that does it.
     const bool scores = run.evaluation.scores_tasks() && run.evaluation.IsWith(id);
-    const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
+    const bool waited_for = !member.draining() && !scores && !member.not_waited_for() && !run.used_up.contains(id);
     if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : expected).insert(id);
     past_finished = past_finished || (trains && run.used_up.contains(id));
   }
@@ -80,7 +80,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
 Duration Machine::DeadlineOf(const Run& run) const {
   Duration slowest{};
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost) continue;
+    if (!member.Trains(run.id()) || member.lost()) continue;
     slowest = std::max(slowest, PeriodOf(run, member));
   }
   return RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
@@ -89,7 +89,7 @@ Duration Machine::DeadlineOf(const Run& run) const {
 uint64_t Machine::NewestStep(const Run& run) const {
   uint64_t newest = 0;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage == Stage::kTraining) newest = std::max(newest, member.step);
+    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) newest = std::max(newest, member.step());
   }
   return newest;
 }
@@ -97,7 +97,7 @@ uint64_t Machine::NewestStep(const Run& run) const {
 uint64_t Machine::StepOfHalf(const Run& run) const {
   std::vector<uint64_t> steps;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage == Stage::kTraining) steps.push_back(member.step);
+    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) steps.push_back(member.step());
   }
   if (steps.empty()) return 0;
   const auto half = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
@@ -169,7 +169,7 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not forever.
     Member& member = *fleet_.Find(id);
-    member.finished = member.left_out = true;
+    member.Finish(true);
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
          {{"worker", id.value}});
   }
@@ -178,10 +178,10 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
 bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
   bool any = false;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
+    const bool there = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.finished();
     if (!there || round.HasArrived(id)) continue;
     const bool evaluates = run.evaluation.IsWith(id);
-    const bool busy = evaluates || member.stage == Stage::kFetching;  // both have their own deadlines
+    const bool busy = evaluates || member.stage() == Stage::kFetching;  // both have their own deadlines
     if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
       any = true;
     } else if (busy || round.expected().contains(id)) {
@@ -304,7 +304,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
 void Machine::SettleRevoked(Run& run) {
   for (const LeaseId id : run.pool.Revoked()) run.pool.Return(id, run.AcceptedCursor(id));
   for (const auto& [worker, member] : fleet_.members()) {
-    if (member.record.job == run.id()) continue;
+    if (member.record().job == run.id()) continue;
     for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
   }
 }

@@ -13,8 +13,6 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // cuts larger values, which would stretch every deadline
-
 // A JobFailure has only a text; the worker writes one of these two phrases if a range may be poisoned.
 bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
@@ -25,9 +23,9 @@ bool SpeaksOfNonFinite(const std::string& reason) {
 bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& deviants) {
   size_t there = 0, deviating = 0;
   for (const auto& [id, member] : fleet.Of(job)) {
-    if (!member.Trains(job) || member.lost) continue;
+    if (!member.Trains(job) || member.lost()) continue;
     ++there;
-    deviating += member.stage == Stage::kTraining && deviants.contains(id) ? 1 : 0;
+    deviating += member.stage() == Stage::kTraining && deviants.contains(id) ? 1 : 0;
   }
   return deviating >= 2 && 2 * deviating > there;
 }
@@ -37,16 +35,15 @@ bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& 
 void Machine::On(const WorkerSaid& e) {
   Member* member = fleet_.OnConnection(e.connection);
   if (member == nullptr) return;  // from a superseded stream
-  member->heard = now_;
+  member->Hear(now_);
   std::visit([&](const auto& message) { Hear(*member, message); }, e.message);
 }
 
 void Machine::Hear(Member&, const Hello&) {}  // the service admits it only as the first message of a stream
 
 void Machine::Hear(Member& member, const Heartbeat& message) {
-  member.heartbeat = message;
-  member.heartbeat.step_ns = std::clamp<int64_t>(message.step_ns, 0, kLongestStepNs);
-  if (message.job != member.record.job) return;
+  member.Report(message);
+  if (message.job != member.record().job) return;
   member.Reached(message.step, now_);
   const Run* run = RunOf(member);
   if (run == nullptr) return;
@@ -60,16 +57,16 @@ void Machine::Hear(Member& member, const LeaseRequest& message) {
     SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
     return;
   }
-  if (const LeaseRecord* lease = run->pool.FindRequest(member.record, message.request)) {
+  if (const LeaseRecord* lease = run->pool.FindRequest(member.record(), message.request)) {
     SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
     return;
   }
   // The worker sent it before the job was assigned to it again. It has dropped that state, so the granted
   // samples would not be trained. A training worker unknown as such to the coordinator asks again after Ready.
-  if (member.stage != Stage::kTraining) return;
+  if (member.stage() != Stage::kTraining) return;
   std::string why_not;
   if (GrantLease(*run, member, message, &why_not)) return;
-  member.wish = message;
+  member.Wish(message);
   SendTo(member, LeaseDenied{run->id(), message.request, why_not});
 }
 
@@ -77,19 +74,19 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
   const uint64_t per_step = run.spec->batch.sequences_per_step;
   uint64_t samples = wish.samples;
   if (run.record.state == JobState::kClosing) {
-    const uint64_t left = run.record.stop_step > member.step ? run.record.stop_step - member.step : 0;
+    const uint64_t left = run.record.stop_step > member.step() ? run.record.stop_step - member.step() : 0;
     samples = std::min(samples, run.ending == Ending::kRounds ? MulSat(left, per_step) : 0);
     if (samples == 0) *why_not = "the job is ending";
   } else if (run.record.state != JobState::kRunning) {
     samples = 0;
     *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
   }
-  const uint64_t limit = run.LeaseLimit(member.record.worker);
-  if (samples > 0 && run.pool.HeldBy(member.record.worker).size() >= limits::kLeasesHeld) {
+  const uint64_t limit = run.LeaseLimit(member.record().worker);
+  if (samples > 0 && run.pool.HeldBy(member.record().worker).size() >= limits::kLeasesHeld) {
     *why_not = absl::StrCat("the worker holds ", limits::kLeasesHeld, " leases; use some of them up first");
     return false;
   }
-  const uint64_t outstanding = run.pool.Outstanding(member.record.worker);
+  const uint64_t outstanding = run.pool.Outstanding(member.record().worker);
   if (samples > 0 && outstanding >= limit) {
     *why_not =
         absl::StrCat(outstanding, " leased samples are in no committed contribution yet; at most ", limit, " may be");
@@ -101,54 +98,52 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     return false;
   }
   if (samples == 0) return false;
-  const auto within = PositionsFor(run, member.record.worker);
+  const auto within = PositionsFor(run, member.record().worker);
   if (!within) {
     *why_not = "each corpus is read by another worker (data.assignment: shards)";
     return false;
   }
   counters_touched_ = true;
   const LeaseId id{counters_.next_lease++};
-  const auto lease = run.pool.Grant(id, member.record, wish.request, std::min(samples, limit - outstanding), *within);
-  member.wish.reset();
+  const auto lease = run.pool.Grant(id, member.record(), wish.request, std::min(samples, limit - outstanding), *within);
+  member.Granted();
   SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
   return true;
 }
 
 void Machine::RecoverAbsentLeases(Run& run) {
   for (auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.lost) Fence(member, "the pool is empty and it is lost");
+    if (member.lost()) Fence(member, "the pool is empty and it is lost");
   }
 }
 
 void Machine::Hear(Member& member, const Ready& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
-  const WorkerId& id = member.record.worker;
+  const WorkerId& id = member.record().worker;
   // At the end of a job, the step of a Ready is a message ("nothing more comes"), not a position.
   if (run->record.state != JobState::kClosing) member.Reached(message.step, now_);
-  const bool joins = member.stage != Stage::kTraining;
+  const bool joins = member.stage() != Stage::kTraining;
   // The worker may not have known about the end when it sent this: the step is its position, and it
   // may hold work.
-  const bool answers = member.unanswered > 0;
-  if (answers) --member.unanswered;
+  const bool answers = member.AnswerAssignment();
   // Newer versions were published while the worker was away, or it took an older snapshot for the
   // newest version: contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
     if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version())
       SendTo(member, run->NewestUpdate(at.fragment));
   }
-  member.stage = Stage::kTraining;
-  member.heartbeat.activity = WorkerActivity::kTraining;
+  member.Train();
   if (run->record.state == JobState::kClosing) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run->pool.HeldBy(id).empty();
-    member.finished = member.finished || (!answers && (empty || message.step >= run->record.stop_step));
+    if (!answers && (empty || message.step >= run->record.stop_step)) member.Finish(false);
     // A worker that was fetching has not received it. After a restart of the coordinator this may
     // also apply to a worker with the stage kTraining. A worker that has received it repeats its
     // last message, if this was it.
     if (joins || answers) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
-  if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
+  if (!joins || member.record().evaluate_only || member.draining() || !run->Gathers()) return;
   AllowAfresh(*run, id);
   for (Round& round : run->rounds) round.ExpectJoiner(id);
   Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
@@ -156,14 +151,14 @@ void Machine::Hear(Member& member, const Ready& message) {
 }
 
 void Machine::Hear(Member& member, const Applied& message) {
-  if (message.job != member.record.job) return;
-  const WorkerId& id = member.record.worker;
+  if (message.job != member.record().job) return;
+  const WorkerId& id = member.record().worker;
   Run* const run = RunOf(member);
   const FragmentVersion& at = message.applied;
   const bool published = run != nullptr && at.fragment.value < run->rounds.size() &&
                          at.version <= run->rounds[at.fragment.value].version();
   std::set<WorkerId> deviants;
-  if (published && member.Trains(message.job) && member.stage == Stage::kTraining)
+  if (published && member.Trains(message.job) && member.stage() == Stage::kTraining)
     deviants = run->replicas.Hear(at, id, message.hash_matches);
   if (message.hash_matches) return;
   if (run != nullptr)
@@ -178,13 +173,13 @@ void Machine::Hear(Member& member, const Applied& message) {
 void Machine::Hear(Member& member, const LeaseReturn& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
-  const WorkerId& id = member.record.worker;
+  const WorkerId& id = member.record().worker;
   // A worker that returns leases has withdrawn its uploads.
   DropUploads(*run, &id, absl::AbortedError("withdrawn: the leases behind it were returned"));
   LeaseId newest;
   for (const LeaseCursor& c : message.leases) {
     const LeaseRecord* lease = run->pool.Find(c.lease);
-    if (lease != nullptr && lease->worker == member.record.worker)
+    if (lease != nullptr && lease->worker == member.record().worker)
       run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
     if (c.lease.value < counters_.next_lease) newest = std::max(newest, c.lease);
   }
@@ -193,25 +188,24 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
   // Leases granted meanwhile are newer.
   const std::vector<LeaseId> held = run->pool.HeldBy(id);
   const bool all = held.empty() || newest < held.front();
-  if (!all || newest.value < member.record.leases_from.value) return;
-  member.record.leases_from = LeaseId{newest.value + 1};
+  if (!all || newest.value < member.record().leases_from.value) return;
+  member.VoidLeasesBefore(LeaseId{newest.value + 1});
   fleet_.Touch(id);
 }
 
 void Machine::Hear(Member& member, const Leaving& message) {
-  Note(member.record.job, "worker left",
-       absl::StrCat("worker ", member.record.worker.value, " leaves: ", message.reason),
-       {{"worker", member.record.worker.value}});
+  Note(member.record().job, "worker left",
+       absl::StrCat("worker ", member.record().worker.value, " leaves: ", message.reason),
+       {{"worker", member.record().worker.value}});
   Fence(member, "it has left");
-  member.lost = member.left = true;
-  member.lost_at = now_;
+  member.Leave(now_);
   Disconnect(member);
 }
 
 void Machine::Hear(Member& member, const JobFailure& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
-  const WorkerId id = member.record.worker;
+  const WorkerId id = member.record().worker;
   Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
        {{"worker", id.value}});
   const std::vector<SampleRange> held = [&] {
@@ -222,7 +216,7 @@ void Machine::Hear(Member& member, const JobFailure& message) {
     }
     return ranges;
   }();
-  member.barred.insert(run->id());
+  member.Bar(run->id());
   Detach(member, "it could not go on with this job");
   if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, id, held);
   run->failures[id] = {message.reason, message.permanent};
@@ -255,19 +249,19 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
 void Machine::JudgeFailures(Run& run, const std::string& reason) {
   const auto able = std::ranges::count_if(fleet_.members(), [&](const auto& entry) {
     const Member& member = entry.second;
-    const bool may_come = !member.barred.contains(run.id()) || member.rests_from == run.id();
-    return !member.lost && !member.record.evaluate_only && may_come;
+    const bool may_come = !member.barred().contains(run.id()) || member.rests_from() == run.id();
+    return !member.lost() && !member.record().evaluate_only && may_come;
   });
   // Only members that are present count: machines that leave soon, with faults of their own, do not
   // outvote the others.
   const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
     const Member* member = fleet_.Find(entry.first);
-    return entry.second.for_all && member != nullptr && !member->lost;
+    return entry.second.for_all && member != nullptr && !member->lost();
   });
   const size_t failed = run.failures.size();
   // The model is broken, and the only remaining worker is the one with the remarkable contributions.
   const Member* suspect = fleet_.Find(run.remarks.Suspect());
-  const bool left = suspect != nullptr && suspect->record.job == run.id() && !suspect->lost && able == 1;
+  const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
   if (SpeaksOfNonFinite(reason) && left) {
     return BreakOff(run, absl::StrCat(failed, failed == 1 ? " worker" : " workers", " met losses that are not finite; ",
                                       run.remarks.Line(), "; the last said: ", reason));
@@ -289,7 +283,7 @@ std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worke
   if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
   std::set<WorkerId> present;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.Trains(run.id()) && !member.lost) present.insert(id);
+    if (member.Trains(run.id()) && !member.lost()) present.insert(id);
   }
   const std::optional<uint32_t> before = run.shards.Of(worker);
   const std::optional<uint32_t> corpus = run.shards.Take(worker, present);

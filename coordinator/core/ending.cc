@@ -38,22 +38,22 @@ void Machine::CheckStop(Run& run) {
 bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
   bool any = false;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
-    if (member.step < step && !WaitsInVain(run, member)) return false;
-    any = any || member.step >= step;
+    if (!member.Trains(run.id()) || member.lost() || member.stage() != Stage::kTraining) continue;
+    if (member.step() < step && !WaitsInVain(run, member)) return false;
+    any = any || member.step() >= step;
   }
   return any;
 }
 
 bool Machine::WaitsInVain(const Run& run, const Member& member) const {
-  if (member.heartbeat.activity != WorkerActivity::kWaiting) return false;
+  if (member.heartbeat().activity != WorkerActivity::kWaiting) return false;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const auto mine = round.accepted().find(member.record.worker);
-    const auto drop = round.dropped().find(member.record.worker);
+    const auto mine = round.accepted().find(member.record().worker);
+    const auto drop = round.dropped().find(member.record().worker);
     if (round.closing() || (mine == round.accepted().end() && drop == round.dropped().end())) continue;
     const uint64_t sent = mine != round.accepted().end() ? mine->second.header.send_step : drop->second.send_step;
-    if (member.step < sent + run.spec->sync.overlap_steps) continue;
+    if (member.step() < sent + run.spec->sync.overlap_steps) continue;
     if (round.uploads().empty() && round.Arrived() < round.Quorum(RuleOf(run, FragmentIndex{p}))) return true;
   }
   return false;
@@ -82,7 +82,7 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
   run.used_up.clear();
   for (Round& round : run.rounds) round.ClearTails();
   SetState(run, JobState::kClosing, why);
-  for (auto& [id, member] : fleet_.Of(run.id())) member.finished = member.left_out = false;
+  for (auto& [id, member] : fleet_.Of(run.id())) member.Continue();
   SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
@@ -97,9 +97,9 @@ bool Machine::ClosingRoundsDone(Run& run) {
       std::set<WorkerId> expected;
       bool past_finished = false;
       for (const auto& [id, member] : fleet_.Of(run.id())) {
-        const bool there = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+        const bool there = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
         if (!there) continue;
-        const bool closed = member.finished || run.HasClosed(FragmentIndex{p}, id, member.step);
+        const bool closed = member.finished() || run.HasClosed(FragmentIndex{p}, id, member.step());
         if (!closed) expected.insert(id);
         past_finished = past_finished || (closed && !round.accepted().contains(id));
       }
@@ -107,7 +107,7 @@ bool Machine::ClosingRoundsDone(Run& run) {
     }
     const bool sending = std::any_of(round.uploads().begin(), round.uploads().end(), [&](const auto& u) {
       const Member* sender = fleet_.Find(u.second.header.worker);
-      return u.second.flushing || sender == nullptr || !sender->left_out;
+      return u.second.flushing || sender == nullptr || !sender->left_out();
     });
     done = done && !round.closing() && round.accepted().empty() && round.expected().empty() && !sending;
   }
@@ -120,7 +120,7 @@ void Machine::AdvanceClosing(Run& run) {
     if (!ClosingRoundsDone(run)) return;
     const auto there = fleet_.Of(run.id());
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
-      return !entry.member.lost && entry.member.stage == Stage::kTraining;
+      return !entry.member.lost() && entry.member.stage() == Stage::kTraining;
     });
     // After a restart the job may have no members although only its end remains to be recorded. A
     // lost member may return with trained work.

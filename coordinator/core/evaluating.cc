@@ -17,7 +17,7 @@ uint64_t SamplesToEvaluate(const Run& run) {
 void Machine::Hear(Member& member, const EvaluationDone& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
-  const WorkerId& worker = member.record.worker;
+  const WorkerId& worker = member.record().worker;
   const WorkerId holder = run->evaluation.holder();
   EvaluationRecord record;
   record.job = run->id();
@@ -60,14 +60,14 @@ void Machine::AdvanceEvaluation(Run& run) {
   if (run.record.state == JobState::kRunning && untouched) StartEvaluation(run);
   const WorkerId worker = run.evaluation.holder();
   const Member* const holder = fleet_.Find(worker);
-  const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
+  const bool able = holder != nullptr && holder->record().job == run.id() && !holder->lost();
   if (run.evaluation.Waits(able, now_)) return;
   EvaluationFacts facts{*run.spec, run.Versions()};
   facts.is_last = run.record.state == JobState::kClosing;
   facts.clock_step = facts.is_last ? ClockOf(run) : run.clock_floor;
   facts.holder_is_able = able;
   facts.holder_is_busy =
-      able && holder->heartbeat.job == run.id() && holder->heartbeat.activity == WorkerActivity::kEvaluating;
+      able && holder->heartbeat().job == run.id() && holder->heartbeat().activity == WorkerActivity::kEvaluating;
   facts.evaluators = EvaluatorsOf(run);
   const EvaluationStep step = run.evaluation.Advance(facts, now_);
   if (step.extended) {
@@ -82,7 +82,7 @@ void Machine::AdvanceEvaluation(Run& run) {
   if (!step.given) return;
   const Member& evaluator = *fleet_.Find(*step.given);
   SendEvaluation(evaluator, run);
-  if (facts.is_last || evaluator.record.evaluate_only) return;
+  if (facts.is_last || evaluator.record().evaluate_only) return;
   for (Round& round : run.rounds) {
     if (!round.closing() && !round.accepted().contains(*step.given)) round.StopExpecting(*step.given);
   }
@@ -91,11 +91,11 @@ void Machine::AdvanceEvaluation(Run& run) {
 std::vector<Evaluator> Machine::EvaluatorsOf(const Run& run) const {
   std::vector<Evaluator> evaluators;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
-    const bool fetches_late = member.stage == Stage::kFetching && member.fetch_reports > 0;
-    if (member.lost || member.draining || fetches_late) continue;
-    const bool ready = member.stage == Stage::kTraining && (member.record.evaluate_only || member.connection);
+    const bool fetches_late = member.stage() == Stage::kFetching && member.fetch_reports() > 0;
+    if (member.lost() || member.draining() || fetches_late) continue;
+    const bool ready = member.stage() == Stage::kTraining && (member.record().evaluate_only || member.connection());
     evaluators.push_back(
-        {id, member.record.evaluate_only, ready, Duration{std::max<int64_t>(0, member.heartbeat.step_ns)}});
+        {id, member.record().evaluate_only, ready, Duration{std::max<int64_t>(0, member.heartbeat().step_ns)}});
   }
   return evaluators;
 }

@@ -36,14 +36,14 @@ std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   uint32_t idle = 0, busy = 0;
   std::set<std::string> jobs;
   for (const auto& [id, member] : fleet.members()) {
-    if (!member.connection || member.lost || member.draining || member.record.evaluate_only) continue;
-    if (member.record.cordoned && !member.Assigned()) continue;
-    if (member.barred.contains(run.id()) || member.record.job == run.id()) continue;
-    if (member.record.job.value.empty()) {
+    if (!member.connection() || member.lost() || member.draining() || member.record().evaluate_only) continue;
+    if (member.record().cordoned && !member.Assigned()) continue;
+    if (member.barred().contains(run.id()) || member.record().job == run.id()) continue;
+    if (member.record().job.value.empty()) {
       ++idle;
     } else {
       ++busy;
-      jobs.insert(member.record.job.value);
+      jobs.insert(member.record().job.value);
     }
   }
   std::string line;
@@ -79,9 +79,9 @@ std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
 std::string KeptOutLine(const Fleet& fleet) {
   std::vector<WorkerId> quarantined, cordoned;
   for (const auto& [id, member] : fleet.members()) {
-    if (!member.record.quarantine.empty()) {
+    if (!member.record().quarantine.empty()) {
       quarantined.push_back(id);
-    } else if (member.record.cordoned && !member.lost && !member.Assigned()) {
+    } else if (member.record().cordoned && !member.lost() && !member.Assigned()) {
       cordoned.push_back(id);
     }
   }
@@ -101,9 +101,9 @@ std::string LinkLine(const Run& run, const Fleet& fleet) {
   std::string line;
   size_t slow = 0;
   for (const auto& [id, member] : fleet.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost || member.link_too_slow.empty() || ++slow > kShown) continue;
+    if (!member.Trains(run.id()) || member.lost() || member.link_too_slow().empty() || ++slow > kShown) continue;
     absl::StrAppend(&line, line.empty() ? "" : "; ",
-                    member.not_waited_for ? "not waited for: " : "the run is slow: ", member.link_too_slow);
+                    member.not_waited_for() ? "not waited for: " : "the run is slow: ", member.link_too_slow());
   }
   return slow <= kShown ? line : absl::StrCat(line, "; and ", slow - kShown, " more slow links");
 }
@@ -125,9 +125,9 @@ std::string RoundLine(const JobStanding& job, const RoundStanding& standing) {
   for (const WorkerId& id : round.Missing()) {
     const Member& member = *job.fleet.Find(id);
     const std::string silence = SilenceOf(member, job.options.heartbeat_interval, job.now);
-    const bool waits = silence.empty() && !member.heartbeat.waiting_for.empty();
-    absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step, silence.empty() ? "" : ", ",
-                    silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
+    const bool waits = silence.empty() && !member.heartbeat().waiting_for.empty();
+    absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step(), silence.empty() ? "" : ", ",
+                    silence, waits ? ", waits for " : "", waits ? member.heartbeat().waiting_for : "");
   }
   if (!who.empty()) who += ")";
   return absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, ": ",
@@ -143,7 +143,7 @@ std::string LackingLine(const JobStanding& job, uint32_t have) {
   const Run& run = job.run;
   std::vector<WorkerId> lost;
   for (const auto& [id, member] : job.fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.lost) lost.push_back(id);
+    if (member.Trains(run.id()) && member.lost()) lost.push_back(id);
   }
   const bool ahead = job.now - job.fleet.ahead().at <= job.options.membership_timeout;
   const std::string why =
@@ -233,19 +233,19 @@ std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragmen
   const Round& round = run.rounds[fragment.value];
   std::string line;
   for (const auto& [id, member] : fleet.Of(run.id())) {
-    const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
+    const bool there = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.finished();
     if (!there || round.HasArrived(id)) continue;
     const bool evaluates = run.evaluation.IsWith(id);
     const uint32_t missed = run.misses.Running(fragment, id);
     const bool passed_over = run.PassesOver(fragment, id);
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
-                    round.IsUploading(id)              ? " is sending its contribution"
-                    : evaluates                        ? " makes an evaluation first"
-                    : passed_over                      ? absl::StrCat(" has missed ", missed, " rounds running")
-                    : member.stage == Stage::kTraining ? " takes part from its next send step"
-                                                       : " is fetching the job",
-                    member.stage == Stage::kFetching && member.fetch_reports > 0
-                        ? absl::StrCat(" for ", SecondsOf(now - member.fetch_since))
+                    round.IsUploading(id)                ? " is sending its contribution"
+                    : evaluates                          ? " makes an evaluation first"
+                    : passed_over                        ? absl::StrCat(" has missed ", missed, " rounds running")
+                    : member.stage() == Stage::kTraining ? " takes part from its next send step"
+                                                         : " is fetching the job",
+                    member.stage() == Stage::kFetching && member.fetch_reports() > 0
+                        ? absl::StrCat(" for ", SecondsOf(now - member.fetch_since()))
                         : "");
   }
   return line.empty() ? "; nobody else is expected in it" : line;
@@ -263,7 +263,7 @@ std::string StarvedLine(const Run& run, const Fleet& fleet) {
       absl::StrAppend(&fragments, fragments.empty() ? "fragment " : ", fragment ", p, " is at version ",
                       run.rounds[p].version().value);
     for (const auto& [id, member] : fleet.Of(run.id())) {
-      if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
+      if (!member.Trains(run.id()) || member.stage() != Stage::kTraining) continue;
       const bool took_part = run.rounds[p].accepted().contains(id) || run.rounds[p].IsMerged(id);
       if (!took_part && std::find(missing.begin(), missing.end(), id) == missing.end()) missing.push_back(id);
     }
@@ -285,7 +285,7 @@ std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_i
     const Member* member = fleet.Find(id);
     if (member == nullptr) continue;
     const std::string silence = SilenceOf(*member, heartbeat_interval, now);
-    const std::string& waits_for = member->heartbeat.waiting_for;
+    const std::string& waits_for = member->heartbeat().waiting_for;
     if (!silence.empty()) {
       absl::StrAppend(&line, " (", silence, ")");
     } else if (!waits_for.empty()) {
@@ -302,8 +302,8 @@ std::string WhyTooMany(const Run& run) {
 }
 
 std::string WhyIdle(const std::map<JobId, Run>& runs, const Fleet& fleet, const Member& member) {
-  if (std::string failure = FailureLine(runs, member.record.worker); !failure.empty()) return failure;
-  if (member.record.evaluate_only || member.lost) return "";
+  if (std::string failure = FailureLine(runs, member.record().worker); !failure.empty()) return failure;
+  if (member.record().evaluate_only || member.lost()) return "";
   for (const auto& [id, run] : runs) {
     const bool full = run.record.state == JobState::kRunning && fleet.TrainersOf(id).size() >= run.MostWorkers();
     if (!full || run.spec->experiment.pool == PoolSchedule::kConstant || run.PoolNow() >= run.spec->workers.max)
@@ -315,10 +315,10 @@ std::string WhyIdle(const std::map<JobId, Run>& runs, const Fleet& fleet, const 
 }
 
 std::string HeldAgainst(const Member& member, const Run* run) {
-  if (!member.record.quarantine.empty()) return member.record.quarantine;
+  if (!member.record().quarantine.empty()) return member.record().quarantine;
   if (run == nullptr) return "";
   const ScreensSpec& screens = run->spec->screens;
-  return run->strikes.LineOf(member.record.worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
+  return run->strikes.LineOf(member.record().worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
 }
 
 std::string WhyMoved(const Run& from, const Run& to) {

@@ -33,22 +33,22 @@ Duration FetchDeadline(Duration allowed, uint32_t passed) {
 }
 
 Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
-  const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);
-  return member.fetch_since + FetchDeadline(time.allowed, member.fetch_reports);
+  const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat().download_bytes_per_second);
+  return member.fetch_since() + FetchDeadline(time.allowed, member.fetch_reports());
 }
 
 // Reports a worker that does not finish its fetch, then takes it off the job, so that another
 // worker can have its place and no round waits for it forever.
 void Machine::AdvanceFetches(Run& run) {
   for (auto& [id, member] : fleet_.Of(run.id())) {
-    if (member.lost || member.stage != Stage::kFetching) continue;
-    if (!run.loaded) member.fetch_since = now_;  // the parameters are not available yet
+    if (member.lost() || member.stage() != Stage::kFetching) continue;
+    if (!run.loaded) member.HoldFetch(now_);  // the parameters are not available yet
     if (now_ < FetchDeadlineOf(run, member)) continue;
-    const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);
-    const std::string since = absl::StrCat("in ", SecondsOf(now_ - member.fetch_since), " (", time.reason, ")");
-    const std::string& waits = member.heartbeat.waiting_for;
+    const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat().download_bytes_per_second);
+    const std::string since = absl::StrCat("in ", SecondsOf(now_ - member.fetch_since()), " (", time.reason, ")");
+    const std::string& waits = member.heartbeat().waiting_for;
     const std::string what = waits.empty() ? "" : absl::StrCat("; it waits for ", waits);
-    if (++member.fetch_reports < kFetchDeadlines) {
+    if (member.ReportFetch() < kFetchDeadlines) {
       Note(run.id(), "fetch overdue",
            absl::StrCat("worker ", id.value, " has not fetched job ", run.id().value, " ", since, what,
                         "; next report in ", SecondsOf(FetchDeadlineOf(run, member) - now_)),
@@ -61,9 +61,7 @@ void Machine::AdvanceFetches(Run& run) {
          absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", why,
                       "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
          {{"worker", id.value}});
-    member.barred.insert(run.id());
-    member.rests_from = run.id();
-    member.rests_until = now_ + kRest;
+    member.Rest(run.id(), now_ + kRest);
     Detach(member, why);
   }
 }

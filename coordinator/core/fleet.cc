@@ -16,21 +16,13 @@ std::vector<Named<M>> Listed(const std::map<JobId, std::vector<Member*>>& by_job
   const auto it = by_job.find(job);
   if (it == by_job.end()) return members;
   members.reserve(it->second.size());
-  for (Member* member : it->second) members.push_back({member->record.worker, *member});
+  for (Member* member : it->second) members.push_back({member->record().worker, *member});
   return members;
 }
 
-bool IsBefore(const Member* member, const WorkerId& worker) { return member->record.worker < worker; }
+bool IsBefore(const Member* member, const WorkerId& worker) { return member->record().worker < worker; }
 
 }  // namespace
-
-std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now) {
-  if (member.lost) return "";
-  if (!member.has_spoken) return "not heard since the coordinator has started";
-  const Duration age = now - member.heard;
-  if (age <= heartbeat_interval * 5 / 2) return "";
-  return absl::StrCat("no heartbeat for ", age.ns / Seconds(1).ns, " s");
-}
 
 Member* Fleet::Find(const WorkerId& worker) {
   const auto it = members_.find(worker);
@@ -53,7 +45,7 @@ std::vector<Named<const Member>> Fleet::Of(const JobId& job) const { return List
 std::vector<WorkerId> Fleet::TrainersOf(const JobId& job) const {
   std::vector<WorkerId> trainers;
   for (const auto& [id, member] : Of(job)) {
-    if (member.Trains(job) && !member.lost && !member.draining) trainers.push_back(id);
+    if (member.Trains(job) && !member.lost() && !member.draining()) trainers.push_back(id);
   }
   return trainers;
 }
@@ -61,51 +53,51 @@ std::vector<WorkerId> Fleet::TrainersOf(const JobId& job) const {
 uint32_t Fleet::TrainingCount(const JobId& job) const {
   uint32_t count = 0;
   for (const auto& [id, member] : Of(job)) {
-    count += member.Trains(job) && !member.lost && member.stage == Stage::kTraining ? 1 : 0;
+    count += member.Trains(job) && !member.lost() && member.stage() == Stage::kTraining ? 1 : 0;
   }
   return count;
 }
 
 Member& Fleet::Add(WorkerRecord record) {
-  Member& member = members_[record.worker];
+  const WorkerId worker = record.worker;
   const JobId job = std::exchange(record.job, {});
-  member.record = std::move(record);
+  Member& member = members_.try_emplace(worker, std::move(record)).first->second;
   if (!job.value.empty()) PutInto(member, job);
   return member;
 }
 
 void Fleet::Connect(Member& member, ConnectionId connection) {
   Disconnect(member);
-  member.connection = connection;
+  member.Connect(connection);
   by_connection_.insert_or_assign(connection, &member);
-  if (ahead_.worker == member.record.worker) ahead_ = {};
+  if (ahead_.worker == member.record().worker) ahead_ = {};
 }
 
 void Fleet::Disconnect(Member& member) {
-  if (member.connection) by_connection_.erase(*member.connection);
-  member.connection.reset();
+  if (member.connection()) by_connection_.erase(*member.connection());
+  member.Disconnect();
 }
 
 void Fleet::Assign(Member& member, const JobId& job) {
   PutInto(member, job);
-  Touch(member.record.worker);
+  Touch(member.record().worker);
 }
 
 void Fleet::PutInto(Member& member, const JobId& job) {
-  if (const auto before = by_job_.find(member.record.job); before != by_job_.end()) {
+  if (const auto before = by_job_.find(member.record().job); before != by_job_.end()) {
     std::erase(before->second, &member);
     if (before->second.empty()) by_job_.erase(before);
   }
-  member.record.job = job;
+  member.SetJob(job);
   if (job.value.empty()) return;
   std::vector<Member*>& members = by_job_[job];
-  members.insert(std::lower_bound(members.begin(), members.end(), member.record.worker, IsBefore), &member);
+  members.insert(std::lower_bound(members.begin(), members.end(), member.record().worker, IsBefore), &member);
 }
 
 size_t Fleet::Alive() const {
   return static_cast<size_t>(std::count_if(members_.begin(), members_.end(), [](const auto& entry) {
     const Member& member = entry.second;
-    return !member.lost && (member.has_spoken || member.Assigned());
+    return !member.lost() && (member.has_spoken() || member.Assigned());
   }));
 }
 
@@ -121,20 +113,20 @@ void Fleet::Forget(const WorkerId& worker) {
 void Fleet::TakeChanges(std::vector<LedgerRecord>& out) {
   for (const WorkerId& worker : forgotten_) out.push_back(WorkerForgotten{worker});
   forgotten_.clear();
-  for (const WorkerId& worker : touched_) out.push_back(members_.at(worker).record);
+  for (const WorkerId& worker : touched_) out.push_back(members_.at(worker).record());
   touched_.clear();
 }
 
 void Fleet::CheckInvariants() const {
   size_t connected = 0, assigned = 0;
   for (const auto& [id, member] : members_) {
-    if (member.connection) {
-      const auto at = by_connection_.find(*member.connection);
+    if (member.connection()) {
+      const auto at = by_connection_.find(*member.connection());
       ATOLL_CHECK(at != by_connection_.end() && at->second == &member, "a member is not found by its connection");
       ++connected;
     }
     if (member.Assigned()) {
-      const auto of = by_job_.find(member.record.job);
+      const auto of = by_job_.find(member.record().job);
       ATOLL_CHECK(of != by_job_.end() && std::count(of->second.begin(), of->second.end(), &member) == 1,
                   "a member is not found by its job");
       ++assigned;

@@ -74,15 +74,13 @@ void Machine::Recover(RecoveredJob job, Instant now) {
 
 void Machine::Recover(WorkerRecord worker, Instant now) {
   Member& member = fleet_.Add(std::move(worker));
-  member.heard = now;
-  member.lost = !member.record.quarantine.empty();
-  member.lost_at = member.fetch_since = now;
+  member.Recover(now);
   const Run* run = RunOf(member);
   if (run == nullptr) return;
-  const bool holds = !run->pool.HeldBy(member.record.worker).empty();
+  const bool holds = !run->pool.HeldBy(member.record().worker).empty();
   const bool sent = std::any_of(run->rounds.begin(), run->rounds.end(),
-                                [&](const Round& r) { return r.accepted().contains(member.record.worker); });
-  member.stage = holds || sent ? Stage::kTraining : Stage::kFetching;
+                                [&](const Round& r) { return r.accepted().contains(member.record().worker); });
+  member.RecoverStage(holds || sent);
 }
 
 Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_logs) {
@@ -138,7 +136,7 @@ bool Machine::IsCalm(const Event& event) {
   const auto* said = std::get_if<WorkerSaid>(&event);
   if (said == nullptr || !std::holds_alternative<Heartbeat>(said->message) || now_ >= members_wake_) return false;
   const Member* member = fleet_.OnConnection(said->connection);
-  return member != nullptr && member->stage != Stage::kFetching;
+  return member != nullptr && member->stage() != Stage::kFetching;
 }
 
 Effects Machine::TakeEffects() {
@@ -164,7 +162,7 @@ const Run* Machine::Find(const JobId& job) const {
 }
 
 void Machine::SendTo(const Member& member, CoordinatorMessage message) {
-  if (member.connection) out_.sends.push_back({*member.connection, std::move(message)});
+  if (member.connection()) out_.sends.push_back({*member.connection(), std::move(message)});
 }
 
 void Machine::SendToJob(const Run& run, const CoordinatorMessage& message) {
@@ -172,7 +170,7 @@ void Machine::SendToJob(const Run& run, const CoordinatorMessage& message) {
 }
 
 void Machine::Disconnect(Member& member) {
-  if (member.connection) out_.closes.push_back({*member.connection});
+  if (member.connection()) out_.closes.push_back({*member.connection()});
   fleet_.Disconnect(member);
 }
 
@@ -202,15 +200,15 @@ void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status sta
 Instant Machine::MembersWake() const {
   Instant wake = kNever;
   for (const auto& [id, member] : fleet_.members()) {
-    if (!member.rests_from.value.empty()) wake = std::min(wake, member.rests_until);
-    if (!member.lost) {
-      wake = std::min(wake, member.heard + options_.membership_timeout);
-      const Run* run = member.stage == Stage::kFetching ? Find(member.record.job) : nullptr;
+    if (!member.rests_from().value.empty()) wake = std::min(wake, member.rests_until());
+    if (!member.lost()) {
+      wake = std::min(wake, member.heard() + options_.membership_timeout);
+      const Run* run = member.stage() == Stage::kFetching ? Find(member.record().job) : nullptr;
       if (run != nullptr && run->loaded) wake = std::min(wake, FetchDeadlineOf(*run, member));
     } else if (member.Assigned()) {
-      wake = std::min(wake, member.lost_at + AbsenceOf(member));
-    } else if (member.Gone() && member.lost_at + limits::kGoneWorkerMemory > now_) {
-      wake = std::min(wake, member.lost_at + limits::kGoneWorkerMemory);  // after that, any later event removes it
+      wake = std::min(wake, member.lost_at() + AbsenceOf(member));
+    } else if (member.Gone() && member.lost_at() + limits::kGoneWorkerMemory > now_) {
+      wake = std::min(wake, member.lost_at() + limits::kGoneWorkerMemory);  // after that, any later event removes it
     }
   }
   return wake;

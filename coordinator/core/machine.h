@@ -202,7 +202,7 @@ class Machine {
   Instant MembersWake() const;      // when a member needs an action by itself
   Run* Find(const JobId& job);
   const Run* Find(const JobId& job) const;
-  Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record.job) : nullptr; }
+  Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record().job) : nullptr; }
   void SendTo(const Member& member, CoordinatorMessage message);
   void SendToJob(const Run& run, const CoordinatorMessage& message);
   void Disconnect(Member& member);

@@ -37,10 +37,10 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
     return Refused{absl::StrCat("this coordinator has ", options_.workers, " workers, its limit; remove one first"),
                    true};
   }
-  if (!member->record.quarantine.empty()) return Refused{QuarantineLine(member->record), true};
+  if (!member->record().quarantine.empty()) return Refused{QuarantineLine(member->record()), true};
   // Only the nonce identifies a process, because incarnations are not secret. A restarted process is admitted
   // once the connection of its predecessor is closed, or was silent for the membership timeout.
-  if (member->connection && hello.start_nonce != member->record.start_nonce) {
+  if (member->connection() && hello.start_nonce != member->record().start_nonce) {
     return Refused{
         absl::StrCat("a worker named ", hello.worker.value, " is connected from another process; give this one ",
                      "another name, or stop the other and wait ", SecondsOf(options_.membership_timeout)),
@@ -50,7 +50,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
 }
 
 bool Machine::MayResume(const Member& member, const Hello& hello) const {
-  const WorkerRecord& record = member.record;
+  const WorkerRecord& record = member.record();
   // The worker's state is from a history that this coordinator does not have.
   if (LineOf(hello.last_boot) != LineOf(boot_)) return false;
   if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
@@ -78,21 +78,17 @@ void Machine::On(const WorkerConnected& e) {
   Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
   // Keeps the drain for the same process: the request may have been lost with the old stream.
-  member->draining = member->draining && !member->left && e.hello.start_nonce == member->record.start_nonce;
+  member->BeginStream(e.hello.start_nonce);
   if (!resumed) Join(*member, e.hello);
   fleet_.Connect(*member, e.connection);
-  member->heard = now_;
-  member->has_spoken = true;
-  member->lost = member->left = false;
-  member->barred.clear();
-  member->rests_from = {};
+  member->Return(now_);
   for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
-  SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
+  SendTo(*member, Welcome{boot_, member->record().incarnation, resumed, options_.heartbeat_interval,
                           options_.membership_timeout, FatesOf(e.hello), options_.boot_nonce});
-  if (member->draining) SendTo(*member, DrainRequested{kDrainAsked});
+  if (member->draining()) SendTo(*member, DrainRequested{kDrainAsked});
   Note({}, "worker joined",
        absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
-                    member->record.incarnation.value),
+                    member->record().incarnation.value),
        {{"worker", e.hello.worker.value}});
   Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
@@ -105,8 +101,7 @@ void Machine::On(const WorkerConnected& e) {
     if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
   }
   SendAssignment(*member, *run);
-  member->unanswered = 1;          // whatever it is doing
-  member->not_waited_for = false;  // the notice may be lost: sent again
+  member->Resume();
   if (run->evaluation.IsWith(e.hello.worker)) SendEvaluation(*member, *run);
 }
 
@@ -117,12 +112,8 @@ void Machine::Join(Member& member, const Hello& hello) {
     run->evaluation.Fail("it joins anew, as after the end of its process");
     EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
   }
-  if (member.record.incarnation.value != 0) DropWork(member, "a new incarnation has joined");
-  member.record.incarnation = NewIncarnation();
-  member.record.start_nonce = hello.start_nonce;
-  member.record.evaluate_only = hello.evaluate_only;
-  member.record.device = hello.device;
-  member.heartbeat = {};
+  if (member.record().incarnation.value != 0) DropWork(member, "a new incarnation has joined");
+  member.Join(hello, NewIncarnation());
   fleet_.Touch(hello.worker);
 }
 
@@ -157,21 +148,20 @@ void Machine::On(const ConnectionClosed& e) {
 }
 
 Duration Machine::AbsenceOf(const Member& member) const {
-  if (!member.has_spoken) return kAbsenceOverAStart;
-  const Run* run = Find(member.record.job);
+  if (!member.has_spoken()) return kAbsenceOverAStart;
+  const Run* run = Find(member.record().job);
   const Duration period = run == nullptr ? Duration{} : PeriodOf(*run, member);
   return period.ns > 0 ? period : options_.membership_timeout;
 }
 
 void Machine::ExpireMembers() {
   for (auto& [id, member] : fleet_.members()) {
-    if (!member.lost && now_ >= member.heard + options_.membership_timeout) {
-      member.lost = true;
-      member.lost_at = now_;
+    if (!member.lost() && now_ >= member.heard() + options_.membership_timeout) {
+      member.Lose(now_);
       Disconnect(member);
       // Not for a member without a job that has not returned since the start: it may have left long ago.
-      if (member.has_spoken || member.Assigned()) {
-        Note(member.record.job, "worker lost",
+      if (member.has_spoken() || member.Assigned()) {
+        Note(member.record().job, "worker lost",
              absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),
              {{"worker", id.value}});
       }
@@ -179,25 +169,19 @@ void Machine::ExpireMembers() {
         for (Round& round : run->rounds) round.StopExpecting(id);
       }
     }
-    if (member.lost && member.Assigned() && now_ >= member.lost_at + AbsenceOf(member)) {
+    if (member.lost() && member.Assigned() && now_ >= member.lost_at() + AbsenceOf(member)) {
       Fence(member,
-            member.has_spoken ? "it was away for a period" : "the coordinator has not heard it since its start");
+            member.has_spoken() ? "it was away for a period" : "the coordinator has not heard it since its start");
     }
-    if (!member.rests_from.value.empty() && now_ >= member.rests_until) {
-      if (Run* run = Find(member.rests_from)) run->failures.erase(id);
-      member.barred.erase(member.rests_from);
-      member.rests_from = {};
+    if (!member.rests_from().value.empty() && now_ >= member.rests_until()) {
+      if (Run* run = Find(member.rests_from())) run->failures.erase(id);
+      member.Unbar(member.rests_from());
     }
   }
 }
 
 void Machine::Excuse(Duration time) {
-  const auto later = [time, this](Instant& at) { at = std::min(at + time, now_); };
-  for (auto& [id, member] : fleet_.members()) {
-    later(member.heard);
-    later(member.lost_at);
-    later(member.fetch_since);
-  }
+  for (auto& [id, member] : fleet_.members()) member.Excuse(time, now_);
   for (auto& [id, run] : runs_) {
     for (Round& round : run.rounds) round.Excuse(time, now_);
     run.evaluation.Excuse(time, now_);
@@ -219,7 +203,7 @@ void Machine::ReturnLeases(Run& run, const WorkerId& worker) {
 }
 
 void Machine::DropWork(Member& member, const std::string& why) {
-  const WorkerId& id = member.record.worker;
+  const WorkerId& id = member.record().worker;
   if (Run* run = RunOf(member)) {
     const size_t leases = run->pool.HeldBy(id).size();
     DropUploads(*run, &id, absl::AbortedError(absl::StrCat("worker ", id.value, " left the job: ", why)));
@@ -227,7 +211,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
     for (Round& round : run->rounds) round.Leave(id);
     run->misses.Forget(id);
     if (run->evaluation.IsWith(id)) {
-      if (member.lost)
+      if (member.lost())
         EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
       else
         run->evaluation.Release();
@@ -238,28 +222,22 @@ void Machine::DropWork(Member& member, const std::string& why) {
     }
   }
   fleet_.Assign(member, {});
-  member.record.leases_from = LeaseId{counters_.next_lease};
-  member.stage = Stage::kNone;
-  member.finished = member.left_out = false;
-  member.unanswered = 0;
-  member.step = 0;
-  member.wish.reset();
-  member.link_too_slow.clear();
-  member.not_waited_for = false;
+  member.VoidLeasesBefore(LeaseId{counters_.next_lease});
+  member.LeaveJob();
 }
 
 void Machine::Fence(Member& member, const std::string& why) {
   DropWork(member, why);
-  member.record.incarnation = NewIncarnation();
+  member.Fence(NewIncarnation());
 }
 
 void Machine::Detach(Member& member, const std::string& why) {
-  const JobId job = member.record.job;
+  const JobId job = member.record().job;
   DropWork(member, why);
-  if (member.connection) {
+  if (member.connection()) {
     SendTo(member, Unassign{job, why});
   } else {
-    member.record.incarnation = NewIncarnation();
+    member.Fence(NewIncarnation());
   }
 }
 
@@ -268,7 +246,7 @@ void Machine::Detach(Member& member, const std::string& why) {
 // when it went, and numbers of incarnations and leases are never reused. If it comes back, it joins
 // as a new worker, and its earlier leases are void.
 void Machine::ForgetMembers() {
-  const auto long_gone = [this](const Member& member) { return now_ >= member.lost_at + limits::kGoneWorkerMemory; };
+  const auto long_gone = [this](const Member& member) { return now_ >= member.lost_at() + limits::kGoneWorkerMemory; };
   std::vector<const Member*> gone;
   bool any = false;
   for (const auto& [id, member] : fleet_.members()) {
@@ -280,16 +258,16 @@ void Machine::ForgetMembers() {
   if (!any && excess == 0) return;
   // After a restart, all have the same loss time; the one fenced first has the smaller incarnation.
   std::sort(gone.begin(), gone.end(), [](const Member* a, const Member* b) {
-    return std::pair(a->lost_at, a->record.incarnation) < std::pair(b->lost_at, b->record.incarnation);
+    return std::pair(a->lost_at(), a->record().incarnation) < std::pair(b->lost_at(), b->record().incarnation);
   });
   std::vector<std::pair<WorkerId, std::string>> forgotten;
   for (const Member* member : gone) {
     const bool is_long = long_gone(*member);
     if (!is_long && excess == 0) break;
-    if (IsNeeded(member->record.worker)) continue;
+    if (IsNeeded(member->record().worker)) continue;
     excess -= excess > 0 ? 1 : 0;
     forgotten.emplace_back(
-        member->record.worker,
+        member->record().worker,
         is_long ? absl::StrCat("it is gone for ", limits::kGoneWorkerMemory.ns / Seconds(86'400).ns, " days")
                 : absl::StrCat("more than ", limits::kGoneWorkers, " workers are gone, and it went first"));
   }

@@ -29,33 +29,33 @@ uint64_t StepByNow(uint64_t step, Duration since, Duration pace, Duration most) 
 }
 
 Duration Machine::PeriodOf(const Run& run, const Member& member) const {
-  const uint32_t told = member.heartbeat.period_steps;
+  const uint32_t told = member.heartbeat().period_steps;
   const uint32_t steps = told == 0 ? run.inner_steps() : std::min(told, run.inner_steps());
-  return TimesAtMostADay(Duration{member.heartbeat.step_ns}, steps);
+  return TimesAtMostADay(Duration{member.heartbeat().step_ns}, steps);
 }
 
 // Called at each heartbeat of the worker, which contains its pace: no state must survive a restart,
 // and a lost message is sent again.
 void Machine::BalancePace(const Run& run, Member& member) {
   const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
-                     member.stage == Stage::kTraining;
-  if (!paced || member.heartbeat.step_ns <= 0 || member.heartbeat.period_steps == 0) return;
-  Duration fastest{member.heartbeat.step_ns};
+                     member.stage() == Stage::kTraining;
+  if (!paced || member.heartbeat().step_ns <= 0 || member.heartbeat().period_steps == 0) return;
+  Duration fastest{member.heartbeat().step_ns};
   for (const auto& [id, other] : fleet_.Of(run.id())) {
-    const bool counts = other.Trains(run.id()) && !other.lost && !other.draining && other.stage == Stage::kTraining;
-    if (counts && other.heartbeat.step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat.step_ns});
+    const bool counts =
+        other.Trains(run.id()) && !other.lost() && !other.draining() && other.stage() == Stage::kTraining;
+    if (counts && other.heartbeat().step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat().step_ns});
   }
-  const uint32_t present = member.heartbeat.period_steps;
-  const uint32_t wanted = BalancedSteps(run.inner_steps(), Duration{member.heartbeat.step_ns}, fastest);
+  const uint32_t present = member.heartbeat().period_steps;
+  const uint32_t wanted = BalancedSteps(run.inner_steps(), Duration{member.heartbeat().step_ns}, fastest);
   if (!WorthChanging(present, wanted)) return;
   SendTo(member, PaceAssigned{run.id(), wanted});
-  if (member.pace_noted == wanted) return;
-  member.pace_noted = wanted;
+  if (!member.NotePace(wanted)) return;
   Note(run.id(), "pace",
-       absl::StrCat("worker ", member.record.worker.value, " takes ", wanted, " of ", run.inner_steps(),
-                    " steps a period, ", present, " before: its step takes ", member.heartbeat.step_ns / 1'000'000,
+       absl::StrCat("worker ", member.record().worker.value, " takes ", wanted, " of ", run.inner_steps(),
+                    " steps a period, ", present, " before: its step takes ", member.heartbeat().step_ns / 1'000'000,
                     " ms, the fastest worker's ", fastest.ns / 1'000'000, " ms"),
-       {{"worker", member.record.worker.value}, {"steps", absl::StrCat(wanted)}});
+       {{"worker", member.record().worker.value}, {"steps", absl::StrCat(wanted)}});
 }
 
 }  // namespace atl

@@ -205,46 +205,44 @@ void Machine::On(const WorkerSteered& e) {
   }
   // Evicted at once, whatever it does: its leases are returned, its later messages are refused, and
   // it stays out.
-  if (!member->record.quarantine.empty()) {
+  if (!member->record().quarantine.empty()) {
     return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record), " to let it back in")));
+                  absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record()), " to let it back in")));
   }
   Quarantine(*member, Member::kEvicted);
   Answer(e.request, absl::OkStatus());
 }
 
 absl::Status Machine::Drain(Member& member) {
-  const std::string& id = member.record.worker.value;
-  if (!member.connection) {
+  const std::string& id = member.record().worker.value;
+  if (!member.connection()) {
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", id, " is not connected, so it cannot be asked to leave; 'atoll worker cordon ", id,
                      "' gives it no other job, 'atoll worker evict ", id, "' keeps it out"));
   }
-  member.draining = true;
+  member.Drain();
   SendTo(member, DrainRequested{kDrainAsked});
-  Note(member.record.job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});
+  Note(member.record().job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});
   return absl::OkStatus();
 }
 
 // It keeps its present job, also over a reconnect, and gets no other.
 void Machine::Cordon(Member& member) {
-  const std::string& id = member.record.worker.value;
-  if (member.record.cordoned) return;
-  member.record.cordoned = true;
-  fleet_.Touch(member.record.worker);
-  Note(member.record.job, "worker cordoned",
+  const std::string& id = member.record().worker.value;
+  if (member.record().cordoned) return;
+  member.Cordon();
+  fleet_.Touch(member.record().worker);
+  Note(member.record().job, "worker cordoned",
        absl::StrCat("worker ", id, " was cordoned by an operator: it gets no other job"), {{"worker", id}});
 }
 
 absl::Status Machine::Readmit(Member& member) {
-  const std::string& id = member.record.worker.value;
-  if (member.record.quarantine.empty() && !member.record.cordoned) {
+  const std::string& id = member.record().worker.value;
+  if (member.record().quarantine.empty() && !member.record().cordoned) {
     return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is neither quarantined nor cordoned"));
   }
-  if (!member.record.quarantine.empty()) member.lost_at = now_;  // from now on it is remembered as long as any other
-  member.record.quarantine.clear();
-  member.record.cordoned = false;
-  fleet_.Touch(member.record.worker);
+  member.Readmit(now_);
+  fleet_.Touch(member.record().worker);
   Note({}, "worker readmitted", absl::StrCat("worker ", id, " was readmitted by an operator"), {{"worker", id}});
   return absl::OkStatus();
 }

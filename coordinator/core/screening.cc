@@ -22,7 +22,7 @@ void Machine::On(const ContributionsScreened& e) {
     // It stays in the round log: a restart must not accept it again.
     out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, *digest});
     const Member* member = fleet_.Find(out.worker);
-    if (member != nullptr && member->record.job == run->id()) {
+    if (member != nullptr && member->record().job == run->id()) {
       SendTo(*member, ContributionRefused{run->id(), e.target, *digest, out.why});
     }
     Note(run->id(), "contribution refused",
@@ -67,18 +67,17 @@ void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<Sc
 }
 
 void Machine::Quarantine(Member& member, const std::string& why) {
-  if (!member.record.quarantine.empty()) return;
-  const WorkerId& id = member.record.worker;
-  const JobId job = member.record.job;
-  member.record.quarantine = why;
+  if (!member.record().quarantine.empty()) return;
+  const WorkerId& id = member.record().worker;
+  const JobId job = member.record().job;
+  member.Quarantine(why);
   for (auto& [name, run] : runs_) run.strikes.Forget(id);
   fleet_.Touch(id);
   Fence(member, "it is quarantined");
-  Note(job, "worker quarantined", QuarantineLine(member.record), {{"worker", id.value}});
-  if (member.connection) SendTo(member, Refused{QuarantineLine(member.record), true});
+  Note(job, "worker quarantined", QuarantineLine(member.record()), {{"worker", id.value}});
+  if (member.connection()) SendTo(member, Refused{QuarantineLine(member.record()), true});
   Disconnect(member);
-  member.lost = true;  // it is gone, and its loss needs no later report
-  member.lost_at = now_;
+  member.Lose(now_);  // it is gone, and its loss needs no later report
 }
 
 }  // namespace atl

@@ -47,8 +47,7 @@ void Machine::BreakOff(Run& run, const std::string& why) {
 
 void Machine::LiftBars(Run& run) {
   for (auto& [id, member] : fleet_.members()) {
-    member.barred.erase(run.id());
-    if (member.rests_from == run.id()) member.rests_from = {};
+    member.Unbar(run.id());
   }
   run.failures.clear();
 }

@@ -57,10 +57,10 @@ UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
 
 absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
   const Member* member = fleet_.Find(header.worker);
-  if (member != nullptr && !member->record.quarantine.empty()) {
-    return absl::FailedPreconditionError(QuarantineLine(member->record));
+  if (member != nullptr && !member->record().quarantine.empty()) {
+    return absl::FailedPreconditionError(QuarantineLine(member->record()));
   }
-  if (member == nullptr || member->record.incarnation != header.incarnation) {
+  if (member == nullptr || member->record().incarnation != header.incarnation) {
     return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
                                                       header.worker.value, " is void: say hello again"));
   }
@@ -68,7 +68,7 @@ absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& head
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", header.worker.value, " is not assigned to train job ", run.id().value));
   }
-  if (member->stage != Stage::kTraining) {
+  if (member->stage() != Stage::kTraining) {
     return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
   }
   if (!run.Gathers()) {
@@ -120,7 +120,7 @@ absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& hea
     if (c.lease.value == 0 || c.lease.value >= counters_.next_lease) {
       return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
     }
-    if (c.lease < member.record.leases_from ||
+    if (c.lease < member.record().leases_from ||
         (lease != nullptr && (lease->revoked || lease->worker != header.worker))) {
       taken_back.push_back(c.lease);
     } else if (lease != nullptr && (c.cursor < lease->range.begin || c.cursor > lease->range.end)) {
@@ -164,13 +164,12 @@ void Machine::On(const UploadBroken& e) {
 void Machine::Hear(Member& member, const SyncDropped& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id() || run->record.state != JobState::kRunning) return;
-  const WorkerId& id = member.record.worker;
+  const WorkerId& id = member.record().worker;
   if (message.target.fragment.value >= run->rounds.size() || !member.Trains(run->id())) return;
   // No sync is excused but by the job's own draw.
   if (!DropsSync(*run->spec, id, message.target)) return;
   Round& round = run->rounds[message.target.fragment.value];
-  if (round.DropSync(message.target.version, id, message.send_step, now_))
-    member.step = std::max(member.step, message.send_step);
+  if (round.DropSync(message.target.version, id, message.send_step, now_)) member.ReachedAtLeast(message.send_step);
 }
 
 void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {

@@ -13,17 +13,17 @@ namespace {
 
 // The worker's activity from its newest heartbeat; if that is for another job, from later messages.
 Heartbeat NewestOf(const Member& member, bool silent) {
-  Heartbeat last = member.heartbeat;
-  if (!member.connection || silent) last.waiting_for.clear();
-  if (last.job == member.record.job) return last;
+  Heartbeat last = member.heartbeat();
+  if (!member.connection() || silent) last.waiting_for.clear();
+  if (last.job == member.record().job) return last;
   Heartbeat now;
   now.sequence = last.sequence;
   now.metrics = std::move(last.metrics);
-  now.job = member.record.job;
-  now.activity = member.stage == Stage::kTraining   ? WorkerActivity::kTraining
-                 : member.stage == Stage::kFetching ? WorkerActivity::kFetching
-                                                    : WorkerActivity::kIdle;
-  now.step = member.step;
+  now.job = member.record().job;
+  now.activity = member.stage() == Stage::kTraining   ? WorkerActivity::kTraining
+                 : member.stage() == Stage::kFetching ? WorkerActivity::kFetching
+                                                      : WorkerActivity::kIdle;
+  now.step = member.step();
   return now;
 }
 
@@ -57,10 +57,10 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.Of(job)) {
     // A member not heard since the start is waited for, but is not known to be alive.
-    if (!member.Trains(job) || member.lost || !member.has_spoken) continue;
+    if (!member.Trains(job) || member.lost() || !member.has_spoken()) continue;
     ++view.alive;
-    view.training += member.stage == Stage::kTraining ? 1 : 0;
-    view.not_waited_for += member.not_waited_for ? 1 : 0;
+    view.training += member.stage() == Stage::kTraining ? 1 : 0;
+    view.not_waited_for += member.not_waited_for() ? 1 : 0;
   }
   const auto have = static_cast<uint32_t>(fleet_.TrainersOf(job).size());
   if (run->Open() && run->loaded) view.missing = Needed(*run) - std::min(have, Needed(*run));
@@ -84,37 +84,37 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
   const auto add = [this, &views, now](const WorkerId& id, const Member& member) {
     WorkerView view;
     view.worker = id;
-    const bool quarantined = !member.record.quarantine.empty();
-    view.evicted = member.record.quarantine == Member::kEvicted;
+    const bool quarantined = !member.record().quarantine.empty();
+    view.evicted = member.record().quarantine == Member::kEvicted;
     view.silence = quarantined ? "" : SilenceOf(member, options_.heartbeat_interval, now);
-    view.state = quarantined                        ? WorkerState::kQuarantined
-                 : member.lost && member.left       ? WorkerState::kLeft
-                 : member.lost                      ? WorkerState::kLost
-                 : !view.silence.empty()            ? WorkerState::kSilent
-                 : member.draining                  ? WorkerState::kDraining
-                 : member.stage == Stage::kTraining ? WorkerState::kTraining
-                 : member.stage == Stage::kFetching ? WorkerState::kJoining
-                                                    : WorkerState::kIdle;
-    view.incarnation = member.record.incarnation;
-    view.job = member.record.job;
+    view.state = quarantined                          ? WorkerState::kQuarantined
+                 : member.lost() && member.left()     ? WorkerState::kLeft
+                 : member.lost()                      ? WorkerState::kLost
+                 : !view.silence.empty()              ? WorkerState::kSilent
+                 : member.draining()                  ? WorkerState::kDraining
+                 : member.stage() == Stage::kTraining ? WorkerState::kTraining
+                 : member.stage() == Stage::kFetching ? WorkerState::kJoining
+                                                      : WorkerState::kIdle;
+    view.incarnation = member.record().incarnation;
+    view.job = member.record().job;
     view.last = NewestOf(member, !view.silence.empty());
-    view.device = member.record.device;
-    view.connected = member.connection.has_value();
-    view.unheard = !member.has_spoken;
-    view.evaluate_only = member.record.evaluate_only;
+    view.device = member.record().device;
+    view.connected = member.connection().has_value();
+    view.unheard = !member.has_spoken();
+    view.evaluate_only = member.record().evaluate_only;
     if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(runs_, fleet_, member);
-    view.cordoned = member.record.cordoned;
+    view.cordoned = member.record().cordoned;
     if (view.cordoned && !member.Assigned() && view.silence.empty()) {
       view.last.waiting_for = absl::StrCat("an operator: worker ", id.value, " is cordoned");
     }
-    if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record));
-    const Run* run = Find(member.record.job);
+    if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record()));
+    const Run* run = Find(member.record().job);
     view.participating = run != nullptr && run->participants.contains(id);
     const std::optional<uint32_t> corpus = run == nullptr ? std::nullopt : run->shards.Of(id);
     if (corpus) view.corpus = run->spec->data.corpora[*corpus].name;
-    view.heartbeat_age = now - member.heard;
-    view.link_too_slow = member.link_too_slow;
-    view.not_waited_for = member.not_waited_for;
+    view.heartbeat_age = now - member.heard();
+    view.link_too_slow = member.link_too_slow();
+    view.not_waited_for = member.not_waited_for();
     view.screened = HeldAgainst(member, run);
     views.push_back(std::move(view));
   };
@@ -130,13 +130,13 @@ void Machine::CheckInvariants() const {
   fleet_.CheckInvariants();
   std::set<Incarnation> incarnations;
   for (const auto& [id, member] : fleet_.members()) {
-    const Incarnation incarnation = member.record.incarnation;
+    const Incarnation incarnation = member.record().incarnation;
     ATOLL_CHECK(incarnation.value != 0 && incarnation.value < counters_.next_incarnation,
                 "I10: an incarnation nobody gave");
     ATOLL_CHECK(incarnations.insert(incarnation).second, "I10: two workers share an incarnation");
-    ATOLL_CHECK(member.record.quarantine.empty() || (!member.connection && !member.Assigned()),
+    ATOLL_CHECK(member.record().quarantine.empty() || (!member.connection() && !member.Assigned()),
                 "I16: a quarantined worker is connected or has a job");
-    ATOLL_CHECK(!member.Assigned() || Find(member.record.job) != nullptr, "a worker trains a job that is not there");
+    ATOLL_CHECK(!member.Assigned() || Find(member.record().job) != nullptr, "a worker trains a job that is not there");
   }
   for (const auto& [id, run] : runs_) {
     run.pool.CheckInvariants();
@@ -157,7 +157,7 @@ void Machine::CheckInvariants() const {
     for (const auto& [worker, member] : fleet_.members()) {
       for (const LeaseId lease : run.pool.HeldBy(worker)) {
         const LeaseRecord& record = *run.pool.Find(lease);
-        ATOLL_CHECK(record.incarnation == member.record.incarnation && member.record.job == id,
+        ATOLL_CHECK(record.incarnation == member.record().incarnation && member.record().job == id,
                     "I9: a lease outlives the incarnation that it was given to");
       }
     }

@@ -30,7 +30,7 @@ KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 
 # Machines whose fields are private to them, and headers that hold several of them. A machine sees no other machine and
 # no holder, and nothing but a holder includes two machines.
-MACHINES = {"coordinator/core/round.h", "coordinator/core/evaluation.h", "coordinator/core/checkpoints.h", "coordinator/core/leases.h"}
+MACHINES = {f"coordinator/core/{name}.h" for name in ("member", "round", "evaluation", "checkpoints", "leases")}
 HOLDERS = {"coordinator/core/run.h", "coordinator/core/fleet.h", "coordinator/core/machine.h"}
 
 IMPURE = re.compile(
