@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/inodes.h"
 
 namespace atl {
 namespace {
@@ -263,7 +264,7 @@ class PosixFiles final : public Files {
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
     struct statvfs s {};
     if (::statvfs(path.c_str(), &s) != 0) return FileError("statvfs", path, errno);
-    return Space{s.f_bavail * s.f_frsize, s.f_blocks * s.f_frsize};
+    return SpaceWithInodes({s.f_bavail * s.f_frsize, s.f_blocks * s.f_frsize}, s.f_favail, s.f_files);
   }
 
  private:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/forwarded_files.h"
+#include "common/base/inodes.h"
 
 namespace atl {
 namespace {
@@ -307,6 +308,17 @@ TEST_F(FilesTest, WhereNoFolderCanBeMadeTheReasonIsNotAMissingOne) {
   const absl::Status status = files_->MakeDirectory("/proc/atoll");
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(status.message()).find("Read-only file system"), std::string::npos) << status;
+}
+
+TEST(SpaceWithInodes, TheScarcerOfBytesAndInodesCounts) {
+  const auto free = [](uint64_t free_inodes, uint64_t inodes) {
+    return SpaceWithInodes({.free_bytes = 600, .total_bytes = 1000}, free_inodes, inodes).free_bytes;
+  };
+  EXPECT_EQ(free(0, 0), 600u) << "no limit";
+  EXPECT_EQ(free(90, 100), 600u);
+  EXPECT_EQ(free(5, 100), 50u);
+  EXPECT_EQ(free(0, 100), 0u);
+  EXPECT_EQ(free(UINT64_MAX, 100), 600u) << "unknown, as some network file systems report it";
 }
 
 TEST_F(FilesTest, ReportsTheFreeSpace) {
