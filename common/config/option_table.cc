@@ -78,9 +78,9 @@ OptionTable::OptionTable(const std::string& program, const std::string& descript
   if (prefix_.empty()) return;
   config_ = flags_->add_option("--config", CLI::callback_t(), "YAML file of 'option: value' lines");
   config_->type_name("FILE")->take_all();
-  flags_->footer(absl::StrCat("Each option can also be set by an environment variable, for example --config by ",
-                              EnvironmentName(prefix_, "config"),
-                              ".\nA flag takes precedence over the environment, the environment over the file."));
+  flags_->footer(
+      absl::StrCat("Each option can also be set by an environment variable: ", EnvironmentName(prefix_, "config"),
+                   " for --config.\nA flag takes precedence over the environment, the environment over the file."));
 }
 
 OptionTable::OptionTable(OptionTable&&) noexcept = default;

@@ -137,7 +137,7 @@ TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
       {"\"eot_id\": 256", "\"eot_id\": 257", "tokenizer.eot_id must be below vocab_size"},
       {"\"vocab_size\": 257", "\"vocab_size\": 70000", "uint16 does not hold"},
       {"\"held_out_fraction\": 0.5", "\"held_out_fraction\": 1.5", "held_out_fraction must be"},
-      {"\"tokens\": 4,\n    \"text", "\"tokens\": 5,\n    \"text", "train says 5 tokens"},
+      {"\"tokens\": 4,\n    \"text", "\"tokens\": 5,\n    \"text", "train has 5 tokens"},
       {"\"bytes\": 1032", "\"bytes\": 1034", "files[0].bytes is 1034"},
       {"train-00000.bin", "../train.bin", "must be a plain file name"},  // S21
       {"train-00000.bin", "%2e%2e%2ftrain.bin", "must be a plain file name"},

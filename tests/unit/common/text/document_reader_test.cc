@@ -229,7 +229,7 @@ TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
                                      " on. To keep the data before it: head -c ", a.size())));
   std::string damaged = a;
   damaged[a.size() - 6] = static_cast<char>(damaged[a.size() - 6] ^ 1);  // the checksum
-  EXPECT_THAT(Error("e.jsonl.gz", damaged), HasSubstr("is damaged: gzip says"));
+  EXPECT_THAT(Error("e.jsonl.gz", damaged), HasSubstr("is damaged: gzip reports"));
   EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("its first bytes are not those of gzip"));
 }
 
