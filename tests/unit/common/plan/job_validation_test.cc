@@ -157,7 +157,7 @@ const Case kCases[] = {
        s.data.tokenizer_files.resize(2);
      },
      "has 'vocab.json' a second time"},
-    {"workers.max", [](JobSpec& s) { s.data.pin_shards = true; }, "must be the number of data.corpora (1)"},
+    {"workers.max", [](JobSpec& s) { s.data.pin_shards = true; }, "must equal the number of data.corpora (1)"},
     {"workers.max",
      [](JobSpec& s) {
        s.data.pin_shards = true;

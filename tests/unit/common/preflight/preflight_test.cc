@@ -91,7 +91,7 @@ TEST(JobFit, AFastLinkIsGood) {
 TEST(JobFit, ASlowLinkIsAWarningWithTheRateThatWouldDo) {
   const Finding finding = JudgeLink(Offer(0.5), At(20e6));
   EXPECT_EQ(finding.verdict, Verdict::kWarning) << finding.sentence;
-  EXPECT_THAT(finding.sentence, HasSubstr("% of the time; for 95 % it takes "));
+  EXPECT_THAT(finding.sentence, HasSubstr("% of the time; for 95 % it needs "));
   EXPECT_THAT(finding.sentence, HasSubstr("bit/s upwards"));
 }
 
@@ -111,7 +111,7 @@ TEST(JobFit, WithoutAStepTimeReportsTheShortestFit) {
 TEST(JobFit, MemoryIsJudgedWithoutAndWithAGpu) {
   const Finding fits = JudgeMemory(Offer({}), uint64_t{8} << 30);
   EXPECT_EQ(fits.verdict, Verdict::kGood) << fits.sentence;
-  EXPECT_THAT(fits.sentence, HasSubstr("big takes "));
+  EXPECT_THAT(fits.sentence, HasSubstr("big needs "));
   EXPECT_THAT(fits.sentence, HasSubstr("and activations; 8 GiB are free on this machine"));
   const Finding takes_a_gpu = JudgeMemory(Offer({}), uint64_t{600} << 20);
   EXPECT_EQ(takes_a_gpu.verdict, Verdict::kWarning);
