@@ -131,7 +131,7 @@ TEST_F(BackupTest, NothingIsOverwritten) {
 
 TEST_F(BackupTest, RefusalsNameTheWayOut) {
   EXPECT_EQ(Backup("nothing"), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("is no state directory; name a coordinator's --state-dir"));
+  EXPECT_THAT(err_.str(), HasSubstr("is not a state directory; name a coordinator's --state-dir"));
   EXPECT_EQ(Backup("state", "state/backup"), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("name a directory outside of it"));
   EXPECT_EQ(Backup("state", "no/where"), kExitNotDone);
@@ -252,7 +252,7 @@ TEST_F(BackupTest, RemovedFilesAreNotInTheCopy) {
 TEST_F(BackupTest, AForeignDirectoryInTheWayIsLeftAlone) {
   Put("backup.partial/mine", "mine");
   EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which is not from a backup or restore; move it elsewhere\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("contains mine, which is not from a backup or restore; move it elsewhere\n"));
   EXPECT_EQ(Get("backup.partial/mine"), "mine");
   fs::remove_all(At("backup.partial"));
   const auto lock = LockDirectory(DataDirectory(At("backup.partial")));

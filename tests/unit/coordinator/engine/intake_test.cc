@@ -173,7 +173,7 @@ TEST(Intake, RefusesTasksThatCannotBeScored) {
   refused(spec, "evaluation.tasks[0].file", "is not stored at the coordinator");
   spec.evaluation.tasks[0].file = f.Store("{\"sentence_good\": \"a\"}\n");
   refused(spec, "evaluation.tasks[0].file", "line 1");
-  refused(f.WithTask(SmallManifest("b", 10'001, 0), 2), "evaluation.tasks", "no held-out split");
+  refused(f.WithTask(SmallManifest("b", 10'001, 0), 2), "evaluation.tasks", "no corpus has a held-out split");
   CorpusManifest pieces = manifest;
   pieces.tokenizer = {.kind = "sentencepiece",
                       .file = "tokenizer.model",

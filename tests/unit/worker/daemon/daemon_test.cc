@@ -192,7 +192,7 @@ class RunWorkerTest : public testing::Test {
 TEST_F(RunWorkerTest, MissingDataRootIsReportedAtOnce) {
   options_.data_root = folder_ + "/nowhere";
   EXPECT_EQ(Run(), kWorkerPrecondition);
-  EXPECT_NE(said_.find("--data-root " + folder_ + "/nowhere is not there"), std::string::npos) << said_;
+  EXPECT_NE(said_.find("--data-root " + folder_ + "/nowhere does not exist"), std::string::npos) << said_;
 }
 
 TEST_F(RunWorkerTest, APortInUseIsNamed) {

@@ -204,7 +204,7 @@ TEST_F(IdentityKeeperTest, ReportsAMissingOrForeignIdentity) {
   options_.join_token.clear();
   EXPECT_NE(std::string(Ensure().message()).find("give a join token with --join-token FILE"), std::string::npos);
   ASSERT_TRUE(WriteIdentityFile(options_.identity, *IssueIdentity(authority_, {Role::kWorker, "b", ""}, Now())).ok());
-  EXPECT_NE(std::string(Ensure().message()).find("is that of worker 'b', but this is worker 'cpu-1'"),
+  EXPECT_NE(std::string(Ensure().message()).find("belongs to worker 'b', but this is worker 'cpu-1'"),
             std::string::npos);
   EXPECT_EQ(signer_.calls, 0);
 }
