@@ -36,26 +36,15 @@ absl::Status CheckLedgerExists(const Files& files, const DataDirectory& director
                    "start from scratch name an empty --state-dir"));
 }
 
-absl::Status CheckWritable(Files& files, const DataDirectory& directory) {
-  const auto refused = [&](const std::string& where, const absl::Status& why) {
-    return absl::FailedPreconditionError(absl::StrCat("cannot write to ", where, " (", why.message(),
+absl::Status CheckWritable(const Files& files, const DataDirectory& directory, const Access& access) {
+  const std::string ledger = directory.LedgerPath();
+  std::vector<std::string> places = {ledger, ledger + "-wal", ledger + "-shm"};
+  for (const char* name : {"jobs", "blobs", "events"}) places.push_back(JoinPath(directory.root(), name));
+  for (const std::string& place : places) {
+    if (!files.Exists(place) || access(place.c_str(), W_OK) == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("cannot write to ", place, " (", std::strerror(errno),
                                                       "); start as the user that owns ", directory.root(),
                                                       ", or give it back to that user (chown -R)"));
-  };
-  for (const char* name : {"jobs", "blobs", "events"}) {
-    const std::string place = JoinPath(directory.root(), name);
-    if (!files.Exists(place)) continue;
-    const std::string file = JoinPath(place, "WRITABLE.tmp");
-    const absl::Status created = files.OpenForAppend(file).status();
-    if (absl::IsResourceExhausted(created)) continue;  // a full disk stops no start
-    if (!created.ok()) return refused(place, created);
-    ATOLL_RETURN_IF_ERROR(files.Remove(file));
-  }
-  for (const char* suffix : {"", "-wal", "-shm"}) {
-    const std::string ledger = directory.LedgerPath() + suffix;
-    if (!files.Exists(ledger)) continue;
-    const absl::Status opened = files.OpenForAppend(ledger).status();
-    if (!opened.ok()) return refused(ledger, opened);
   }
   return absl::OkStatus();
 }

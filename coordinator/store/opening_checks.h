@@ -3,6 +3,9 @@
 #ifndef ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_
 #define ATOLL_COORDINATOR_STORE_OPENING_CHECKS_H_
 
+#include <unistd.h>
+
+#include <functional>
 #include <string>
 
 #include "common/base/files.h"
@@ -18,9 +21,12 @@ namespace atl {
 // files is a new state directory.
 absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory);
 
+// The result of access(2) for a path, and errno.
+using Access = std::function<int(const char* path, int mode)>;
+
 // FailedPrecondition: a directory or the ledger in the state directory belongs to another user, for example after
-// a start with sudo. Creates and removes an empty file in each directory.
-absl::Status CheckWritable(Files& files, const DataDirectory& directory);
+// a start with sudo. `access` is for tests.
+absl::Status CheckWritable(const Files& files, const DataDirectory& directory, const Access& access = ::access);
 
 // FailedPrecondition: `jobs/` contains files of a job that the ledger does not know. The ledger is then older than
 // these files, or that of another state directory, and a new job of the same name would overwrite

@@ -261,7 +261,7 @@ class JobReader:
         try:
             manifest = record.CheckpointManifest.FromString((folder / "manifest").read_bytes())
         except Exception as error:
-            raise Damage(f"{folder}: {error}") from None
+            raise Damage(f"{folder}: the manifest is not what the ledger says: {error}") from None
         versions = struct.unpack(f">{len(row['versions']) // 8}Q", row["versions"])
         hashes = [int.from_bytes(row["hashes"][at:at + 16], "big") for at in range(0, len(row["hashes"]), 16)]
         same = (manifest.format_revision, manifest.job, manifest.step, tuple(manifest.versions)) == (1, self.job, step, versions)

@@ -36,7 +36,7 @@ def plaintext(scene):
     scene.submit("tiny", manifest)
     findings = checked(scene, coordinator)
     check("tiny: 0.0" in said(findings, "job")[0], findings)
-    check("tiny needs " in said(findings, "memory")[0], findings)
+    check("tiny takes " in said(findings, "memory")[0], findings)
     # The check respects the worker's limits on memory and on the link.
     findings = checked(scene, coordinator, "--memory-limit", "100kB", code=REFUSED)
     check("tiny: " in said(findings, "memory", "failed")[0], findings)

@@ -73,7 +73,7 @@ def a_machine_was_off(scene, manifest):
     equal(worker.terminate(), 0, "the end of the worker whose machine goes off")
     identity = scene.path("cache-off/identity.pem")
     ended = scene.atoll("ca", "show", identity, code=REFUSED).err
-    check("the certificate of worker 'off' ended at" in ended, f"what is said of its certificate today: {ended}")
+    check("the certificate of worker 'off' expired at" in ended, f"what is said of its certificate today: {ended}")
     clock.move(0)
     rounds = number(scene.job("long"), "round")
     worker = scene.worker("off", coordinator, *enrol, **clock.environment)

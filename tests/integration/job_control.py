@@ -33,7 +33,7 @@ def update(scene, worker):
     refused = scene.atoll("job", "update", "long", "--set", "inner_optimizer.learning_rate=0.005", "--etag", before["etag"], code=3)
     check("has changed" in refused.err, f"an old etag was refused with {refused.err!r}")
     refused = scene.atoll("job", "update", "long", "--set", "model.hidden_size=64", code=2)
-    check("cannot change" in refused.err, f"a fixed field was refused with {refused.err!r}")
+    check("cannot be changed" in refused.err, f"a fixed field was refused with {refused.err!r}")
     refused = scene.atoll("job", "update", "long", "--set", "stop.inner_steps=1", code=3)
     check("would end it at once" in refused.err and "job cancel long" in refused.err, f"an end at once was refused with {refused.err!r}")
     equal(number(scene.job("long"), "spec_revision"), 2, "the revision after a refused end")

@@ -65,7 +65,7 @@ def test(scene):
     scene.identity = admin
     thief = scene.worker("b", coordinator, "--identity", scene.path("a.pem"))
     check(thief.end() != 0, "a worker with another's identity ended well")
-    check("is that of worker 'a'" in thief.log(), thief.log())
+    check("belongs to worker 'a'" in thief.log(), thief.log())
     equal(worker.terminate(), 0, "the end of the worker")
     equal(coordinator.terminate(), 0, "the end of the coordinator")
     check_audit_log(scene)

@@ -34,7 +34,7 @@ def test(scene):
     ledger, before = scene.path("state/ledger.sqlite"), files(scene)
     check(any(name.startswith("jobs/job/") for name in before), "the job has left no files: this shows nothing")
     ledger.rename(scene.path("kept"))
-    refuse(scene, "ledger.sqlite is missing, but jobs/, blobs/, events/ are there")
+    refuse(scene, "ledger.sqlite is missing, but jobs/, blobs/, events/ exist")
     check(not ledger.exists(), "a new ledger was made")
     ledger.touch()
     refuse(scene, "ledger.sqlite is empty, but jobs/")
