@@ -290,7 +290,7 @@ TEST(Retention, ACheckpointWhoseRemovalWasBrokenOffGoesWithTheNextStart) {
     const StateOnDisk state(h);
     const audit::Report verify = state.Verify();
     EXPECT_TRUE(verify.ok()) << verify.Text();
-    EXPECT_THAT(verify.Text(), testing::HasSubstr("a checkpoint missing from the ledger"));
+    EXPECT_THAT(verify.Text(), testing::HasSubstr("a checkpoint that the ledger does not have"));
   }
   h.StartCoordinator();
   h.RunFor(Seconds(1));
