@@ -29,11 +29,19 @@ std::vector<Digest> UnpackDigests(const std::string& bytes) {
   return out;
 }
 
-absl::Status ReadJobs(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM jobs"));
+// Calls `visit` with the statement at each row of the query, until it returns an error.
+template <typename Visit>
+absl::Status EachRow(const Database& database, const char* query, const Visit& visit) {
+  ATOLL_ASSIGN_OR_RETURN(Statement rows, database.Prepare(query));
   for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    ATOLL_ASSIGN_OR_RETURN(const bool row, rows.Step());
     if (!row) return absl::OkStatus();
+    ATOLL_RETURN_IF_ERROR(visit(rows));
+  }
+}
+
+absl::Status ReadJobs(const Database& database, std::vector<LedgerRecord>& out) {
+  return EachRow(database, "SELECT * FROM jobs", [&](Statement& s) -> absl::Status {
     JobRecord r;
     r.job.value = s.NextText();
     r.sequence = s.NextNumber();
@@ -61,40 +69,34 @@ absl::Status ReadJobs(const Database& database, std::vector<LedgerRecord>& out) 
     r.start_wall_nanos = s.NextSigned();
     r.end_wall_nanos = s.NextSigned();
     out.push_back(std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadPools(const Database& database, std::vector<LedgerRecord>& out) {
   std::map<JobId, PoolRecord> pools;
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM pools"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) break;
+  ATOLL_RETURN_IF_ERROR(EachRow(database, "SELECT * FROM pools", [&](Statement& s) -> absl::Status {
     PoolRecord r;
     r.job.value = s.NextText();
     r.frontier = s.NextNumber();
     r.consumed = s.NextNumber();
     r.abandoned = s.NextNumber();
     pools[r.job] = std::move(r);
-  }
-  ATOLL_ASSIGN_OR_RETURN(Statement ranges,
-                         database.Prepare("SELECT job, first, last FROM pool_ranges ORDER BY job, first"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, ranges.Step());
-    if (!row) break;
-    PoolRecord& pool = pools[JobId{ranges.NextText()}];
-    const uint64_t begin = ranges.NextNumber();
-    pool.returned.push_back({begin, ranges.NextNumber()});
-  }
+    return absl::OkStatus();
+  }));
+  ATOLL_RETURN_IF_ERROR(EachRow(database, "SELECT job, first, last FROM pool_ranges ORDER BY job, first",
+                                [&](Statement& ranges) -> absl::Status {
+                                  PoolRecord& pool = pools[JobId{ranges.NextText()}];
+                                  const uint64_t begin = ranges.NextNumber();
+                                  pool.returned.push_back({begin, ranges.NextNumber()});
+                                  return absl::OkStatus();
+                                }));
   for (auto& [job, pool] : pools) out.push_back(std::move(pool));
   return absl::OkStatus();
 }
 
 absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM workers"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM workers", [&](Statement& s) -> absl::Status {
     WorkerRecord r;
     r.worker.value = s.NextText();
     r.incarnation.value = s.NextNumber();
@@ -106,14 +108,12 @@ absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& ou
     r.quarantine = s.NextText();
     r.cordoned = s.NextNumber() != 0;
     out.push_back(std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadLeases(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM leases"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM leases", [&](Statement& s) -> absl::Status {
     LeaseRecord r;
     r.lease.value = s.NextNumber();
     r.job.value = s.NextText();
@@ -125,14 +125,12 @@ absl::Status ReadLeases(const Database& database, std::vector<LedgerRecord>& out
     r.request = s.NextNumber();
     r.revoked = s.NextNumber() != 0;
     out.push_back(std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM screened"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM screened", [&](Statement& s) -> absl::Status {
     ScreenedRecord r;
     r.job.value = s.NextText();
     r.epoch = s.NextNumber();
@@ -142,14 +140,12 @@ absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& o
     const std::vector<Digest> digest = UnpackDigests(s.NextBlob());
     if (digest.size() == 1) r.digest = digest[0];
     out.push_back(std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadEvaluations(const Database& database, LedgerHistory& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM evaluations"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM evaluations", [&](Statement& s) -> absl::Status {
     EvaluationRecord r;
     r.job.value = s.NextText();
     r.evaluation = s.NextNumber();
@@ -163,14 +159,12 @@ absl::Status ReadEvaluations(const Database& database, LedgerHistory& out) {
     r.wall_nanos = s.NextSigned();
     ATOLL_ASSIGN_OR_RETURN(r.tasks, ParseTaskScores(s.NextBlob()));
     out.emplace(seq, std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadCheckpoints(const Database& database, LedgerHistory& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM checkpoints"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM checkpoints", [&](Statement& s) -> absl::Status {
     CheckpointRecord r;
     const uint64_t seq = s.NextNumber();
     r.job.value = s.NextText();
@@ -187,21 +181,20 @@ absl::Status ReadCheckpoints(const Database& database, LedgerHistory& out) {
       out.emplace(seq, CheckpointDropped{r.job, r.step});
     else
       out.emplace(seq, std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadRollbacks(const Database& database, LedgerHistory& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM rollbacks"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
+  return EachRow(database, "SELECT * FROM rollbacks", [&](Statement& s) -> absl::Status {
     RollbackRecord r;
     const uint64_t seq = s.NextNumber();
     r.job.value = s.NextText();
     r.epoch = s.NextNumber();
     r.versions = UnpackVersions(s.NextBlob());
     out.emplace(seq, std::move(r));
-  }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReadMeta(const Database& database, LedgerRows& out) {
@@ -237,11 +230,8 @@ absl::StatusOr<LedgerRows> ReadLedgerRows(const Database& database) {
 }
 
 absl::Status VisitRounds(const Database& database, const std::function<absl::Status(RoundRow)>& visit) {
-  ATOLL_ASSIGN_OR_RETURN(
-      Statement s, database.Prepare("SELECT seq, job, epoch, fragment, version, record FROM rounds ORDER BY seq"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool more, s.Step());
-    if (!more) return absl::OkStatus();
+  const char* const query = "SELECT seq, job, epoch, fragment, version, record FROM rounds ORDER BY seq";
+  return EachRow(database, query, [&](Statement& s) -> absl::Status {
     RoundRow row;
     row.seq = s.NextNumber();
     const JobId job{s.NextText()};
@@ -249,8 +239,8 @@ absl::Status VisitRounds(const Database& database, const std::function<absl::Sta
     row.reached.fragment.value = static_cast<uint32_t>(s.NextNumber());
     row.reached.version.value = s.NextNumber();
     ATOLL_ASSIGN_OR_RETURN(row.record, ParseRoundRecord(s.NextBlob(), job, epoch));
-    ATOLL_RETURN_IF_ERROR(visit(std::move(row)));
-  }
+    return visit(std::move(row));
+  });
 }
 
 }  // namespace atl
