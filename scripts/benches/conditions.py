@@ -35,14 +35,14 @@ decode move 4 n + e, the norm 4 n, forming a contribution in one pass (`--form-o
 values in bf16, scores that become gradients move 4 n, SwiGLU 3 n and its gradient 5 n, the rotary embedding 4 n. Goal: 75%.
 """),
     "transport": ("Transport", """
-Fragments of 32 and 100 MiB are uploaded and downloaded over loopback by 1, 2 and 4 workers at once, one connection each (`bench_transport`, both ends in
-one process). The production client, service, acceptor and credentials of `common/rpc` move them.
+Fragments of 32 and 100 MiB are uploaded and downloaded over loopback by 1, 2 and 4 workers at once, one connection each (`bench_transport`, each end
+a process). The production client, service, acceptor and credentials of `common/rpc` move them.
 
 - A fragment has arrived when its bytes are in the receiver's memory and both the CRC-32C of every frame and the digest of the whole have been checked.
 - The round log and the screen are not included; they are part of [whole rounds](#whole-rounds).
 - All workers download one update, which is encoded and checksummed once. Each round has a new one.
 - The limit: the same number of plain sockets, and of OpenSSL connections with certificates at both ends and the suite that gRPC negotiates (TLS 1.3,
-  `TLS_AES_256_GCM_SHA384`). They check nothing.
+  `TLS_AES_128_GCM_SHA256`). They check nothing.
 
 Goals: 70% of raw TCP in plaintext, 90% of raw TLS with mutual TLS.
 """),

@@ -55,7 +55,11 @@ nlohmann::json Machine() {
           {"load_average", load}};
 }
 
+std::function<double()> other_cpu_seconds;
+
 }  // namespace
+
+void CountAlso(std::function<double()> cpu_seconds) { other_cpu_seconds = std::move(cpu_seconds); }
 
 double OwnCpuSeconds() {
   rusage usage{};
@@ -63,7 +67,7 @@ double OwnCpuSeconds() {
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
   };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime) + (other_cpu_seconds ? other_cpu_seconds() : 0);
 }
 
 Group Interleave(std::string name, unsigned threads, std::vector<Variant> variants, size_t rounds) {
@@ -76,8 +80,8 @@ Group Interleave(std::string name, unsigned threads, std::vector<Variant> varian
   for (size_t round = 0; round <= rounds; ++round) {
     for (size_t i = 0; i < variants.size(); ++i) {
       if (variants[i].prepare) variants[i].prepare();
-      const Instant start = clock.Now();
       const double cpu = OwnCpuSeconds();
+      const Instant start = clock.Now();
       variants[i].run();
       const double wall = ToSeconds(clock.Now() - start);
       if (round == 0) continue;

@@ -23,7 +23,7 @@ struct Samples {
   std::string name;
   double bytes = 0;
   std::vector<double> seconds;      // one per round
-  std::vector<double> cpu_seconds;  // of all threads of this process
+  std::vector<double> cpu_seconds;  // of all threads of this process and of CountAlso's
   // Heap allocations of one run per MiB moved (tests/bench/allocations.h); below 0: not counted.
   double own_allocations = -1, own_allocated_bytes = -1, library_allocations = -1;
 };
@@ -37,6 +37,9 @@ struct Group {
 
 // Runs every variant once untimed, then once per round, in order.
 Group Interleave(std::string name, unsigned threads, std::vector<Variant> variants, size_t rounds);
+
+// Counts another process's processor time as this process's own from now on. The function returns it.
+void CountAlso(std::function<double()> cpu_seconds);
 
 // Processor time of this process so far, all threads.
 double OwnCpuSeconds();

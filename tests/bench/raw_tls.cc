@@ -50,16 +50,17 @@ std::string NegotiatedWith(int port, const TlsFiles& files) {
   return told;
 }
 
-TlsPair::TlsPair(const TlsFiles& files) : sockets_(Connect()) {
+TlsPair::TlsPair(const TlsFiles& files, const std::string& negotiated) : sockets_(Connect()) {
   const Context client = ContextOf(TLS_client_method(), files.client);
+  const std::string suite = negotiated.substr(negotiated.find(' ') + 1);
+  ATOLL_CHECK(SSL_CTX_set_ciphersuites(client.get(), suite.c_str()) == 1, "OpenSSL does not know the server's suite");
   const Context server = ContextOf(TLS_server_method(), files.server);
   client_.reset(Over(client, sockets_.client));
   server_.reset(Over(server, sockets_.server));
   std::jthread other([this] { ATOLL_CHECK(SSL_accept(server_.get()) == 1, "a handshake over loopback failed"); });
   ATOLL_CHECK(SSL_connect(client_.get()) == 1, "a handshake over loopback failed");
+  ATOLL_CHECK(Told(client_.get()) == negotiated, "raw TLS negotiates another suite than the server");
 }
-
-std::string TlsPair::negotiated() const { return Told(client_.get()); }
 
 void SendAll(SSL* ssl, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {

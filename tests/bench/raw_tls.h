@@ -23,14 +23,13 @@ struct TlsFiles {
 // with the library's defaults, such as "TLSv1.3 TLS_AES_256_GCM_SHA384". Only makes the handshake.
 std::string NegotiatedWith(int port, const TlsFiles& files);
 
-// One TLS 1.3 connection, both ends with certificates, with the library's defaults.
+// One TLS 1.3 connection, both ends with certificates and the suite of `negotiated`, otherwise with the
+// library's defaults.
 class TlsPair {
  public:
-  explicit TlsPair(const TlsFiles& files);
+  TlsPair(const TlsFiles& files, const std::string& negotiated);
   SSL* client() const { return client_.get(); }
   SSL* server() const { return server_.get(); }
-  // Version and suite.
-  std::string negotiated() const;
 
  private:
   struct Free {

@@ -3,6 +3,7 @@
 // and download fragments of the given size over loopback, as JSON for scripts/bench. common/rpc's
 // client, service, acceptor and credentials carry them in plaintext and over mutual TLS. Plain
 // sockets and OpenSSL over plain sockets take turns with them, with equal numbers of connections.
+// The coordinator's end of the gRPC transports is another process, as it always is.
 //
 // bench_transport ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS runs one kind of transport (tcp,
 // tls, plaintext, mtls) in one direction.
@@ -30,46 +31,24 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/executor.h"
-#include "common/base/mutex.h"
-#include "common/base/random.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/bulk_client.h"
-#include "common/rpc/bulk_service.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/server.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
-#include "common/trust/access.h"
 #include "common/trust/secret_files.h"
 #include "tests/bench/allocations.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/raw_tls.h"
 #include "tests/bench/sockets.h"
+#include "tests/bench/transport_server.h"
 #include "worker/link/download_buffer.h"
 
 namespace atl::bench {
 namespace {
 
-using Content = std::vector<std::byte>;
-
 constexpr absl::string_view kKinds[] = {"tcp", "tls", "plaintext", "mtls"};
 constexpr size_t kConnections[] = {1, 2, 4};
-constexpr size_t kMostConnections = 4;
-
-void Require(const absl::Status& status) { ATOLL_CHECK(status.ok(), std::string(status.message()).c_str()); }
-
-std::string WorkerName(size_t index) { return absl::StrCat("worker-", index); }
-
-std::shared_ptr<const Content> RandomBytes(size_t bytes) {
-  auto out = std::make_shared<Content>(bytes);
-  Rng random(StreamKey(0, "transport"));
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    const uint64_t word = random();
-    std::memcpy(out->data() + at, &word, std::min(sizeof(word), bytes - at));
-  }
-  return out;
-}
 
 // Identities of one authority in a directory that is deleted with its owner.
 class Identities {
@@ -100,104 +79,15 @@ class Identities {
   std::string folder_;
 };
 
-// The coordinator's end: one fragment that all workers may fetch, and space for one contribution of
-// each worker.
-class Yard final : public BulkHandler {
- public:
-  explicit Yard(Executor& io) : io_(io) {}
-  // Not while a transfer is in progress.
-  void Serve(std::shared_ptr<const Content> fragment, Digest digest) {
-    fragment_ = std::move(fragment);
-    digest_ = digest;
-    Renew();
-    rooms_.clear();
-    for (size_t i = 0; i < kMostConnections; ++i) rooms_[WorkerName(i)].resize(fragment_->size());
-  }
-
-  // Later downloads are of a new update that no worker has fetched.
-  void Renew() { update_ = MakeMemorySource(fragment_); }
-
-  std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<Arrival>(*this); }
-  void OnDownload(DownloadRequest, DownloadReply reply) override {
-    const DownloadHeader header{
-        .total_bytes = fragment_->size(), .version = {1}, .hash = {}, .codec = CodecKind::kFp32, .digest = digest_};
-    reply(DownloadContent{header, update_, {}});
-  }
-  void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
-    reply(std::vector<Sha256>{});
-  }
-
- private:
-  // Handles a contribution as DataPlane and RoundLog do, in memory.
-  class Arrival final : public UploadHandler, public std::enable_shared_from_this<Arrival> {
-   public:
-    explicit Arrival(Yard& yard) : yard_(yard) {}
-    void OnBegin(UploadHeader header, UploadReply reply) override {
-      header_ = std::get<ContributionUpload>(header).header;
-      room_ = yard_.rooms_.at(header_.worker.value);
-      reply(UploadStatus{});
-    }
-    void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
-      Place* const place = &places_[next_++ % places_.size()];
-      *place = {shared_from_this(), offset, std::move(bytes), std::move(reply)};
-      yard_.io_.Post([place] { Store(std::exchange(*place, {})); });
-    }
-    void OnEnd(StatusReply reply) override {
-      yard_.io_.Post([self = shared_from_this(), reply = std::move(reply)] {
-        const bool same = self->hasher_.Finish() == self->header_.digest;
-        reply(same ? absl::OkStatus() : absl::DataLossError("a contribution has another digest"));
-      });
-    }
-    void OnBroken(absl::Status) override {}
-
-   private:
-    // A slot that is not answered yet and keeps its upload.
-    struct Place {
-      std::shared_ptr<Arrival> self;
-      uint64_t offset = 0;
-      BulkBytes bytes;
-      StatusReply reply;
-    };
-    static void Store(const Place& place) {
-      Arrival& self = *place.self;
-      std::span<std::byte> to = self.room_.subspan(place.offset);
-      for (const Bytes& piece : place.bytes.pieces) {
-        std::memcpy(to.data(), piece.data(), piece.size());
-        to = to.subspan(piece.size());
-        self.hasher_.Update(piece);
-      }
-      place.reply(absl::OkStatus());
-    }
-
-    Yard& yard_;
-    std::array<Place, kUploadCredits + 1> places_;
-    size_t next_ = 0;
-    ContributionHeader header_;
-    std::span<std::byte> room_;
-    DigestHasher hasher_;
-  };
-
-  Executor& io_;
-  std::shared_ptr<const Content> fragment_;
-  std::shared_ptr<BulkSource> update_;
-  Digest digest_;
-  std::map<std::string, Content> rooms_;
-};
-
-// A production server with its clients.
+// Workers of one server.
 class Island {
  public:
-  Island(Yard& yard, Executor& io, const ServerSecurity& security) : service_(MakeBulkService(yard, io, clock_, {})) {
-    auto server = Server::Start({}, security, {service_.get()});
-    Require(server.status());
-    server_ = *std::move(server);
-  }
+  explicit Island(int port) : address_(absl::StrCat("127.0.0.1:", port)) {}
   void AddWorker(const ChannelSecurity& security) {
-    auto channel = MakeBulkChannel({.address = absl::StrCat("127.0.0.1:", server_->port())}, security);
+    auto channel = MakeBulkChannel({.address = address_}, security);
     Require(channel.status());
     clients_.push_back(MakeGrpcBulkClient(*std::move(channel), clock_, {}));
   }
-  int port() const { return server_->port(); }
 
   void Upload(size_t connections, const std::shared_ptr<const Content>& fragment, Digest digest) {
     Move(connections, [&](size_t i, BulkDone done) {
@@ -238,10 +128,9 @@ class Island {
     arrived.wait();
   }
 
+  const std::string address_;
   const SystemClock clock_;
   const std::shared_ptr<BufferShelf> shelf_ = std::make_shared<BufferShelf>(4);
-  std::unique_ptr<grpc::Service> service_;
-  std::unique_ptr<Server> server_;
   std::vector<std::unique_ptr<BulkClient>> clients_;
 };
 
@@ -255,22 +144,26 @@ void MoveRaw(const std::vector<Pair>& pairs, size_t connections, const Move& mov
 // All compared transports.
 class Comparison {
  public:
-  Comparison() : plain_(yard_, io_, ServerSecurity::PlaintextLoopback()), sealed_(yard_, io_, ServerSide()) {
+  Comparison() {
+    CountAlso([this] { return server_.CpuSeconds(); });
+    suite_ = NegotiatedWith(server_.sealed_port(), identities_.Files());
     for (size_t i = 0; i < kMostConnections; ++i) {
       const auto security = MutualTlsChannel(identities_.Of(WorkerName(i)), WallSeconds(SystemClock()));
       Require(security.status());
       sealed_.AddWorker(*security);
       plain_.AddWorker(ChannelSecurity::PlaintextLoopback());
       sockets_.push_back(Connect());
-      tls_.emplace_back(identities_.Files());
+      tls_.emplace_back(identities_.Files(), suite_);
     }
-    suite_ = NegotiatedWith(sealed_.port(), identities_.Files());
-    ATOLL_CHECK(tls_[0].negotiated() == suite_, "the yardstick of TLS negotiates another suite than the server");
   }
+
+  ~Comparison() { CountAlso({}); }
+  Comparison(const Comparison&) = delete;
+  Comparison& operator=(const Comparison&) = delete;
 
   void Measure(size_t bytes, size_t rounds, std::vector<Group>& groups) {
     const Digest digest = Lay(bytes);
-    const auto renew = [this] { yard_.Renew(); };
+    const auto renew = [this] { server_.Renew(); };
     for (const bool up : {true, false}) {
       for (const size_t n : kConnections) {
         const auto by = [&, up, n](Island& island) { return Over(island, digest, up, n); };
@@ -297,17 +190,16 @@ class Comparison {
                                                                    {"mtls", Over(sealed_, digest, up, connections)}};
     const double all = static_cast<double>(connections * bytes);
     return Interleave(std::string(kind), static_cast<unsigned>(connections),
-                      {{std::string(kind), all, kinds.at(kind), [this] { yard_.Renew(); }}}, rounds);
+                      {{std::string(kind), all, kinds.at(kind), [this] { server_.Renew(); }}}, rounds);
   }
 
  private:
   // Makes a new fragment of `bytes` bytes, used by all transports from now on.
   Digest Lay(size_t bytes) {
     fragment_ = RandomBytes(bytes);
-    const Digest digest = DigestOf(*fragment_);
-    yard_.Serve(fragment_, digest);
+    server_.Serve(bytes);
     rooms_.assign(kMostConnections, Content(bytes));
-    return digest;
+    return DigestOf(*fragment_);
   }
   std::function<void()> Over(Island& island, Digest digest, bool up, size_t connections) {
     return [this, &island, digest, up, connections] {
@@ -315,20 +207,12 @@ class Comparison {
     };
   }
   void AddAllocations(const std::function<void()>& run, Samples& sample) {
-    yard_.Renew();
-    const Allocations counted = CountAllocations(run);
+    server_.Renew();
+    const Allocations counted = server_.CountBothEnds(run);
     const double mebibytes = sample.bytes / (1 << 20);
     sample.own_allocations = static_cast<double>(counted.own_calls) / mebibytes;
     sample.own_allocated_bytes = static_cast<double>(counted.own_bytes) / mebibytes;
     sample.library_allocations = static_cast<double>(counted.library_calls) / mebibytes;
-  }
-  ServerSecurity ServerSide() {
-    static const SystemClock clock;
-    auto security = MutualTls(
-        identities_.Of("coordinator"), clock,
-        [](const std::string& method, const CertificateFacts& who) { return CheckAccess(method, who.identity); });
-    Require(security.status());
-    return *std::move(security);
   }
   void MoveSockets(bool up, size_t connections) {
     MoveRaw(sockets_, connections, [&](const SocketPair& pair, size_t i, bool client) {
@@ -344,9 +228,8 @@ class Comparison {
   }
 
   const Identities identities_;
-  ThreadExecutor io_{1};  // as many as the coordinator has
-  Yard yard_{io_};
-  Island plain_, sealed_;
+  TransportServer server_{identities_.Of("coordinator")};  // before this process has threads
+  Island plain_{server_.plain_port()}, sealed_{server_.sealed_port()};
   std::vector<SocketPair> sockets_;
   std::vector<TlsPair> tls_;
   std::string suite_;
