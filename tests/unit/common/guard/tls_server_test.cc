@@ -138,6 +138,11 @@ TEST_F(TlsServerTest, NothingIsHeldBackAtTheEnd) {
   EXPECT_TRUE(received == sent);
 }
 
+TEST_F(TlsServerTest, NegotiatesTheFasterSuiteOfAes) {
+  const Pair pair = Open();
+  EXPECT_STREQ(SSL_get_cipher_name(pair.client.get()), "TLS_AES_128_GCM_SHA256");
+}
+
 #ifndef ATOLL_SANITIZED
 TEST_F(TlsServerTest, APartOfARecordCostsOneRecord) {
   constexpr size_t kPairs = 32;
