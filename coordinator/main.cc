@@ -321,6 +321,7 @@ absl::Status Coordinator::WritePortsFile() {
 }
 
 absl::Status Coordinator::Start() {
+  ATOLL_RETURN_IF_ERROR(CheckDescriptors({.per_address = options_.connections_per_address}, kCoordinatorOpenFiles + 1));
   ATOLL_RETURN_IF_ERROR(CheckDataRoot(*files_, options_.data_root));
   flushes_thread_ = std::jthread([this](const std::stop_token& stop) { flushes_.Run(stop); });
   ATOLL_RETURN_IF_ERROR(OpenState());
@@ -475,8 +476,7 @@ int main(int argc, char** argv) {
   // gRPC, a tenth of a round. malloc_trim returns the memory after a job or a flood.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  // An arena of a thread returns memory above 64 MiB to the system at once, and the system clears
-  // the pages again.
+  // An arena of a thread returns memory above 64 MiB at once, and the system clears its pages again.
   mallopt(M_ARENA_MAX, 1);
   const atl::Environment environment = atl::ReadEnvironment();
   if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();

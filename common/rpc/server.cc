@@ -45,6 +45,7 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
 // A connection takes three descriptors: its own and the inner pair. A coordinator has up to three
 // listeners in addition to its files.
 constexpr size_t kPerConnection = 3, kListeners = 3;
+constexpr int kGoodOpenFiles = 4096;  // for a few hundred workers
 
 }  // namespace
 
@@ -85,6 +86,14 @@ uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits) {
   const uint64_t all = OpenFilesLimit();
   const uint64_t taken = kPerConnection * kListeners * Fitting(limits).connections + FilesOfDownloads(all);
   return all == 0 ? 0 : std::max<uint64_t>(1, all - std::min(all, taken));
+}
+
+absl::Status CheckDescriptors(const guard::ConnectionLimits& limits, uint64_t needed) {
+  const uint64_t left = DescriptorsBeside(limits);
+  if (left == 0 || left >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "a limit of ", OpenFilesLimit(), " open files leaves ", left, " beside connections, and a job needs ", needed,
+      "; raise it to ", kGoodOpenFiles, " or more (ulimit -Hn, LimitNOFILE= of the service)"));
 }
 
 Server::Server(std::unique_ptr<guard::Guard> guard, std::unique_ptr<grpc::CallbackGenericService> others,

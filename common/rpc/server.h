@@ -57,6 +57,8 @@ absl::Status ListenError(const std::string& address, const absl::Status& why);
 // Number of descriptors of this process that remain after the connections of a coordinator's
 // servers, with these limits, and its downloads; 0: unknown.
 uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits);
+// FailedPrecondition when they are fewer than `needed` for a job.
+absl::Status CheckDescriptors(const guard::ConnectionLimits& limits, uint64_t needed);
 
 // Thread-safe after Start. The destructor shuts down within 1 s.
 class Server {

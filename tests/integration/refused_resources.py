@@ -12,6 +12,7 @@ SECONDS = 30  # before it counts as hung
 NO_RESOURCES = 71
 NOT_LOADED = 127  # by the system's loader, before the program starts
 LEAST_OPEN_FILES = 64
+COORDINATOR_OPEN_FILES = 256  # at least one job's
 MIB = 1 << 20
 # The exit codes of docs/formats/exit-codes.md for a failed start. 5: the command line's endpoint does not answer.
 REFUSED = {"atoll-coordinator": {1, NO_RESOURCES}, "atoll-worker": {2, 3, NO_RESOURCES}, "atoll": {3, NO_RESOURCES}}
@@ -56,9 +57,13 @@ def play(scene, name, what, may_not_load=False, **how):
 
 
 def open_files(scene, name):
-    for limit in (6, 12, 24, LEAST_OPEN_FILES - 1):
+    least = LEAST_OPEN_FILES
+    for limit in (6, 12, 24, least - 1):
         equal(play(scene, name, f"{limit}-files", limits={"RLIMIT_NOFILE": limit}), NO_RESOURCES, f"the end of {name} with {limit} files")
-    equal(play(scene, name, f"{LEAST_OPEN_FILES}-files", limits={"RLIMIT_NOFILE": LEAST_OPEN_FILES}), None, f"the end of {name} with the least number of files")
+    if name == "atoll-coordinator":
+        equal(play(scene, name, "no-files-for-a-job", limits={"RLIMIT_NOFILE": least}), 1, f"the end of {name} without files for a job")
+        least = COORDINATOR_OPEN_FILES
+    equal(play(scene, name, f"{least}-files", limits={"RLIMIT_NOFILE": least}), None, f"the end of {name} with the least number of files")
 
 
 def processes(scene, name):
