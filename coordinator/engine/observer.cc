@@ -18,6 +18,7 @@ constexpr Duration kPublishInterval = Seconds(1);
 constexpr Duration kEndedShown = Seconds(3600);  // series of an ended job
 constexpr Duration kLostShown = Seconds(3600);   // with its age; many lost workers never return
 constexpr double kMicro = 1e-6;
+constexpr std::string_view kScreenedOut = "refused";
 constexpr char kEvaluated[] = "evaluation";   // JobNote::kind
 constexpr size_t kMergesRewritten = 100'000;  // per fragment and epoch, at one start
 constexpr size_t kTransfersInLine = 256;      // a line stays readable in one piece
@@ -26,7 +27,7 @@ constexpr size_t kTransfersInLine = 256;      // a line stays readable in one pi
 const char* ScreenOutcome(const std::string& kind) {
   if (kind == "contribution stands out") return "reported";
   if (kind == "contribution clipped") return "clipped";
-  return kind == "contribution refused" ? "refused" : nullptr;
+  return kind == "contribution refused" ? kScreenedOut.data() : nullptr;
 }
 
 double MeanLoss(const RoundRecord& record) {
@@ -298,9 +299,11 @@ void Observer::Note(const JobNote& note) {
     line.fields.merge(evaluation_fields_[note.job].front());
     evaluation_fields_[note.job].pop_front();
   }
-  if (const char* outcome = ScreenOutcome(note.kind))
-    metrics_.Add(Metric::kContributionsScreened, 1, {note.job.value, outcome});
-  log_.Info(note.kind, {{"job", note.job.value}, {"text", note.text}});
+  const char* const outcome = ScreenOutcome(note.kind);
+  if (outcome != nullptr) metrics_.Add(Metric::kContributionsScreened, 1, {note.job.value, outcome});
+  const bool is_refusal = note.kind == kUploadRefused || (outcome != nullptr && outcome == kScreenedOut);
+  log_.Write(is_refusal ? LogLevel::kWarning : LogLevel::kInfo, note.kind,
+             {{"job", note.job.value}, {"text", note.text}});
   Add(note.job, std::move(line));
   if (note.kind != kRoundCommitted) return;
   for (const JobNote& warning : std::exchange(warnings_[note.job], {})) Note(warning);
