@@ -57,9 +57,9 @@ absl::StatusOr<std::optional<ProxyHeader>> Parse1(std::string_view text) {
   }
   const std::vector<std::string> words = absl::StrSplit(absl::string_view(text.data(), end), ' ');
   if (words.size() >= 2 && words[1] == "UNKNOWN") return ProxyHeader{.bytes = end + 2};
-  unsigned port = 0;
+  unsigned port = 0, own_port = 0;
   if (words.size() != 6 || (words[1] != "TCP4" && words[1] != "TCP6") || !absl::SimpleAtoi(words[4], &port) ||
-      port > 65'535)
+      !absl::SimpleAtoi(words[5], &own_port) || std::max(port, own_port) > 65'535)
     return NoHeader();
   const bool v6 = words[1] == "TCP6";
   std::array<uint8_t, 16> binary{};
