@@ -20,8 +20,6 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using Tcp = asio::ip::tcp;
 
-constexpr uint32_t kHeaderBytes = 8192;
-
 std::chrono::nanoseconds Chrono(Duration d) { return std::chrono::nanoseconds(d.ns); }
 
 const HttpHandler* FindRoute(const std::map<std::string, HttpHandler>& routes, const std::string& path) {
@@ -54,7 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Read(Duration limit) {
     parser_.emplace();
-    parser_->header_limit(kHeaderBytes);
+    parser_->header_limit(kAdminHeaderBytes);
     parser_->body_limit(0);
     head_ = false;
     place_ = shared_.reading.insert(shared_.reading.end(), this);
@@ -133,7 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   beast::tcp_stream stream_;
-  beast::flat_buffer buffer_{kHeaderBytes + 1024};
+  beast::flat_buffer buffer_{kAdminHeaderBytes + 1024};
   boost::optional<http::request_parser<http::empty_body>> parser_;
   bool head_ = false;
   std::optional<std::list<Connection*>::iterator> place_;  // in shared_.reading

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, without request
-// bodies. Used by the coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB
-// (otherwise 431), no body (otherwise 413), 64 concurrent connections (a further one takes the place of
-// the one that has waited for a request the longest), 10 s for a request and 10 s for its answer,
-// 60 s idle.
+// bodies (otherwise 413). Used by the coordinator (through coordinator/web) and by the worker.
 #ifndef ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 #define ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,12 +28,14 @@ struct HttpRequest {
 // to the rest of the program.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
+inline constexpr size_t kAdminHeaderBytes = 8 << 10;  // of a request; else 431
+
 struct HttpServerOptions {
   std::string address = "127.0.0.1";  // loopback only
   int port = 0;                       // 0: any free one
-  size_t connections = 64;
-  Duration request_limit = Seconds(10);
-  Duration idle_limit = Seconds(60);
+  size_t connections = 64;            // at a time; a further one takes the place of the one that has waited the longest
+  Duration request_limit = Seconds(10);  // for a request, and again for its answer; then the connection ends
+  Duration idle_limit = Seconds(60);     // a connection without a request for that long is ended
 };
 
 class HttpServer {
