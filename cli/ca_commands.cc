@@ -6,11 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_format.h"
 #include "cli/command_tree.h"
 #include "cli/output.h"
 #include "common/base/advice.h"
 #include "common/base/names.h"
+#include "common/base/utf8.h"
 #include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
 
@@ -177,6 +179,12 @@ int Revoke(Session& session, const std::string& name) {
                << DateText(response->revocation().revoke_time().seconds())
                << " is refused, and the connections that used them are closed; enrol the name again with a new join "
                   "token or 'atoll ca issue'\n";
+  // The coordinator has no list of the names that were issued elsewhere.
+  v1::ListWorkersRequest known;
+  known.set_include_lost(true);
+  const auto workers = session.api.ListWorkers(known);
+  if (workers.ok() && absl::c_none_of(workers->workers(), [&](const auto& w) { return ShortName(w.name()) == name; }))
+    session.talk << "no worker has that name here: unless it is a person's, check its spelling\n";
   return kExitOk;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/job_commands.h"
 #include "cli/number_options.h"
 #include "cli/output.h"
+#include "common/base/utf8.h"
 #include "common/format/token_shard.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"

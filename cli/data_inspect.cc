@@ -4,6 +4,7 @@
 
 #include "cli/data_commands.h"
 #include "cli/data_summary.h"
+#include "common/base/utf8.h"
 #include "common/format/corpus_manifest.h"
 #include "common/plan/limits.h"
 #include "common/text/tokenizer.h"
@@ -34,16 +35,6 @@ absl::StatusOr<std::string> Sample(const std::string& directory, const CorpusMan
   return tokenizer.Decode(ids);
 }
 
-// Replaces control characters except newline and tab, because they would control the terminal.
-std::string Printable(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-    out.push_back(control ? '?' : c);
-  }
-  return out;
-}
-
 }  // namespace
 
 absl::Status RunDataInspect(const DataInspectOptions& options, const Files& files, std::ostream& out, std::ostream&) {
@@ -57,7 +48,7 @@ absl::Status RunDataInspect(const DataInspectOptions& options, const Files& file
                              Sample(options.directory, manifest, split, *tokenizer, files, options.sample_tokens));
       json["splits"][SplitName(split)]["sample"] = sample;
       if (!options.json && !sample.empty()) {
-        out << "\n" << SplitName(split) << " begins:\n" << Printable(sample) << "\n";
+        out << "\n" << SplitName(split) << " begins:\n" << Printable(sample, "\n\t") << "\n";
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "cli/job_commands.h"
 #include "cli/output.h"
 #include "cli/watch_view.h"
+#include "common/base/utf8.h"
 #include "common/config/nearest_word.h"
 
 namespace atl::cli {

@@ -3,6 +3,7 @@
 #include "cli/job/job_file.h"
 #include "cli/job_commands.h"
 #include "cli/output.h"
+#include "common/base/utf8.h"
 
 namespace atl::cli {
 namespace {

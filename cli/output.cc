@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/job/job_file.h"
 #include "cli/job/yaml_message.h"
+#include "common/base/utf8.h"
 
 namespace atl::cli {
 namespace {
@@ -97,21 +98,6 @@ std::string Clip(const std::string& utf8, size_t width) {
     ++end;
   }
   return utf8.substr(0, end) + "…";
-}
-
-std::string Printable(const std::string& text) {
-  std::string out = text;
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  // C1 control characters, which some terminals interpret, are C2 80 to C2 9F in UTF-8.
-  for (size_t i = 0; i + 1 < out.size(); ++i) {
-    if (static_cast<unsigned char>(out[i]) == 0xC2 && static_cast<unsigned char>(out[i + 1]) < 0xA0) {
-      out[i] = '?';
-      out[i + 1] = '?';
-    }
-  }
-  return out;
 }
 
 std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }

@@ -50,8 +50,6 @@ class Table {
 size_t DisplayWidth(const std::string& utf8);
 // Cuts the text to `width` columns, with an ellipsis if anything was cut.
 std::string Clip(const std::string& utf8, size_t width);
-// Replaces control characters by '?': text from workers must not control the terminal.
-std::string Printable(const std::string& text);
 // The last part of a resource's name ("jobs/llama"), printable.
 std::string ShortName(const std::string& resource);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/advice.h"
+#include "common/base/utf8.h"
 #include "common/wire/resource_names.h"
 
 namespace atl::cli {
@@ -38,7 +39,7 @@ int Fail(Session& session, const absl::Status& status) {
 }
 
 int FailUsage(Session& session, const std::string& sentence) {
-  session.talk << "atoll: " << sentence << "\n";
+  session.talk << "atoll: " << Printable(sentence, "\n\t") << "\n";
   return kExitUsage;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "common/base/host_port.h"
 #include "common/base/names.h"
+#include "common/base/utf8.h"
 #include "common/base/wall_time.h"
 #include "common/config/quantities.h"
 #include "common/rpc/enroll_client.h"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/output.h"
 #include "cli/progress_line.h"
+#include "common/base/utf8.h"
 
 namespace atl::cli {
 namespace {

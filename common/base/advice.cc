@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/utf8.h"
 
 namespace atl {
 namespace {
@@ -37,14 +38,16 @@ constexpr std::array kAdvice = {
     Advice{EIO, "the disk reports errors; see the system's log"},
 };
 
+std::string Message(absl::string_view text) { return Printable({text.data(), text.size()}, "\n\t"); }
+
 }  // namespace
 
 std::string WithAdvice(absl::string_view sentence) {
   for (const Advice& advice : kAdvice) {
     if (absl::EndsWith(sentence, absl::StrCat(": ", std::strerror(advice.code))))
-      return absl::StrCat(sentence, "; ", advice.text);
+      return absl::StrCat(Message(sentence), "; ", advice.text);
   }
-  return std::string(sentence);
+  return Message(sentence);
 }
 
 std::string ShellWord(absl::string_view word) {

@@ -67,4 +67,19 @@ void AppendUtf8(char32_t code, std::string& text) {
   push(0x80 | (code & 0x3f));
 }
 
+std::string Printable(std::string_view text, std::string_view kept) {
+  std::string out(text);
+  for (char& c : out) {
+    if ((static_cast<unsigned char>(c) < 0x20 || c == 0x7f) && kept.find(c) == std::string_view::npos) c = '?';
+  }
+  // C1 control characters, which some terminals interpret, are C2 80 to C2 9F in UTF-8.
+  for (size_t i = 0; i + 1 < out.size(); ++i) {
+    if (static_cast<unsigned char>(out[i]) == 0xC2 && static_cast<unsigned char>(out[i + 1]) < 0xA0) {
+      out[i] = '?';
+      out[i + 1] = '?';
+    }
+  }
+  return out;
+}
+
 }  // namespace atl

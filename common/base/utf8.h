@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8: validity and character lengths.
+// UTF-8: validity and character lengths, and text for a terminal.
 #ifndef ATOLL_COMMON_BASE_UTF8_H_
 #define ATOLL_COMMON_BASE_UTF8_H_
 
@@ -24,6 +24,10 @@ char32_t Utf8At(const std::string& text, size_t at);
 
 // Appends the UTF-8 form of a code point.
 void AppendUtf8(char32_t code, std::string& text);
+
+// Replaces control characters by '?', except those in `kept`. Text from elsewhere, such as names of files
+// and workers, must not control a terminal.
+std::string Printable(std::string_view text, std::string_view kept = "");
 
 }  // namespace atl
 

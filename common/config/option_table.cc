@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/files.h"
+#include "common/base/utf8.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
 
@@ -307,7 +308,7 @@ bool OptionTable::Parse(const std::vector<std::string>& arguments, const Environ
 }
 
 void Refuse(const std::string& program, const std::vector<std::string>& faults, CommandLine& out) {
-  for (const std::string& fault : faults) absl::StrAppend(&out.text, program, ": ", fault, "\n");
+  for (const std::string& fault : faults) absl::StrAppend(&out.text, program, ": ", Printable(fault), "\n");
   absl::StrAppend(&out.text, "Run '", program, " --help' for the options.\n");
   out.exit_code = kUsageExit;
 }

@@ -48,17 +48,19 @@ def refusals(scene, name):
                     ("-o", "json", "job", "get", name), ("checkpoint", "export", f"{name}/latest", "out"), ("token", "revoke", name)):
         ran = scene.atoll(*command, code=None)
         check(ran.code in (2, 3) and ran.err.startswith("atoll: "), f"atoll {' '.join(command)!r} ended with {ran.code}: {ran.err}")
+        check("\x1b" not in ran.err, f"atoll {' '.join(command)!r} controls the terminal: {ran.err!r}")
     for option in ("--name", "--config", "--identity", "--data-root"):
         ran = scene.run("atoll-worker", "check", option, name, code=None, seconds=60)
         check(ran.code in (2, 3) and ("atoll-worker check: " in ran.err or "failed " in ran.out),
               f"a worker with {option} {name!r} ended with {ran.code}: {ran.err}{ran.out}")
+        check("\x1b" not in ran.err + ran.out, f"a worker with {option} {name!r} controls the terminal: {ran.err + ran.out!r}")
 
 
 def test(scene):
     run(scene, UTF8, UTF8, "C")
     run(scene, BYTES, "bytes", "C.UTF-8")
     scene.coordinator(state="last")
-    for name in (UTF8, BYTES):
+    for name in (UTF8, BYTES, "red \x1b[31m"):
         refusals(scene, name)
 
 

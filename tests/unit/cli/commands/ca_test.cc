@@ -224,6 +224,9 @@ TEST_F(Ca, ANameIsRevokedAndListed) {
   EXPECT_EQ(revoked.code, 0) << revoked.talk;
   EXPECT_THAT(revoked.talk, HasSubstr("every certificate of 'paris-1' issued up to 2027-01-15 08:00:00 UTC is "
                                       "refused"));
+  EXPECT_THAT(revoked.talk, HasSubstr("no worker has that name here: unless it is a person's, check its spelling"));
+  harness.fake.workers.add_workers()->set_name("workers/paris-1");
+  EXPECT_THAT(harness.Run({"ca", "revoke", "paris-1"}).talk, Not(HasSubstr("spelling")));
   v1::Revocation& revocation = *harness.fake.revocations.add_revocations();
   revocation.set_name("paris-1");
   revocation.mutable_revoke_time()->set_seconds(1'800'000'000);

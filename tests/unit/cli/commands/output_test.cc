@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/exit_codes.h"
+#include "common/base/utf8.h"
 
 namespace atl::cli {
 namespace {

@@ -20,6 +20,12 @@ TEST(AdviceTest, LeavesOtherSentencesAsTheyAre) {
   }
 }
 
+TEST(AdviceTest, ANameControlsNoTerminal) {
+  EXPECT_EQ(WithAdvice("open a\x1b[31m.txt: No such file or directory"),
+            "open a?[31m.txt: No such file or directory; check the path");
+  EXPECT_EQ(WithAdvice("first\n\tsecond\r\x7f\xc2\x9b"), "first\n\tsecond????");
+}
+
 TEST(AdviceTest, PathsInCommandsAreQuotedForTheShell) {
   EXPECT_EQ(ShellWord("/srv/atoll-1/a_b.c"), "/srv/atoll-1/a_b.c");
   EXPECT_EQ(ShellWord("my data"), "'my data'");
