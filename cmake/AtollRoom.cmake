@@ -4,8 +4,10 @@
 #   A room without sources is header only.
 # atoll_program(atoll-coordinator SOURCES main.cc ROOMS ... LIBS ...)
 #   A program in build/<preset>/bin.
-# atoll_test(name SOURCES a_test.cc ROOMS ... LIBS ... LABELS unit [ENVIRONMENT k=v])
-#   One GoogleTest program; each case is a ctest test. The first label is the kind: unit, scenario, conformance, integration.
+# atoll_test(name [AS_ONE] SOURCES a_test.cc ROOMS ... LIBS ... LABELS unit [ENVIRONMENT k=v])
+#   One GoogleTest program; each case is a ctest test. AS_ONE: the program is one, for programs that take most of a
+#   second to start because they link LibTorch, without cases that may be skipped. The first label is the kind: unit, scenario,
+#   conformance, integration.
 # Precompiled headers. Rooms use them only with sanitizers: dev and release share the objects of
 # rooms in the compiler cache, and dev detects missing #includes.
 if(ATOLL_PCH)
@@ -89,7 +91,7 @@ function(atoll_program name)
 endfunction()
 
 function(atoll_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ROOMS;LIBS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "AS_ONE" "TIMEOUT" "SOURCES;ROOMS;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)  # for hanging tests: the slowest takes a tenth of it on an idle machine
   endif()
@@ -99,6 +101,12 @@ function(atoll_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${needed} ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   _atoll_precompiled(${name} atoll_test_pch)
+  if(ARG_AS_ONE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" COST 100
+      ENVIRONMENT "OMP_NUM_THREADS=1;${ARG_ENVIRONMENT}")
+    return()
+  endif()
   include(GoogleTest)
   # A program that links LibTorch starts slowly from a cold disk, hence the discovery limit.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.)
