@@ -302,11 +302,12 @@ void Acceptor::WasRevoked(uint64_t id) {
   table_.Leave(id);
 }
 
-bool Acceptor::Called(uint64_t id) {
+ConnectionTable::Verdict Acceptor::Called(uint64_t id, const std::string& identity) {
   const MutexLock lock(mutex_);
-  if (table_.Called(id, clock_.Now())) return true;
-  ++counts_.cut;
-  return false;
+  const ConnectionTable::Verdict verdict = table_.Called(id, identity, clock_.Now());
+  if (verdict == ConnectionTable::Verdict::kTooFast) ++counts_.cut;
+  if (verdict == ConnectionTable::Verdict::kTooMany) ++counts_.refused;
+  return verdict;
 }
 
 bool Acceptor::Moved(uint64_t id, const std::string& address) {

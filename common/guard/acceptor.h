@@ -68,8 +68,8 @@ class Acceptor {
   void HandshakeFailed(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void Broke(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void WasRevoked(uint64_t id) ATOLL_EXCLUDES(mutex_);
-  // A call begins. False: there are too many calls, and the caller ends the connection.
-  bool Called(uint64_t id) ATOLL_EXCLUDES(mutex_);
+  // A call of `identity` begins; empty: nobody's. Unless it is allowed, the caller ends the connection.
+  ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
   // A proxy named the address ("203.0.113.7") that the connection speaks for. False: no room for
   // that address, and the caller ends the connection.
   bool Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);

@@ -10,23 +10,35 @@ namespace {
 constexpr int kLooks = 8;        // sockets inspected in the search for a connection to end
 constexpr size_t kPaces = 1024;  // addresses; beyond that, entries without effect are dropped
 
+void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string& name) {
+  const auto counted = counts.find(name);
+  if (--counted->second == 0) counts.erase(counted);
+}
+
 }  // namespace
 
 std::optional<uint64_t> ConnectionTable::WhoGivesWay(const std::string* address, const See& see) const {
-  std::optional<uint64_t> served, waits;
+  size_t most = 0;
+  for (const auto& [from, silent] : silent_from_) most = std::max(most, silent);
+  std::optional<uint64_t> first, oldest;
+  std::string chosen = address != nullptr ? *address : "";
+  bool is_chosen = address != nullptr;
   int looked = 0;
   for (const auto& [id, since] : silent_) {
-    if (address != nullptr && entries_.at(id).address != *address) continue;
-    if (!waiting_.contains(id)) {
-      if (!served) served = id;
-    } else if (looked++ < kLooks && see(id).left) {
-      return id;
-    } else if (!waits) {
-      waits = id;
+    const std::string& from = entries_.at(id).address;
+    if (!is_chosen && silent_from_.at(from) == most) {  // of several, the one that came first
+      chosen = from;
+      is_chosen = true;
     }
-    if (served && looked >= kLooks) break;
+    if (!is_chosen || from != chosen) continue;
+    if (!oldest) oldest = id;
+    const bool waits = waiting_.contains(id);
+    const Seen seen = waits && looked < kLooks ? see(id) : Seen{};
+    if (waits && looked++ < kLooks && seen.left) return id;
+    if (!first && (!waits || seen.unread == 0)) first = id;
+    if (first && looked >= kLooks) break;
   }
-  return served ? served : waits;
+  return first ? first : oldest;
 }
 
 ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string& address, Instant now, const See& see) {
@@ -39,6 +51,7 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
   }
   entries_[id] = {.address = address, .filled = now, .calls = double(limits_.calls_at_first)};
   silent_[id] = now;
+  ++silent_from_[address];
   waiting_.insert(id);
   ++by_address_[address];
   next_turn_ = std::min(waiting_.size() == 1 ? kNever : next_turn_, TurnOf(id, now));
@@ -52,12 +65,16 @@ std::optional<uint64_t> ConnectionTable::GiveWay(const See& see) {
   return gives_way;
 }
 
+void ConnectionTable::NoLongerSilent(uint64_t id) {
+  if (silent_.erase(id) > 0) Uncount(silent_from_, entries_.at(id).address);
+}
+
 void ConnectionTable::Leave(uint64_t id) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  const auto counted = by_address_.find(it->second.address);
-  if (--counted->second == 0) by_address_.erase(counted);
-  silent_.erase(id);
+  NoLongerSilent(id);
+  Uncount(by_address_, it->second.address);
+  if (!it->second.identity.empty()) Uncount(by_identity_, it->second.identity);
   waiting_.erase(id);
   entries_.erase(it);
 }
@@ -78,27 +95,45 @@ void ConnectionTable::Served(const std::string& address, Instant now) {
   pace.next = now < pace.slowed_until ? now + limits_.turn : std::max(pace.next, now) + limits_.pace;
 }
 
+uint64_t ConnectionTable::WhoIsServed(uint64_t oldest, const See& see) const {
+  const std::string& address = entries_.at(oldest).address;
+  if (!paces_.contains(address)) return oldest;
+  for (auto it = waiting_.find(oldest); it != waiting_.end(); ++it) {
+    if (entries_.at(*it).address != address) continue;
+    if (const Seen seen = see(*it); seen.unread > 0 || seen.left) return *it;
+  }
+  return oldest;
+}
+
+ConnectionTable::Turn ConnectionTable::TakeTurn(uint64_t id, Instant now, const See& see) {
+  const std::string address = entries_.at(id).address;
+  const auto pace = paces_.find(address);
+  const bool slowed = pace != paces_.end() && now < pace->second.slowed_until;
+  const Seen seen = pace != paces_.end() ? see(id) : Seen{};
+  const bool too_fast = slowed && seen.unread > limits_.unserved_bytes;
+  const Way way = too_fast ? Way::kTooFast : seen.left ? Way::kLeft : Way::kServed;
+  waiting_.erase(id);
+  if (way == Way::kServed)
+    Served(address, now);
+  else
+    Leave(id);
+  return {id, way};
+}
+
 std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const See& see) {
   std::vector<Turn> turns;
   if (now < NextTurn()) return turns;
   next_turn_ = kNever;
   const std::set<uint64_t> waiting = waiting_;
-  for (const uint64_t id : waiting) {
-    if (const Instant turn = TurnOf(id, now); now < turn) {
-      next_turn_ = std::min(next_turn_, turn);
-      continue;
+  for (const uint64_t oldest : waiting) {
+    while (waiting_.contains(oldest)) {
+      const uint64_t id = TurnOf(oldest, now) <= now ? WhoIsServed(oldest, see) : oldest;
+      if (const Instant turn = TurnOf(id, now); now < turn) {
+        next_turn_ = std::min(next_turn_, turn);
+        break;
+      }
+      turns.push_back(TakeTurn(id, now, see));
     }
-    const std::string& address = entries_.at(id).address;
-    const auto pace = paces_.find(address);
-    const bool slowed = pace != paces_.end() && now < pace->second.slowed_until;
-    const Seen seen = slowed ? see(id) : Seen{};
-    const bool too_fast = seen.unread > limits_.unserved_bytes;
-    turns.push_back({id, too_fast ? Way::kTooFast : seen.left ? Way::kLeft : Way::kServed});
-    waiting_.erase(id);
-    if (turns.back().way == Way::kServed)
-      Served(address, now);
-    else
-      Leave(id);
   }
   return turns;
 }
@@ -116,25 +151,37 @@ bool ConnectionTable::Move(uint64_t id, const std::string& address) {
     Leave(id);
     return false;
   }
-  const auto counted = by_address_.find(entry->second.address);
-  if (--counted->second == 0) by_address_.erase(counted);
-  entry->second.address = address;
+  Uncount(by_address_, entry->second.address);
   ++by_address_[address];
+  if (silent_.contains(id)) {
+    Uncount(silent_from_, entry->second.address);
+    ++silent_from_[address];
+  }
+  entry->second.address = address;
   return true;
 }
 
-bool ConnectionTable::Called(uint64_t id, Instant now) {
+ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string& identity, Instant now) {
   const auto found = entries_.find(id);
-  if (found == entries_.end()) return false;
+  if (found == entries_.end()) return Verdict::kTooFast;
   Entry& entry = found->second;
-  silent_.erase(id);
+  NoLongerSilent(id);
+  if (entry.identity.empty() && !identity.empty()) {
+    if (const auto has = by_identity_.find(identity);
+        has != by_identity_.end() && has->second >= limits_.per_identity) {
+      Leave(id);
+      return Verdict::kTooMany;
+    }
+    entry.identity = identity;
+    ++by_identity_[identity];
+  }
   const double rate = limits_.calls_per_second;
   entry.calls = std::min(rate, entry.calls + rate * ToSeconds(now - entry.filled)) - 1;
   entry.filled = now;
-  if (entry.calls >= 0) return true;
+  if (entry.calls >= 0) return Verdict::kAllowed;
   Slow(entry.address, now);
   Leave(id);
-  return false;
+  return Verdict::kTooFast;
 }
 
 void ConnectionTable::Faulted(uint64_t id, Instant now) {

@@ -22,6 +22,7 @@ namespace atl::guard {
 struct ConnectionLimits {
   size_t connections = 1024;  // of a port at a time; beyond that one without a call ends, else the new one
   size_t per_address = 512;   // of them from one address, or --connections-per-address; the same happens beyond
+  size_t per_identity = 128;  // of them with calls of one identity; a further one is ended at its first call
   Duration without_call = Seconds(30);  // a connection that makes no first call for that long is ended
   uint32_t calls_per_second = 500;      // of one connection, over time and at once; with more it is ended
   uint32_t calls_at_first = 64;         // at once, by a new connection: as many as it may have open
@@ -55,10 +56,11 @@ class ConnectionTable {
     std::optional<uint64_t> gives_way;  // removed from the table; the caller must end its socket
   };
   // Adds a connection `id` (unique) from `address`, which is a NetworkOf. Admitted connections wait
-  // for their turn. Without room, one that has made no call gives way; if only the address is full,
-  // one of that address. The choice is the first of: among the oldest waiting ones, one that has
-  // left; the oldest served one; the oldest. When all have made calls, the new connection is not
-  // admitted. `now` never decreases.
+  // for their turn. Without room, one that has made no call gives way: of this address if the address is
+  // full, else of the address with the most of them, so that a few addresses cannot push out the others.
+  // Of one address the choice is the first of: among its oldest waiting ones, one that has left; the
+  // oldest that is served, or has sent nothing; the oldest. When all have made calls, the new connection
+  // is not admitted. `now` never decreases.
   Arrival Arrive(uint64_t id, const std::string& address, Instant now, const See& see);
   // Removes and returns a connection without a call, chosen in the same way. For a process that has
   // no descriptor left.
@@ -71,16 +73,19 @@ class ConnectionTable {
     Way way = Way::kServed;  // otherwise removed from the table: the caller must end its socket
     friend bool operator==(const Turn&, const Turn&) = default;
   };
-  // Returns the connections with a due turn, by arrival.
+  // Returns the connections with a due turn, by arrival; of an address whose connections take turns,
+  // first those that have sent something.
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
   // Changes the address of a connection: a proxy names the one that it speaks for. False: no room
   // for that address, and the connection was removed from the table.
   bool Move(uint64_t id, const std::string& address);
-  // A call begins. False: too many calls in this second. The connection was removed from the table,
-  // the caller must end its socket, and the address is slowed.
-  bool Called(uint64_t id, Instant now);
+  enum class Verdict { kAllowed, kTooFast, kTooMany };
+  // A call of `identity` begins; empty: nobody's. Too fast: too many calls in this second, and the address
+  // is slowed. Too many: the first call of a connection beyond the limit of the identity. Then the
+  // connection was removed from the table, and the caller must end its socket.
+  Verdict Called(uint64_t id, const std::string& identity, Instant now);
   // A connection ended through a fault of its peer. An address with too many faults in a second is
   // slowed.
   void Faulted(uint64_t id, Instant now);
@@ -95,7 +100,7 @@ class ConnectionTable {
 
  private:
   struct Entry {
-    std::string address;
+    std::string address, identity;
     Instant filled;    // time at which `calls` was computed
     double calls = 0;  // size of the burst it may make
   };
@@ -108,19 +113,24 @@ class ConnectionTable {
     Instant next, slowed_until;
   };
   std::optional<uint64_t> WhoGivesWay(const std::string* address, const See& see) const;
+  // The connection of that address to serve instead of its oldest waiting one.
+  uint64_t WhoIsServed(uint64_t oldest, const See& see) const;
+  Turn TakeTurn(uint64_t id, Instant now, const See& see);
+  void NoLongerSilent(uint64_t id);
   void Slow(const std::string& address, Instant now);
   // Returns the time of a waiting connection's turn.
   Instant TurnOf(uint64_t id, Instant now) const;
   void Served(const std::string& address, Instant now);
 
   const ConnectionLimits limits_;
-  std::map<uint64_t, Entry> entries_;               // by arrival
-  std::map<uint64_t, Instant> silent_;              // without a call, by arrival
-  std::set<uint64_t> waiting_;                      // waiting for their turn, by arrival
-  Instant next_turn_ = kNever;                      // of the waiting ones, or earlier
-  std::unordered_map<std::string, Pace> paces_;     // by address; missing: no restriction
-  std::unordered_map<std::string, Faults> faults_;  // by address
-  std::unordered_map<std::string, size_t> by_address_;
+  std::map<uint64_t, Entry> entries_;                                 // by arrival
+  std::map<uint64_t, Instant> silent_;                                // without a call, by arrival
+  std::set<uint64_t> waiting_;                                        // waiting for their turn, by arrival
+  Instant next_turn_ = kNever;                                        // of the waiting ones, or earlier
+  std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
+  std::unordered_map<std::string, Faults> faults_;                    // by address
+  std::unordered_map<std::string, size_t> by_address_, silent_from_;  // none is 0
+  std::unordered_map<std::string, size_t> by_identity_;               // none is 0
 };
 
 }  // namespace atl::guard

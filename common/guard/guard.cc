@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace atl::guard {
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Listen(const GuardOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor, Acceptor::Listen(options.address, options.connections));
@@ -69,7 +71,7 @@ absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
 
 absl::Status Guard::Answer(HttpHandler handler) {
   exchange_.handler = std::move(handler);
-  exchange_.called = [this](uint64_t id) { return acceptor_->Called(id); };
+  exchange_.called = [this](uint64_t id) { return acceptor_->Called(id, "") == ConnectionTable::Verdict::kAllowed; };
   exchange_.later = [life = life_](uint64_t id, std::function<void(Connection&)> work) {
     const MutexLock lock(life->mutex);
     if (life->guard != nullptr) life->guard->LoopOf(id).For(id, std::move(work));
@@ -80,7 +82,14 @@ absl::Status Guard::Answer(HttpHandler handler) {
 }
 
 CallVerdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal) {
-  if (!acceptor_->Called(id)) return {.status = absl::OkStatus(), .end_connection = true};
+  switch (acceptor_->Called(id, peer.certificate ? CallerOf(peer) : "")) {
+    case ConnectionTable::Verdict::kAllowed: break;
+    case ConnectionTable::Verdict::kTooFast: return {.status = absl::OkStatus(), .end_connection = true};
+    case ConnectionTable::Verdict::kTooMany:
+      return {.status = absl::ResourceExhaustedError(
+                  absl::StrCat(CallerOf(peer), " has too many connections to this port; close some")),
+              .end_connection = true};
+  }
   return {.status = refusal.ok() && check_ ? check_(path, peer) : absl::OkStatus()};
 }
 

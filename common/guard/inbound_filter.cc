@@ -339,7 +339,7 @@ absl::Status InboundFilter::EndCall(Pieces& to_server, std::string& to_peer) {
     refusal = absl::ResourceExhaustedError(absl::StrCat("more than ", limits_.streams, " calls at a time"));
   }
   const CallVerdict verdict = judge_(headers->path(), refusal);
-  if (verdict.end_connection) return TooMany("calls");
+  if (verdict.end_connection) return verdict.status.ok() ? TooMany("calls") : verdict.status;
   if (refusal.ok()) refusal = verdict.status;
   if (!refusal.ok()) {
     to_peer += Refusal(stream, refusal, !block_ends_stream_);

@@ -46,7 +46,7 @@ struct HttpLimits {
 // Decision on a new call.
 struct CallVerdict {
   absl::Status status = absl::OkStatus();  // an error is sent to the caller as the answer
-  bool end_connection = false;             // the calls of this connection come too fast
+  bool end_connection = false;             // for `status`, or if that is OK because its calls come too fast
 };
 
 class InboundFilter {

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S33, S34, S35: input to the real program's ports from strangers and from members that are hostile below the level
+"""S29, S33, S34, S35: input to the real program's ports from strangers and from members that are hostile below the level
 of calls.
 
 First: every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as
-HEADERS and CONTINUATION, and as trailers, on every port. The answer is an error, and the coordinator survives. Then:
+HEADERS and CONTINUATION, and as trailers, on every port. The answer is an error, and the coordinator survives. Then two
+addresses fill ports with connections, and others still get in. Then:
 the known floods of HTTP/2 and TLS, each for ATOLL_DOOR_SECONDS (2) by one connection and by eight at once, from a
 process with one core of its own, while two workers train. The coordinator's memory stays within its published bound,
 /healthz answers, and rounds keep closing.
 
 ATOLL_DOOR_FLOODS: plays only these floods, separated by commas."""
+import errno
 import multiprocessing
 import os
+import resource
+import select
 import socket
 import ssl
 import struct
@@ -270,6 +274,46 @@ def check_floods(scene, coordinator, jobs_mb):
             wait_for(f"a round after {name}", lambda: number(scene.job("tiny"), "round") > now)
 
 
+def fill(port, sources, stop, full):
+    """Holds connections that send nothing, from these addresses, and makes a new one for each that is ended: then `full`."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    held, poll, made = {}, select.epoll(), 0
+    while not stop.is_set():
+        for _ in range(50):
+            if len(held) >= 1300:
+                break
+            connection = socket.socket()
+            connection.setblocking(False)
+            connection.bind((sources[made % len(sources)], 0))
+            made += 1
+            if connection.connect_ex(("127.0.0.1", port)) not in (0, errno.EINPROGRESS):
+                continue
+            held[connection.fileno()] = connection
+            poll.register(connection, select.EPOLLRDHUP | select.EPOLLIN)
+        for fd, _ in poll.poll(0.01):
+            held.pop(fd).close()
+            full.set()
+    os._exit(0)
+
+
+def check_full_ports(scene, coordinator):
+    """Two addresses that fill a port and come again at once keep nobody else out."""
+    context = multiprocessing.get_context("fork")
+    token = scene.path("token-late")
+    token.write_text(scene.atoll("token", "create", "--role", "viewer", "--name", "late").out)
+    enrol = ("enroll", "--at", f"127.0.0.1:{coordinator.ports['enroll']}", "--join-token", token, "--name", "late", "--out", scene.path("late.pem"))
+    for port, commands in (("control", [("job", "list")] * 4), ("enroll", [enrol])):
+        stop, full = context.Event(), context.Event()
+        flooder = context.Process(target=fill, args=(coordinator.ports[port], ("127.0.0.2", "127.0.0.3"), stop, full))
+        flooder.start()
+        wait_for(f"the {port} port to be full", full.is_set)
+        for command in commands:
+            scene.atoll(*command)
+        stop.set()
+        flooder.join()
+
+
 def test(scene):
     trust = scene.path("trust")
     scene.identity = scene.atoll("ca", "init", trust).out.strip()
@@ -277,6 +321,7 @@ def test(scene):
     scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "eve", "--out", scene.member)
     coordinator = scene.coordinator("--trust", trust, "--enroll-port", 0, state="trusted")
     check_headers(scene, coordinator, client_context(scene.member))
+    check_full_ports(scene, coordinator)
     corpus = scene.corpus("text", 400_000)
     scene.submit("tiny", corpus, steps=1_000_000)
     workers = []

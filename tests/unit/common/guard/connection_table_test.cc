@@ -22,7 +22,7 @@ class ConnectionTableTest : public testing::Test {
   // A call on an accepted connection. Returns whether the connection may continue.
   bool Call(uint64_t id, double seconds) {
     (void)Turns(seconds);
-    return table_.Called(id, At(seconds));
+    return table_.Called(id, "", At(seconds)) == ConnectionTable::Verdict::kAllowed;
   }
   // Slows an address from this time on.
   void Slow(const std::string& address, double seconds) {
@@ -48,10 +48,68 @@ TEST_F(ConnectionTableTest, TheOldestThatHasMadeNoCallGivesWay) {
   for (uint64_t id = 1; id <= 2; ++id) EXPECT_TRUE(Arrive(id, 0).admitted);
   for (uint64_t id = 3; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0, "b").admitted);
   EXPECT_TRUE(Call(1, 1));
+  EXPECT_TRUE(Call(3, 1));
   const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
   EXPECT_TRUE(fifth.admitted);
   EXPECT_THAT(fifth.gives_way, Optional(2u));
   EXPECT_EQ(table_.size(), 4u);
+}
+
+// A few addresses fill the port and come again at once when a connection is ended.
+TEST_F(ConnectionTableTest, AFewAddressesDoNotPushOutAnother) {
+  ConnectionTable table({.connections = 256, .per_address = 128});
+  const auto see = [](uint64_t) { return ConnectionTable::Seen{}; };
+  uint64_t id = 0;
+  double now = 0;
+  const auto flood = [&](int arrivals) {
+    for (int i = 0; i < arrivals; ++i, now += 1e-4) {
+      ++id;
+      table.Arrive(id, "flooder " + std::to_string(id % 3), At(now), see);
+      (void)table.TakeTurns(At(now), see);
+    }
+  };
+  flood(2000);
+  for (int client = 0; client < 20; ++client) {
+    const uint64_t own = ++id;
+    ASSERT_TRUE(table.Arrive(own, "client", At(now), see).admitted);
+    EXPECT_THAT(table.TakeTurns(At(now), see), testing::Contains(Turn{own, Way::kServed})) << "at once";
+    flood(5000);  // half a second
+    EXPECT_EQ(table.From("client"), 1u) << "it stays through its handshake";
+    EXPECT_EQ(table.Called(own, "", At(now)), ConnectionTable::Verdict::kAllowed);
+    table.Leave(own);
+  }
+}
+
+TEST_F(ConnectionTableTest, OfAFullAddressTheOldestThatHasSentNothingGivesWay) {
+  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
+  seen_[2].unread = 0;
+  EXPECT_THAT(Arrive(4, 0).gives_way, Optional(2u)) << "the others wait with their greeting";
+  EXPECT_THAT(Arrive(5, 0).gives_way, Optional(1u));
+  (void)Turns(0);
+  EXPECT_THAT(Arrive(6, 0).gives_way, Optional(3u)) << "the oldest served one";
+}
+
+TEST_F(ConnectionTableTest, AnAddressInTurnsIsServedByGreeting) {
+  Slow("a", 1);
+  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 1);
+  seen_[1].unread = seen_[2].unread = 0;
+  EXPECT_THAT(Turns(1.02), ElementsAre(Turn{3, Way::kServed}));
+  EXPECT_THAT(Turns(1.05), ElementsAre(Turn{1, Way::kServed}));
+}
+
+TEST_F(ConnectionTableTest, AnIdentityHasItsShare) {
+  ConnectionTable table({.connections = 8, .per_address = 8, .per_identity = 2});
+  for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(table.Arrive(id, std::to_string(id), At(0), see_).admitted);
+  using Verdict = ConnectionTable::Verdict;
+  EXPECT_EQ(table.Called(1, "worker/eve", At(0)), Verdict::kAllowed);
+  EXPECT_EQ(table.Called(2, "worker/eve", At(0)), Verdict::kAllowed);
+  EXPECT_EQ(table.Called(1, "worker/eve", At(0)), Verdict::kAllowed) << "another call of the first";
+  EXPECT_EQ(table.Called(3, "worker/eve", At(0)), Verdict::kTooMany);
+  EXPECT_EQ(table.size(), 3u);
+  EXPECT_EQ(table.Called(4, "worker/ann", At(0)), Verdict::kAllowed);
+  table.Leave(2);
+  ASSERT_TRUE(table.Arrive(5, "5", At(0), see_).admitted);
+  EXPECT_EQ(table.Called(5, "worker/eve", At(0)), Verdict::kAllowed);
 }
 
 TEST_F(ConnectionTableTest, WhoHasCalledIsNeverPushedOut) {
