@@ -22,7 +22,8 @@ absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::s
     // certificate ends such a connection. A worker that renews has used the port before.
     return absl::UnavailableError(absl::StrCat(answer.status().message(),
                                                "; this may be the control or bulk port and not the enrolment port "
-                                               "(--enroll-port of the coordinator, 7073 unless given)"));
+                                               "(--enroll-port of the coordinator, 7073 unless given), or the port has "
+                                               "too many connections: try again"));
   }
   ATOLL_RETURN_IF_ERROR(answer.status());
   v1::EnrollResponse response;

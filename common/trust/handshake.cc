@@ -309,13 +309,16 @@ absl::StatusOr<std::string> TryHandshake(const std::string& address, const Ident
     return openssl::Failed("cannot prepare a TLS handshake");
   }
   if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address, identity.authority_pem);
-  // A coordinator that accepts our certificate sends first (HTTP/2 SETTINGS). One that refuses it
-  // closes the connection, with gRPC without a TLS alert.
+  // A coordinator that accepts our certificate sends first (HTTP/2 SETTINGS). One that refuses it sends
+  // a TLS alert. One that is stopping or has too many connections just ends this one.
   char first = 0;
   errno = 0;
   if (SSL_read(session.get(), &first, 1) == 1) return std::string(SSL_get_version(session.get()));
   if (errno == EAGAIN || errno == EWOULDBLOCK) return Unreachable(address, "no answer in time");
+  const unsigned long error = ERR_peek_last_error();
+  const bool alert = ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) > SSL_AD_REASON_OFFSET;
   ERR_clear_error();
+  if (!alert) return Unreachable(address, "the connection was ended; the port may have too many; try again");
   return absl::PermissionDeniedError(
       absl::StrCat("the coordinator at ", address,
                    " refuses our certificate: another authority issued it, or it is not valid by the coordinator's "
