@@ -77,8 +77,7 @@ bool HttpRequestReader::Read(std::span<const uint8_t> bytes) {
 bool HttpRequestReader::ReadHead(std::string_view head) {
   const std::vector<std::string> lines = absl::StrSplit(absl::string_view(head.data(), head.size()), "\r\n");
   const std::vector<std::string> words = absl::StrSplit(lines[0], ' ');
-  if (words.size() != 3 || !IsToken(words[0]) || !IsTarget(words[1]) ||
-      (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0"))
+  if (words.size() != 3 || !IsToken(words[0]) || !IsTarget(words[1]) || words[2] != "HTTP/1.1")
     return Refuse(400, "the first line is no HTTP/1.1 request: POST /v1/enroll HTTP/1.1");
   reading_.method = words[0];
   reading_.target = words[1];
@@ -94,6 +93,8 @@ bool HttpRequestReader::ReadHead(std::string_view head) {
 bool HttpRequestReader::ReadField(std::string_view line) {
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos || !IsToken(line.substr(0, colon))) return Refuse(400, "a header without a name");
+  if (std::any_of(line.begin(), line.end(), [](char c) { return (c >= 0 && c < 0x20 && c != '\t') || c == 0x7f; }))
+    return Refuse(400, "a header with a control character");
   const std::string name = absl::AsciiStrToLower(absl::string_view(line.data(), colon));
   const std::string value(
       absl::StripAsciiWhitespace(absl::string_view(line.data() + colon + 1, line.size() - colon - 1)));

@@ -38,7 +38,8 @@ absl::StatusOr<std::optional<ProxyHeader>> Parse2(std::span<const uint8_t> bytes
   if (bytes.size() < kFixed2) return std::nullopt;
   const size_t length = kFixed2 + (size_t{bytes[14]} << 8 | bytes[15]);
   const uint8_t command = bytes[12], family = bytes[13];
-  if (command >> 4 != 2 || (command & 15) > 1 || length > kProxyHeaderBytes) return NoHeader();
+  if (command >> 4 != 2 || (command & 15) > 1 || family >> 4 > 3 || (family & 15) > 2 || length > kProxyHeaderBytes)
+    return NoHeader();
   if (bytes.size() < length) return std::nullopt;
   if ((command & 15) == 0 || (family != 0x11 && family != 0x21)) return ProxyHeader{.bytes = length};
   const bool v6 = family == 0x21;
@@ -56,6 +57,7 @@ absl::StatusOr<std::optional<ProxyHeader>> Parse1(std::string_view text) {
     return std::nullopt;
   }
   const std::vector<std::string> words = absl::StrSplit(absl::string_view(text.data(), end), ' ');
+  if (text.substr(0, end).find('\0') != std::string_view::npos) return NoHeader();
   if (words.size() >= 2 && words[1] == "UNKNOWN") return ProxyHeader{.bytes = end + 2};
   unsigned port = 0, own_port = 0;
   if (words.size() != 6 || (words[1] != "TCP4" && words[1] != "TCP6") || !absl::SimpleAtoi(words[4], &port) ||

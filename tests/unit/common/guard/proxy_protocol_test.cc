@@ -51,7 +51,8 @@ TEST(ProxyHeader, EverythingElseIsRefused) {
   for (const std::string& bytes :
        {std::string("\x16\x03\x01"), std::string("GET / HTTP/1.1"), std::string("PROXY TCP4 1.2.3 1.2.3.4 1 2\r\n"),
         std::string("PROXY TCP4 1.2.3.4 1.2.3.4 70000 2\r\n"), std::string("PROXY TCP4 1.2.3.4 1.2.3.4 7 99999\r\n"),
-        std::string("PROXY TCP4 1.2.3.4\r\n"), "PROXY TCP4 " + std::string(200, 'x'),
+        std::string("PROXY TCP4 1.2.3.4\r\n"), std::string("PROXY TCP4 1.2.3.4\0 1.2.3.4 1 2\r\n", 33),
+        "PROXY TCP4 " + std::string(200, 'x'), Version2(0x21, 0x91, std::string(12, 'x')),
         Version2(0x31, 0x11, std::string(12, 'x')), Version2(0x22, 0x11, std::string(12, 'x')),
         Version2(0x21, 0x11, "short"), kSignature + std::string("\x21\x11\xff\xff", 4)}) {
     EXPECT_FALSE(ParseProxyHeader(AsSpan(bytes)).ok()) << bytes;
