@@ -13,13 +13,19 @@
 
 namespace atl {
 
+namespace {
+
+constexpr uint64_t kLeastLedgerBytes = 512;  // SQLite takes a shorter file for an empty database
+
+}  // namespace
+
 absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory) {
   const std::string ledger = directory.LedgerPath();
   const bool exists = files.Exists(ledger);
   if (exists) {
     ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForRead(ledger));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-    if (size > 0) return absl::OkStatus();
+    if (size >= kLeastLedgerBytes) return absl::OkStatus();
   }
   std::vector<std::string> found;
   if (files.Exists(ledger + "-wal")) found.push_back("ledger.sqlite-wal");
@@ -29,7 +35,7 @@ absl::Status CheckLedgerExists(const Files& files, const DataDirectory& director
   }
   if (found.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(ledger, exists ? " is empty" : " is missing", ", but ", absl::StrJoin(found, ", "),
+      absl::StrCat(ledger, exists ? " has no content" : " is missing", ", but ", absl::StrJoin(found, ", "),
                    found.size() == 1 ? " exists" : " exist",
                    ". Without its ledger this state cannot be read, and under a new ledger its files would be deleted. "
                    "Put the ledger back, or restore a backup into another directory ('atoll-coordinator restore'); to "

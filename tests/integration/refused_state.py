@@ -37,7 +37,7 @@ def test(scene):
     refuse(scene, "ledger.sqlite is missing, but jobs/, blobs/, events/ exist")
     check(not ledger.exists(), "a new ledger was made")
     ledger.touch()
-    refuse(scene, "ledger.sqlite is empty, but jobs/")
+    refuse(scene, "ledger.sqlite has no content, but jobs/")
     equal(files(scene), before, "the files of a state without its ledger")
     scene.path("kept").rename(ledger)
     coordinator = scene.coordinator(*data)

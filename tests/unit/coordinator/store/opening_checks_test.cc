@@ -51,9 +51,11 @@ TEST_F(OpeningChecks, FilesWithoutTheirLedgerAreRefused) {
     const absl::Status missing = Ledger();
     EXPECT_TRUE(absl::IsFailedPrecondition(missing)) << name << ": " << missing;
     EXPECT_NE(missing.message().find("ledger.sqlite is missing, but"), std::string::npos) << missing;
-    Put("ledger.sqlite", "");
-    EXPECT_NE(Ledger().message().find("ledger.sqlite is empty, but"), std::string::npos) << Ledger();
-    Put("ledger.sqlite", "something");
+    for (const char* nothing : {"", "\n"}) {
+      Put("ledger.sqlite", nothing);
+      EXPECT_NE(Ledger().message().find("ledger.sqlite has no content, but"), std::string::npos) << Ledger();
+    }
+    Put("ledger.sqlite", std::string(512, 's'));
     EXPECT_EQ(Ledger(), absl::OkStatus()) << name;
   }
 }
