@@ -124,6 +124,8 @@ bool IsIgnored(int signal) {
 
 void StartBeforeLibraries() {
   OpenStandardStreams();
+  const sigset_t stops = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);  // those that arrive until StartProcess wait
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS}) HandleCrash(signal);
 }
 
