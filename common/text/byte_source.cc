@@ -63,6 +63,7 @@ class PartsSource : public ByteSource {
   struct Step {
     size_t used = 0, made = 0;
     bool part_ended = false;
+    absl::Status failure = absl::OkStatus();  // after the bytes made
   };
   // `in`: bytes already read from the file; may be empty. `name`: name of the compression and its
   // program.
@@ -90,10 +91,13 @@ class PartsSource : public ByteSource {
         ATOLL_ASSIGN_OR_RETURN(inside_, FindPart());
         if (!inside_) return size_t{0};
       }
+      ATOLL_RETURN_IF_ERROR(failed_);
       ATOLL_ASSIGN_OR_RETURN(const Step step, Decode(std::string_view(in_).substr(used_), out));
       used_ += step.used;
       inside_ = !step.part_ended;
+      failed_ = step.failure;
       if (step.made > 0) return step.made;
+      ATOLL_RETURN_IF_ERROR(failed_);
       if (!inside_ || step.used > 0) continue;
       ATOLL_ASSIGN_OR_RETURN(const bool more, ReadMore());
       if (!more)
@@ -129,6 +133,7 @@ class PartsSource : public ByteSource {
   std::string in_;
   size_t used_ = 0;
   bool inside_ = false;  // a part has begun and not ended
+  absl::Status failed_;  // to be returned by the next Fill
 };
 
 class ZstdSource final : public PartsSource {
@@ -176,8 +181,9 @@ class GzipSource final : public PartsSource {
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
     stream_.avail_out = static_cast<uInt>(out.size());
     const int code = inflate(&stream_, Z_NO_FLUSH);
-    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) return Damaged(stream_.msg);
-    const Step step{in.size() - stream_.avail_in, out.size() - stream_.avail_out, code == Z_STREAM_END};
+    const bool good = code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR;
+    const Step step{in.size() - stream_.avail_in, out.size() - stream_.avail_out, code == Z_STREAM_END,
+                    good ? absl::OkStatus() : Damaged(stream_.msg)};
     if (step.part_ended) inflateReset(&stream_);
     return step;
   }

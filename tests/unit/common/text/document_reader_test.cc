@@ -230,6 +230,9 @@ TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
   std::string damaged = a;
   damaged[a.size() - 6] = static_cast<char>(damaged[a.size() - 6] ^ 1);  // the checksum
   EXPECT_THAT(Error("e.jsonl.gz", damaged), HasSubstr("is damaged: gzip reports"));
+  std::vector<std::string> before;
+  EXPECT_THAT(Skip("e.jsonl.gz", b + damaged, before), ElementsAre(HasSubstr("is damaged: gzip reports")));
+  EXPECT_THAT(before, ElementsAre("b", "a")) << "only the checksum is wrong";
   EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("its first bytes are not those of gzip"));
 }
 
