@@ -68,7 +68,7 @@ class Acceptor {
   void HandshakeFailed(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void Broke(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void WasRevoked(uint64_t id) ATOLL_EXCLUDES(mutex_);
-  // A call of `identity` begins; empty: nobody's. Unless it is allowed, the caller ends the connection.
+  // A call of `identity` begins; empty: of none. Unless it is allowed, the caller ends the connection.
   ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
   // A proxy named the address ("203.0.113.7") that the connection speaks for. False: no room for
   // that address, and the caller ends the connection.

@@ -17,7 +17,7 @@ void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string&
 
 }  // namespace
 
-std::optional<uint64_t> ConnectionTable::WhoGivesWay(const std::string* address, const See& see) const {
+std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* address, const See& see) const {
   size_t most = 0;
   for (const auto& [from, silent] : silent_from_) most = std::max(most, silent);
   std::optional<uint64_t> first, oldest;
@@ -45,7 +45,7 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
   Arrival arrival;
   const bool address_full = From(address) >= limits_.per_address;
   if (address_full || entries_.size() >= limits_.connections) {
-    arrival.gives_way = WhoGivesWay(address_full ? &address : nullptr, see);
+    arrival.gives_way = ConnectionToEnd(address_full ? &address : nullptr, see);
     if (!arrival.gives_way) return arrival;
     Leave(*arrival.gives_way);
   }
@@ -60,7 +60,7 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
 }
 
 std::optional<uint64_t> ConnectionTable::GiveWay(const See& see) {
-  const std::optional<uint64_t> gives_way = WhoGivesWay(nullptr, see);
+  const std::optional<uint64_t> gives_way = ConnectionToEnd(nullptr, see);
   if (gives_way) Leave(*gives_way);
   return gives_way;
 }
@@ -95,7 +95,7 @@ void ConnectionTable::Served(const std::string& address, Instant now) {
   pace.next = now < pace.slowed_until ? now + limits_.turn : std::max(pace.next, now) + limits_.pace;
 }
 
-uint64_t ConnectionTable::WhoIsServed(uint64_t oldest, const See& see) const {
+uint64_t ConnectionTable::ConnectionToServe(uint64_t oldest, const See& see) const {
   const std::string& address = entries_.at(oldest).address;
   if (!paces_.contains(address)) return oldest;
   for (auto it = waiting_.find(oldest); it != waiting_.end(); ++it) {
@@ -127,7 +127,7 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const
   const std::set<uint64_t> waiting = waiting_;
   for (const uint64_t oldest : waiting) {
     while (waiting_.contains(oldest)) {
-      const uint64_t id = TurnOf(oldest, now) <= now ? WhoIsServed(oldest, see) : oldest;
+      const uint64_t id = TurnOf(oldest, now) <= now ? ConnectionToServe(oldest, see) : oldest;
       if (const Instant turn = TurnOf(id, now); now < turn) {
         next_turn_ = std::min(next_turn_, turn);
         break;

@@ -82,7 +82,7 @@ class ConnectionTable {
   // for that address, and the connection was removed from the table.
   bool Move(uint64_t id, const std::string& address);
   enum class Verdict { kAllowed, kTooFast, kTooMany };
-  // A call of `identity` begins; empty: nobody's. Too fast: too many calls in this second, and the address
+  // A call of `identity` begins; empty: of none. Too fast: too many calls in this second, and the address
   // is slowed. Too many: the first call of a connection beyond the limit of the identity. Then the
   // connection was removed from the table, and the caller must end its socket.
   Verdict Called(uint64_t id, const std::string& identity, Instant now);
@@ -112,9 +112,9 @@ class ConnectionTable {
   struct Pace {
     Instant next, slowed_until;
   };
-  std::optional<uint64_t> WhoGivesWay(const std::string* address, const See& see) const;
+  std::optional<uint64_t> ConnectionToEnd(const std::string* address, const See& see) const;
   // The connection of that address to serve instead of its oldest waiting one.
-  uint64_t WhoIsServed(uint64_t oldest, const See& see) const;
+  uint64_t ConnectionToServe(uint64_t oldest, const See& see) const;
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
   void NoLongerSilent(uint64_t id);
   void Slow(const std::string& address, Instant now);

@@ -92,7 +92,7 @@ absl::Status CheckDescriptors(const guard::ConnectionLimits& limits, uint64_t ne
   const uint64_t left = DescriptorsBeside(limits);
   if (left == 0 || left >= needed) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "a limit of ", OpenFilesLimit(), " open files leaves ", left, " beside connections, and a job needs ", needed,
+      "a limit of ", OpenFilesLimit(), " open files leaves ", left, " besides connections, and a job needs ", needed,
       "; raise it to ", kGoodOpenFiles, " or more (ulimit -Hn, LimitNOFILE= of the service)"));
 }
 
