@@ -298,7 +298,7 @@ def fill(port, sources, stop, full):
 
 
 def check_full_ports(scene, coordinator):
-    """Two addresses that fill a port and come again at once keep nobody else out."""
+    """Two addresses that fill a port and come again at once do not keep others out."""
     context = multiprocessing.get_context("fork")
     token = scene.path("token-late")
     token.write_text(scene.atoll("token", "create", "--role", "viewer", "--name", "late").out)
@@ -323,7 +323,7 @@ def test(scene):
     check_headers(scene, coordinator, client_context(scene.member))
     check_full_ports(scene, coordinator)
     corpus = scene.corpus("text", 400_000)
-    scene.submit("tiny", corpus, steps=1_000_000)
+    scene.submit("tiny", corpus, steps=1_000_000, inner_optimizer={"learning_rate": 1e-4, "schedule": {"kind": "constant"}})
     workers = []
     for name in ("a", "b"):
         token = scene.path(f"token-{name}")
