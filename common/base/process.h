@@ -19,6 +19,7 @@ inline constexpr int kExitNoResources = 71;
 // Runs before the constructors of libraries (program_symbols.cc), and again in StartProcess:
 // - Opens closed descriptors 0 to 2 on /dev/null, so that no other file takes their place. They are
 //   opened in the wrong direction: reading or writing still fails, as on a closed descriptor.
+// - Blocks the stop signals, so that those that arrive before StartProcess wait.
 // - SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGSYS write a line to standard error before they
 //   end the process. If the cause is a refused resource, the process ends with kExitNoResources.
 //   Existing handlers, such as a sanitizer's, stay.

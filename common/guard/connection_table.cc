@@ -19,18 +19,15 @@ void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string&
 
 std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* address, const See& see) const {
   size_t most = 0;
-  for (const auto& [from, silent] : silent_from_) most = std::max(most, silent);
+  if (address == nullptr) {
+    for (const auto& [from, silent] : silent_from_) most = std::max(most, silent);
+  }
   std::optional<uint64_t> first, oldest;
-  std::string chosen = address != nullptr ? *address : "";
-  bool is_chosen = address != nullptr;
   int looked = 0;
   for (const auto& [id, since] : silent_) {
     const std::string& from = entries_.at(id).address;
-    if (!is_chosen && silent_from_.at(from) == most) {  // of several, the one that came first
-      chosen = from;
-      is_chosen = true;
-    }
-    if (!is_chosen || from != chosen) continue;
+    if (address == nullptr && silent_from_.at(from) == most) address = &from;  // of several, the one that came first
+    if (address == nullptr || from != *address) continue;
     if (!oldest) oldest = id;
     const bool waits = waiting_.contains(id);
     const Seen seen = waits && looked < kLooks ? see(id) : Seen{};
