@@ -103,7 +103,7 @@ Connection::Next Relay::MoveChunks(Instant now, std::span<uint8_t> scratch) {
     if (lost_) return Next::kEnd;
     if (closing_) return Next::kAgain;
     if (!out && !in) {
-      reads_ = in_.empty() && !peer_ended_ && injected_.size() <= kInjectedBytes && now >= paused_until_;
+      reads_ = in_.empty() && !peer_ended_ && injected_.size() <= kInjectedBytes && wake_ == kNever;
       return Next::kWait;
     }
   }
@@ -181,7 +181,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
     return false;
   }
   if (const std::optional<Instant> until = parts_.calls->PausedUntil(caller_, now)) {
-    wake_ = paused_until_ = *until;
+    wake_ = *until;
     return false;
   }
   if (injected_.size() > kInjectedBytes || outer_is_dry_) return false;

@@ -75,7 +75,7 @@ class Relay final : public Connection {
   std::string in_;        // for gRPC, not yet accepted by the inner socket
   std::string injected_;  // for the peer, to insert between two of gRPC's frames
   size_t counted_ = 0;    // part of the listener's count
-  Instant now_{}, paused_until_{}, sent_{};
+  Instant now_{}, sent_{};
   bool judged_too_fast_ = false;
   bool peer_ended_ = false, lost_ = false;
   bool outer_is_dry_ = false, inner_is_dry_ = false;  // nothing more to read in this turn of the loop
