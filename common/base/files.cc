@@ -126,8 +126,6 @@ class PosixFile final : public File {
     return static_cast<uint64_t>(s.st_size);
   }
 
-  void LetGo() override { (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
-
  private:
   // writev of the next pieces without the first `skip` bytes of the first piece; at most
   // kWriteBehindBytes.

@@ -33,9 +33,6 @@ class File {
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
   virtual absl::StatusOr<uint64_t> Size() const = 0;
-  // Hints that flushed content will not be read soon, so that the system may reuse its cache
-  // memory. Best effort; does not change the file.
-  virtual void LetGo() {}
 };
 
 // A file written at once: `filled` bytes from a callback, then zeros up to `bytes`. Where possible

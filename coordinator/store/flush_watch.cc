@@ -39,7 +39,6 @@ class WatchedFile final : public File {
   }
   absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
   absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
-  void LetGo() override { file_->LetGo(); }
 
  private:
   const std::unique_ptr<File> file_;

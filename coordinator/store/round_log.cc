@@ -282,10 +282,7 @@ absl::StatusOr<SegmentInfo> RoundLog::Info(const RoundKey& key) const {
   return info;
 }
 
-void RoundLog::Close(const RoundKey& key) {
-  const std::shared_ptr<RoundSegment> segment = Take(key);
-  if (segment != nullptr) segment->file->LetGo();
-}
+void RoundLog::Close(const RoundKey& key) { Take(key); }
 
 absl::Status RoundLog::Drop(const RoundKey& key) {
   Take(key);

@@ -121,9 +121,7 @@ class RoundLog {
 
   // NotFound if the segment is not open.
   absl::StatusOr<SegmentInfo> Info(const RoundKey& key) const;
-  // Closes the file of a segment; Open opens it again. The pages of the file leave the page cache,
-  // so that the next round's pages reuse their memory: on a virtual machine, pages that were unused
-  // for a while cost several times as much.
+  // Closes the file of a segment; Open opens it again.
   void Close(const RoundKey& key);
   // Versions with a segment on disk, ascending.
   absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;

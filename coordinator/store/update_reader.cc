@@ -30,7 +30,6 @@ absl::Status CheckDigest(const File& file, uint64_t offset, const UpdateInfo& in
 
 UpdateReader::UpdateReader(std::shared_ptr<File> file, UpdateInfo info, uint64_t file_offset)
     : file_(std::move(file)), info_(info), file_offset_(file_offset) {}
-UpdateReader::~UpdateReader() { file_->LetGo(); }
 
 absl::Status UpdateReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > info_.encoded_bytes || out.size() > info_.encoded_bytes - offset)

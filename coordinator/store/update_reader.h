@@ -19,10 +19,6 @@ class UpdateReader {
  public:
   // The update is the `info.encoded_bytes` bytes of `file` from `file_offset` on.
   UpdateReader(std::shared_ptr<File> file, UpdateInfo info, uint64_t file_offset);
-  // Removes the file's pages from the page cache, as RoundLog::Close does.
-  ~UpdateReader();
-  UpdateReader(const UpdateReader&) = delete;
-  UpdateReader& operator=(const UpdateReader&) = delete;
 
   const UpdateInfo& info() const { return info_; }
   uint64_t file_offset() const { return file_offset_; }

@@ -32,6 +32,7 @@ CODE_RULES = {
     "thread-local": (r"\bthread_local\b", "pass the state in: there are no globals here"),
     "rand": (r"\bs?rand\s*\(|\bstd::(random_device|mt19937(_64)?|default_random_engine)\b", "use common/base/random.h: a key and a counter"),
     "system-clock": (r"\b(system_clock|steady_clock|high_resolution_clock)\b|\bgettimeofday\b|\bclock_gettime\b", "take a Clock (common/base/time.h)"),
+    "fadvise": (r"\bposix_fadvise\b", "leave the page cache to the kernel: POSIX_FADV_DONTNEED waits for a kernel thread on every core"),
     "secret-compare": (r"\bCRYPTO_memcmp\b|\b(memcmp|strcmp|strncmp|std::(ranges::)?(equal|mismatch|lexicographical_compare\w*))\s*\([^;]*(secret|proof|passphrase|password)"
                        r"|(secret|passphrase|password)(\(\))?\s*[=!]=",
                        "hold both as Secret<N> of common/base/secret.h: they are compared in constant time"),

@@ -198,19 +198,6 @@ TEST_F(FilesTest, ANewFileBeyondTheRoomIsResourceExhausted) {
   EXPECT_NE(status.message().find(Path("bounded")), absl::string_view::npos) << status;
 }
 
-TEST_F(FilesTest, ReleasedPagesAreStillReadable) {
-  const auto file = *files_->OpenForAppend(Path("log"));
-  const std::vector<std::byte> flushed(3 << 20, std::byte{7}), later(5000, std::byte{9});
-  ASSERT_EQ(file->Append(flushed), absl::OkStatus());
-  ASSERT_EQ(file->Sync(), absl::OkStatus());
-  ASSERT_EQ(file->Append(later), absl::OkStatus());
-  file->LetGo();
-  std::vector<std::byte> read(flushed.size() + later.size());
-  ASSERT_EQ(file->ReadAt(0, read), absl::OkStatus());
-  EXPECT_TRUE(std::equal(flushed.begin(), flushed.end(), read.begin()));
-  EXPECT_TRUE(std::equal(later.begin(), later.end(), read.begin() + (3 << 20)));
-}
-
 TEST_F(FilesTest, OpeningAgainGoesOnAtTheEnd) {
   ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("a"))).ok());
   ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("b"))).ok());
