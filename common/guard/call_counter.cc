@@ -16,9 +16,10 @@ void CallCounter::Add(const std::string& peer, uint32_t calls, Instant now) {
   const MutexLock lock(mutex_);
   Begin(now);
   uint32_t& own = own_[peer];
-  const uint32_t free = limits_.always - std::min(own, limits_.always);
-  own += calls;
-  all_ += calls - std::min(calls, free);
+  const auto counted = [&] { return std::clamp(own, limits_.always, limits_.peer); };
+  const uint32_t before = counted();
+  own += std::min(calls, UINT32_MAX - own);
+  all_ += counted() - before;
 }
 
 std::optional<Instant> CallCounter::PausedUntil(const std::string& peer, Instant now) {

@@ -17,7 +17,8 @@ namespace atl::guard {
 
 // Calls per second at one listener. Reading from a peer pauses for the rest of the second when it
 // made more than `peer` calls, or when it made more than `always` and all peers together made more
-// than `all`.
+// than `all`, where each peer counts with at most `peer`: what one sends in a burst before its pause
+// does not pause others.
 struct CallLimits {
   uint32_t peer = 500;   // calls a second of an identity (in plaintext of a connection); beyond that it is not read
   uint32_t all = 4000;   // calls a second of all peers of a port; beyond that only `always` of each are read

@@ -30,6 +30,16 @@ TEST(CallCounter, ManyPeersTogetherPauseThoseThatMadeMost) {
   EXPECT_FALSE(counter.PausedUntil("c", At(1)).has_value());
 }
 
+TEST(CallCounter, TheBurstOfOnePeerPausesNoOther) {
+  CallCounter counter(kLimits);
+  counter.Add("a", 100'000, At(0));
+  counter.Add("b", 50, At(0));
+  EXPECT_TRUE(counter.PausedUntil("a", At(1)).has_value());
+  EXPECT_FALSE(counter.PausedUntil("b", At(1)).has_value());
+  counter.Add("b", 30, At(2));
+  EXPECT_TRUE(counter.PausedUntil("b", At(3)).has_value()) << "90 of a and 70 of b";
+}
+
 TEST(CallCounter, FewCallsOfEachPeerCountForNothing) {
   CallCounter counter(kLimits);
   for (int i = 0; i < 100; ++i) counter.Add(std::to_string(i), 10, At(0));
