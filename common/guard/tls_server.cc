@@ -39,27 +39,45 @@ int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, c
   return SSL_TLSEXT_ERR_OK;
 }
 
-// Where a connection's records go: to `waiting` while it gathers them, else to the socket.
+// All records wait for Flush, so that OpenSSL never waits for the socket to accept them.
 int WriteRecord(BIO* bio, const char* bytes, int count) {
-  auto* const records = static_cast<Records*>(BIO_get_app_data(bio));
   BIO_clear_retry_flags(bio);
-  if (records->gathers) {
-    records->waiting.append(bytes, static_cast<size_t>(count));
-    return count;
-  }
-  const ssize_t sent =
-      ::send(static_cast<int>(BIO_get_fd(bio, nullptr)), bytes, static_cast<size_t>(count), MSG_NOSIGNAL);
-  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) BIO_set_retry_write(bio);
-  return static_cast<int>(sent);
+  static_cast<Records*>(BIO_get_app_data(bio))->waiting.append(bytes, static_cast<size_t>(count));
+  return count;
 }
 
-// OpenSSL's socket BIO with WriteRecord. Null when memory is exhausted. `records` outlives it.
+int ReadRecords(BIO* bio, char* into, int count) {
+  auto* const records = static_cast<Records*>(BIO_get_app_data(bio));
+  BIO_clear_retry_flags(bio);
+  if (records->refused) return -1;
+  if (records->readable == 0) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  const int most = static_cast<int>(std::min<size_t>(static_cast<size_t>(count), records->readable));
+  const int got = BIO_meth_get_read(BIO_s_socket())(bio, into, most);
+  if (got <= 0) return got;
+  records->readable -= static_cast<size_t>(got);
+  if (records->hello)
+    records->refused = !records->hello->Take({reinterpret_cast<const uint8_t*>(into), static_cast<size_t>(got)});
+  return records->refused ? -1 : got;
+}
+
+// Counts the peer's updates of its key, each of which costs a derivation and, if it asks, an answer.
+void SeeMessage(int sent, int, int type, const void* bytes, size_t count, SSL*, void* held) {
+  if (sent != 0 || type != SSL3_RT_HANDSHAKE || count == 0) return;
+  if (*static_cast<const uint8_t*>(bytes) != SSL3_MT_KEY_UPDATE) return;
+  auto* const records = static_cast<Records*>(held);
+  if (++records->key_updates > kMostKeyUpdates) records->refused = true;
+}
+
+// OpenSSL's socket BIO with WriteRecord and ReadRecords. Null when memory is exhausted. `records` outlives it.
 BIO* NewSocketBio(int socket, Records* records) {
   static BIO_METHOD* const method = [] {
     const BIO_METHOD* const sockets = BIO_s_socket();
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK | BIO_TYPE_DESCRIPTOR, "guard");
     ATOLL_CHECK(made != nullptr && BIO_meth_set_write(made, WriteRecord) == 1 &&
-                    BIO_meth_set_read(made, BIO_meth_get_read(sockets)) == 1 &&
+                    BIO_meth_set_read(made, ReadRecords) == 1 &&
                     BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(sockets)) == 1 &&
                     BIO_meth_set_create(made, BIO_meth_get_create(sockets)) == 1 &&
                     BIO_meth_set_destroy(made, BIO_meth_get_destroy(sockets)) == 1,
@@ -87,10 +105,8 @@ bool Harden(SSL_CTX* context, ClientCertificates clients) {
     SSL_CTX_set_verify_depth(context, 4);
     SSL_CTX_set_alpn_select_cb(context, ChooseProtocol, nullptr);
   }
-  return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-         SSL_CTX_set_ciphersuites(context, kTls13Suites) == 1 &&
-         SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1 &&
-         SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
+  return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+         SSL_CTX_set_ciphersuites(context, kTls13Suites) == 1 && SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1;
 }
 
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const std::string& file, ClientCertificates clients) {
@@ -156,6 +172,9 @@ SecureSocket::SecureSocket(int socket, const std::shared_ptr<SSL_CTX>& context) 
   ATOLL_CHECK(ssl_ != nullptr && bio != nullptr, "there is memory for a TLS connection");
   SSL_set_bio(ssl_, bio, bio);
   SSL_set_accept_state(ssl_);
+  SSL_set_msg_callback(ssl_, SeeMessage);
+  SSL_set_msg_callback_arg(ssl_, &records_);
+  records_.hello.emplace();
 }
 
 SecureSocket::~SecureSocket() { SSL_free(ssl_); }
@@ -164,8 +183,7 @@ SecureSocket::~SecureSocket() { SSL_free(ssl_); }
 Moved SecureSocket::Result(int code) const {
   const int error = SSL_get_error(ssl_, code);
   ERR_clear_error();
-  if (error == SSL_ERROR_WANT_READ) return {};
-  if (error == SSL_ERROR_WANT_WRITE) return {.wants_write = true};
+  if (error == SSL_ERROR_WANT_READ && !records_.refused) return {};
   return {.end = error == SSL_ERROR_ZERO_RETURN ? Moved::End::kClosed : Moved::End::kFailed};
 }
 
@@ -173,9 +191,13 @@ Moved SecureSocket::Handshake() {
   if (ssl_ == nullptr) return {.end = Moved::End::kClosed};
   ERR_clear_error();
   const int code = SSL_do_handshake(ssl_);
-  if (code == 1) return {.end = Moved::End::kClosed};
-  Moved moved = Result(code);
-  if (moved.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
+  Moved moved = code == 1 ? Moved{.end = Moved::End::kClosed} : Result(code);
+  if (code == 1) records_.hello.reset();
+  const Moved sent = Flush();  // an alert, too
+  Release();
+  if (code != 1 && moved.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
+  if (sent.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
+  moved.wants_write = sent.wants_write;
   return moved;
 }
 
@@ -184,7 +206,8 @@ Moved SecureSocket::Read(std::span<uint8_t> into) {
     ERR_clear_error();
     size_t bytes = 0;
     const int code = SSL_read_ex(ssl_, into.data(), into.size(), &bytes);
-    return code == 1 ? Moved{.bytes = bytes} : Result(code);
+    const Moved moved = code == 1 ? Moved{.bytes = bytes} : Result(code);
+    return Flush().end == Moved::End::kOpen ? moved : Moved{.end = Moved::End::kFailed};
   }
   const ssize_t bytes = ::recv(socket_, into.data(), into.size(), 0);
   if (bytes > 0) return {.bytes = static_cast<size_t>(bytes)};
@@ -199,7 +222,6 @@ Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (before.end != Moved::End::kOpen || waiting_bytes() > 0) return before;
   ERR_clear_error();
   records_.waiting.reserve(bytes.size() + (bytes.size() / SSL3_RT_MAX_PLAIN_LENGTH + 1) * kRecordOverhead);
-  records_.gathers = true;
   size_t taken = 0;
   int code = 1;
   while (code == 1 && taken < bytes.size()) {
@@ -207,7 +229,6 @@ Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
     code = SSL_write_ex(ssl_, bytes.data() + taken, bytes.size() - taken, &written);
     taken += written;
   }
-  records_.gathers = false;
   if (code != 1) return Result(code);
   Moved moved = Flush();
   moved.bytes = taken;
@@ -238,6 +259,7 @@ void SecureSocket::SayGoodbye() {
   ERR_clear_error();
   (void)SSL_shutdown(ssl_);
   ERR_clear_error();
+  (void)Flush();
 }
 
 std::optional<CertificateFacts> SecureSocket::PeerCertificate() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Server side of TLS for the guard: an OpenSSL context that follows its identity file, and
-// non-blocking connections. TLS 1.2 and 1.3 with forward-secret AEAD suites; no resumption,
-// renegotiation or compression.
+// non-blocking connections. TLS 1.3 without resumption. What a peer sends beside
+// data is bounded: the handshake (ClientHelloWatch) and updates of its key.
 #ifndef ATOLL_COMMON_GUARD_TLS_SERVER_H_
 #define ATOLL_COMMON_GUARD_TLS_SERVER_H_
 
@@ -15,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/time.h"
+#include "common/guard/client_hello_watch.h"
 #include "common/trust/certificate.h"
 
 struct ssl_st;
@@ -58,11 +59,17 @@ struct Moved {
   bool wants_write = false;  // nothing moved, because the socket is full
 };
 
-// TLS records that are not sent yet.
+// Bytes of one connection between OpenSSL and the socket.
 struct Records {
-  bool gathers = false;  // for one call of the socket
-  std::string waiting;   // not accepted by the socket yet
+  std::string waiting;                    // to send, not accepted by the socket yet
+  size_t readable = SIZE_MAX;             // bytes that may still be read from the socket in this turn
+  uint32_t key_updates = 0;               // of the peer
+  std::optional<ClientHelloWatch> hello;  // during the handshake
+  bool refused = false;                   // nothing more is read from the peer
 };
+
+// Of a peer, in the life of a connection: OpenSSL sends none by itself, and AES-GCM asks for one in 400 GB.
+inline constexpr uint32_t kMostKeyUpdates = 32;
 
 // Encrypted or plain bytes of one connection over a non-blocking socket. Borrows the socket.
 class SecureSocket {
@@ -72,6 +79,11 @@ class SecureSocket {
   ~SecureSocket();
   SecureSocket(const SecureSocket&) = delete;
   SecureSocket& operator=(const SecureSocket&) = delete;
+  // At most `bytes` of TLS are read from the socket until the next call: records of one byte cost far more
+  // than their content.
+  void AllowReading(size_t bytes) { records_.readable = bytes; }
+  // The peer sent what no client sends; the connection has failed.
+  bool refused() const { return records_.refused; }
   // One step of the handshake. kClosed: it is complete.
   Moved Handshake();
   Moved Read(std::span<uint8_t> into);

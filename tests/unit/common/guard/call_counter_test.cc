@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Whom a pause concerns (S34).
 #include "common/guard/call_counter.h"
 
 #include <gtest/gtest.h>

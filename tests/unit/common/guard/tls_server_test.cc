@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TLS over a real TCP connection with plain OpenSSL at the other end: data for a slowly reading
-// peer, and the cost of a connection with a partial record.
+// peer, and the cost of a connection with a partial record or with updates of its key (S34).
 #include "common/guard/tls_server.h"
 
 #include <fcntl.h>
@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -89,6 +90,12 @@ class TlsServerTest : public testing::Test {
     return pair;
   }
 
+  // Until the server's end has something to read.
+  static void Await(const Pair& pair) {
+    pollfd input{.fd = pair.server_end.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&input, 1, -1), 1);
+  }
+
   // Receives the bytes that are available.
   static void Receive(Pair& pair, std::vector<uint8_t>& into) {
     std::vector<uint8_t> room(10'000);
@@ -141,6 +148,70 @@ TEST_F(TlsServerTest, NothingIsHeldBackAtTheEnd) {
 TEST_F(TlsServerTest, NegotiatesTheFasterSuiteOfAes) {
   const Pair pair = Open();
   EXPECT_STREQ(SSL_get_cipher_name(pair.client.get()), "TLS_AES_128_GCM_SHA256");
+}
+
+TEST_F(TlsServerTest, AnAnnouncedHelloIsRefusedAtItsHeader) {
+  Pair pair;
+  ConnectSockets(pair);
+  SecureSocket server(pair.server_end.get(), tls_->Current(clock_.Now()));
+  const uint8_t announced[] = {22, 3, 1, 0, 4, 1, 2, 1, 68};
+  ASSERT_EQ(::send(pair.client_end.get(), announced, sizeof(announced), 0), ssize_t{sizeof(announced)});
+  EXPECT_EQ(server.Handshake().end, Moved::End::kFailed);
+  EXPECT_TRUE(server.refused());
+}
+
+TEST_F(TlsServerTest, KeyUpdatesAreBounded) {
+  Pair pair = Open();
+  std::vector<uint8_t> scratch(1000);
+  for (uint32_t i = 1; i <= kMostKeyUpdates + 1; ++i) {
+    ASSERT_EQ(SSL_key_update(pair.client.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    ASSERT_EQ(SSL_do_handshake(pair.client.get()), 1);
+    Await(pair);
+    const bool allowed = i <= kMostKeyUpdates;
+    EXPECT_EQ(pair.server->Read(scratch).end, allowed ? Moved::End::kOpen : Moved::End::kFailed) << i;
+    EXPECT_EQ(pair.server->refused(), !allowed) << i;
+  }
+}
+
+TEST_F(TlsServerTest, AnswersToKeyUpdatesWaitLikeOtherRecords) {
+  Pair pair = Open();
+  const std::vector<uint8_t> piece(60 << 10, 7);
+  std::vector<uint8_t> scratch(1000), received;
+  size_t sent = 0;
+  for (size_t taken = 1; taken > 0; sent += taken) taken = pair.server->Write(piece).bytes;
+  ASSERT_EQ(SSL_key_update(pair.client.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+  ASSERT_EQ(SSL_do_handshake(pair.client.get()), 1);
+  Await(pair);
+  const Moved moved = pair.server->Read(scratch);
+  EXPECT_EQ(moved.end, Moved::End::kOpen);
+  EXPECT_FALSE(moved.wants_write);
+  while (pair.server->waiting_bytes() > 0) {
+    Receive(pair, received);
+    ASSERT_EQ(pair.server->Flush().end, Moved::End::kOpen);
+  }
+  sent += pair.server->Write(piece).bytes;
+  while (received.size() < sent) Receive(pair, received);
+  EXPECT_EQ(received, std::vector<uint8_t>(sent, 7)) << "also with the new key";
+}
+
+TEST_F(TlsServerTest, ATurnReadsABoundedNumberOfBytes) {
+  Pair pair = Open();
+  const uint8_t byte = 1;
+  size_t written = 0, read = 0;
+  for (int i = 0; i < 500; ++i) ASSERT_EQ(SSL_write_ex(pair.client.get(), &byte, 1, &written), 1);
+  std::vector<uint8_t> scratch(1000);
+  const auto turn = [&] {
+    size_t count = 0;
+    pair.server->AllowReading(230);  // ten records of 23 bytes
+    while (const size_t bytes = pair.server->Read(scratch).bytes) count += bytes;
+    return count;
+  };
+  while (read < 500) {
+    Await(pair);
+    const size_t count = turn();
+    ASSERT_LE(count, 10u);
+    read += count;
+  }
 }
 
 #ifndef ATOLL_SANITIZED
