@@ -97,7 +97,8 @@ bool Watch(int poll, int fd, uint32_t events, uint64_t what) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits) {
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits,
+                                                           bool proxied) {
   ATOLL_ASSIGN_OR_RETURN(const HostPort wanted, ParseHostPort(address));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -126,13 +127,15 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& ad
   for (size_t i = 0; i < listeners.size(); ++i)
     watched = watched && Watch(poll.get(), listeners[i].get(), EPOLLIN, kFirstListener + i);
   if (!watched) return absl::UnavailableError(std::strerror(errno));
-  return std::unique_ptr<Acceptor>(new Acceptor(std::move(listeners), port, limits, std::move(poll), std::move(wake)));
+  return std::unique_ptr<Acceptor>(
+      new Acceptor(std::move(listeners), port, limits, proxied, std::move(poll), std::move(wake)));
 }
 
-Acceptor::Acceptor(std::vector<Descriptor> listeners, int port, const ConnectionLimits& limits, Descriptor poll,
-                   Descriptor wake)
+Acceptor::Acceptor(std::vector<Descriptor> listeners, int port, const ConnectionLimits& limits, bool proxied,
+                   Descriptor poll, Descriptor wake)
     : listeners_(std::move(listeners)),
       port_(port),
+      proxied_(proxied),
       poll_(std::move(poll)),
       wake_(std::move(wake)),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)),
@@ -238,7 +241,7 @@ void Acceptor::Take(Descriptor socket, const std::string& address, std::string e
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
   const MutexLock lock(mutex_);
   const uint64_t id = next_id_++;
-  const ConnectionTable::Arrival arrival = table_.Arrive(id, address, clock_.Now(), Seeing());
+  const ConnectionTable::Arrival arrival = table_.Arrive(id, proxied_ ? "" : address, clock_.Now(), Seeing());
   if (arrival.gives_way) {
     ++counts_.gave_way;
     End(*arrival.gives_way);
@@ -310,11 +313,11 @@ ConnectionTable::Verdict Acceptor::Called(uint64_t id, const std::string& identi
   return verdict;
 }
 
-bool Acceptor::Moved(uint64_t id, const std::string& address) {
+std::optional<Instant> Acceptor::Moved(uint64_t id, const std::string& address) {
   const MutexLock lock(mutex_);
-  if (table_.Move(id, NetworkOf(address))) return true;
-  ++counts_.refused;
-  return false;
+  const std::optional<Instant> turn = table_.Move(id, NetworkOf(address), clock_.Now());
+  if (!turn) ++counts_.refused;
+  return turn;
 }
 
 ConnectionCounts Acceptor::Counts() const {

@@ -54,7 +54,9 @@ class Acceptor {
  public:
   // Listens on every address that `address` ("host:port", port 0: any free one) resolves to.
   // Unavailable when none works, AlreadyExists when the port is in use, with the system's reason.
-  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits);
+  // `proxied`: every connection comes from a proxy, and Moved tells for whom.
+  static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits,
+                                                          bool proxied);
   ~Acceptor();
   int port() const { return port_; }
   // Call once.
@@ -70,9 +72,9 @@ class Acceptor {
   void WasRevoked(uint64_t id) ATOLL_EXCLUDES(mutex_);
   // A call of `identity` begins; empty: of none. Unless it is allowed, the caller ends the connection.
   ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
-  // A proxy named the address ("203.0.113.7") that the connection speaks for. False: no room for
-  // that address, and the caller ends the connection.
-  bool Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);
+  // A proxy named the address ("203.0.113.7") of the connection. Returns when its handshake may begin.
+  // nullopt: no room for that address, and the caller ends the connection.
+  std::optional<Instant> Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);
   ConnectionCounts Counts() const ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -80,7 +82,7 @@ class Acceptor {
     Descriptor socket;
     std::string endpoint;
   };
-  Acceptor(std::vector<Descriptor> listeners, int port, const ConnectionLimits& limits, Descriptor poll,
+  Acceptor(std::vector<Descriptor> listeners, int port, const ConnectionLimits& limits, bool proxied, Descriptor poll,
            Descriptor wake);
   void Run();
   int EndSilent() ATOLL_EXCLUDES(mutex_);
@@ -95,6 +97,7 @@ class Acceptor {
 
   std::vector<Descriptor> listeners_;  // unchanged until Stop
   const int port_;
+  const bool proxied_;
   const Descriptor poll_, wake_;
   Descriptor spare_;  // closed to refuse a connection when no descriptor is left
   const SystemClock clock_;

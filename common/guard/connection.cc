@@ -12,6 +12,11 @@
 #include "common/guard/proxy_protocol.h"
 
 namespace atl::guard {
+namespace {
+
+constexpr size_t kReadPerTurnBytes = 512 << 10;  // more than a relay's chunks of a turn
+
+}  // namespace
 
 Connection::Connection(Accepted accepted, const ConnectionParts& parts, Instant now)
     : deadline_(now + kHandshakeTime),
@@ -24,13 +29,20 @@ Connection::Connection(Accepted accepted, const ConnectionParts& parts, Instant 
 
 Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
   if (ended_) return Next::kEnd;
+  secure_->AllowReading(kReadPerTurnBytes);
   if (now >= deadline_) {
     if (stage_ != Stage::kOpen) ending_ = Ending::kHandshake;
     return Next::kEnd;
   }
   if (stage_ == Stage::kProxyHeader) return ReadProxyHeader(now);
+  if (stage_ == Stage::kTurn && now < wake_) return Next::kWait;
+  if (stage_ == Stage::kTurn) BeginHandshake();
   if (stage_ == Stage::kHandshake) return Handshake(now);
-  if (!closing_) return MoveBytes(now, scratch);
+  if (!closing_) {
+    const Next next = MoveBytes(now, scratch);
+    if (next == Next::kEnd && secure_->refused()) ending_ = Ending::kBroken;
+    return next;
+  }
   if (!FlushOut()) return Next::kEnd;
   if (has_output()) return Next::kWait;
   socket().SayGoodbye();
@@ -39,7 +51,7 @@ Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
 
 Wait Connection::outer() const {
   const bool writes = stage_ == Stage::kOpen ? has_output() : wants_write_;
-  const bool reads = stage_ != Stage::kOpen || (reads_ && !closing_);
+  const bool reads = stage_ == Stage::kOpen ? reads_ && !closing_ : stage_ != Stage::kTurn;
   return {.socket = socket_.get(), .events = (reads ? uint32_t{EPOLLIN} : 0U) | (writes ? uint32_t{EPOLLOUT} : 0U)};
 }
 
@@ -66,11 +78,23 @@ Connection::Next Connection::ReadProxyHeader(Instant now) {
   const ProxyHeader& named = **header;
   (void)!::recv(socket_.get(), bytes.data(), named.bytes, 0);
   if (!named.address.empty()) {
-    if (!parts_.moved(id_, named.address)) return Next::kEnd;
+    const std::optional<Instant> turn = parts_.moved(id_, named.address);
+    if (!turn) return Next::kEnd;
     peer_.endpoint = named.endpoint;
+    if (now < *turn) {
+      stage_ = Stage::kTurn;
+      wake_ = *turn;
+      deadline_ = *turn + kHandshakeTime;
+      return Next::kWait;
+    }
   }
-  stage_ = Stage::kHandshake;
+  BeginHandshake();
   return Handshake(now);
+}
+
+void Connection::BeginHandshake() {
+  stage_ = Stage::kHandshake;
+  wake_ = kNever;
 }
 
 Connection::Next Connection::Handshake(Instant now) {

@@ -30,8 +30,8 @@ enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
 struct ConnectionParts {
   std::shared_ptr<TlsServer> tls;  // null: plaintext
   bool proxied = false;            // connections begin with a PROXY header
-  // A proxy named another address for the connection. False: no room.
-  std::function<bool(uint64_t id, const std::string& address)> moved;
+  // A proxy named the address of a connection: when its handshake may begin. nullopt: no room.
+  std::function<std::optional<Instant>(uint64_t id, const std::string& address)> moved;
 };
 
 // A socket and the events (EPOLLIN, EPOLLOUT) to wait for.
@@ -90,8 +90,9 @@ class Connection {
   const SecureSocket& socket() const { return *secure_; }
 
  private:
-  enum class Stage { kProxyHeader, kHandshake, kOpen };
+  enum class Stage { kProxyHeader, kTurn, kHandshake, kOpen };
   Next ReadProxyHeader(Instant now);
+  void BeginHandshake();
   Next Handshake(Instant now);
 
   const uint64_t id_;

@@ -40,7 +40,7 @@ std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* addr
 
 ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string& address, Instant now, const See& see) {
   Arrival arrival;
-  const bool address_full = From(address) >= limits_.per_address;
+  const bool address_full = !address.empty() && From(address) >= limits_.per_address;
   if (address_full || entries_.size() >= limits_.connections) {
     arrival.gives_way = ConnectionToEnd(address_full ? &address : nullptr, see);
     if (!arrival.gives_way) return arrival;
@@ -86,6 +86,7 @@ Instant ConnectionTable::TurnOf(uint64_t id, Instant now) const {
 }
 
 void ConnectionTable::Served(const std::string& address, Instant now) {
+  if (address.empty()) return;
   if (paces_.size() >= kPaces)
     std::erase_if(paces_, [&](const auto& one) { return now >= one.second.slowed_until && now >= one.second.next; });
   Pace& pace = paces_.try_emplace(address, Pace{now, now}).first->second;
@@ -136,17 +137,18 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const
 }
 
 void ConnectionTable::Slow(const std::string& address, Instant now) {
+  if (address.empty()) return;
   Pace& pace = paces_.try_emplace(address, Pace{now, now}).first->second;
   if (now >= pace.slowed_until) pace.next = now;
   pace.slowed_until = now + limits_.slowed;
 }
 
-bool ConnectionTable::Move(uint64_t id, const std::string& address) {
+std::optional<Instant> ConnectionTable::Move(uint64_t id, const std::string& address, Instant now) {
   const auto entry = entries_.find(id);
-  if (entry == entries_.end()) return false;
+  if (entry == entries_.end()) return std::nullopt;
   if (From(address) >= limits_.per_address) {
     Leave(id);
-    return false;
+    return std::nullopt;
   }
   Uncount(by_address_, entry->second.address);
   ++by_address_[address];
@@ -155,7 +157,9 @@ bool ConnectionTable::Move(uint64_t id, const std::string& address) {
     ++silent_from_[address];
   }
   entry->second.address = address;
-  return true;
+  const Instant turn = std::max(now, TurnOf(id, now));
+  Served(address, turn);
+  return turn;
 }
 
 ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string& identity, Instant now) {

@@ -55,7 +55,8 @@ class ConnectionTable {
     bool admitted = false;
     std::optional<uint64_t> gives_way;  // removed from the table; the caller must end its socket
   };
-  // Adds a connection `id` (unique) from `address`, which is a NetworkOf. Admitted connections wait
+  // Adds a connection `id` (unique) from `address`, which is a NetworkOf, or empty for a proxy: then
+  // neither its number nor its pace is limited until Move. Admitted connections wait
   // for their turn. Without room, one that has made no call gives way: of this address if the address is
   // full, else of the address with the most of them, so that a few addresses cannot push out the others.
   // Of one address the choice is the first of: among its oldest waiting ones, one that has left; the
@@ -78,9 +79,10 @@ class ConnectionTable {
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
-  // Changes the address of a connection: a proxy names the one that it speaks for. False: no room
-  // for that address, and the connection was removed from the table.
-  bool Move(uint64_t id, const std::string& address);
+  // Sets the address of a connection of a proxy, whose header names it. Returns the time of its turn:
+  // its handshake must not begin before. nullopt: no room for that address, and the connection was
+  // removed from the table.
+  std::optional<Instant> Move(uint64_t id, const std::string& address, Instant now);
   enum class Verdict { kAllowed, kTooFast, kTooMany };
   // A call of `identity` begins; empty: of none. Too fast: too many calls in this second, and the address
   // is slowed. Too many: the first call of a connection beyond the limit of the identity. Then the

@@ -7,7 +7,8 @@
 
 namespace atl::guard {
 absl::StatusOr<std::unique_ptr<Guard>> Guard::Listen(const GuardOptions& options) {
-  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor, Acceptor::Listen(options.address, options.connections));
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Acceptor> acceptor,
+                         Acceptor::Listen(options.address, options.connections, options.proxied));
   return std::unique_ptr<Guard>(new Guard(options, std::move(acceptor)));
 }
 

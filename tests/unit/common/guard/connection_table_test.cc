@@ -265,17 +265,28 @@ TEST_F(ConnectionTableTest, FaultsThatComeSeldomSlowNothing) {
   }
 }
 
-TEST_F(ConnectionTableTest, AProxiedConnectionCountsForTheAddressItSpeaksFor) {
-  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0, "balancer");
-  EXPECT_TRUE(table_.Move(1, "a"));
+TEST_F(ConnectionTableTest, AProxiedConnectionCountsForTheAddressOfItsHeader) {
+  for (uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0, "").admitted) << "a proxy has no share of its own";
+  EXPECT_TRUE(table_.Move(1, "a", At(0)));
   EXPECT_EQ(table_.From("a"), 1u);
-  EXPECT_EQ(table_.From("balancer"), 2u);
-  EXPECT_TRUE(Arrive(4, 0, "balancer").admitted);
-  EXPECT_TRUE(table_.Move(2, "a"));
-  EXPECT_TRUE(table_.Move(3, "a"));
-  EXPECT_FALSE(table_.Move(4, "a")) << "a has its share";
+  EXPECT_EQ(table_.From(""), 3u);
+  EXPECT_TRUE(table_.Move(2, "a", At(0)));
+  EXPECT_TRUE(table_.Move(3, "a", At(0)));
+  EXPECT_FALSE(table_.Move(4, "a", At(0))) << "a has its share";
   EXPECT_EQ(table_.size(), 3u);
-  EXPECT_FALSE(table_.Move(4, "b")) << "it is out of the table";
+  EXPECT_FALSE(table_.Move(4, "b", At(0))) << "it is out of the table";
+}
+
+TEST_F(ConnectionTableTest, OneAddressBehindAProxyDelaysNoOther) {
+  ConnectionTable table({.connections = 300, .per_address = 200, .at_once = 2, .pace = Milliseconds(100)});
+  for (uint64_t id = 1; id <= 100; ++id) {
+    ASSERT_TRUE(table.Arrive(id, "", At(0), see_).admitted);
+    EXPECT_THAT(table.TakeTurns(At(0), see_), ElementsAre(Turn{id, Way::kServed}));
+  }
+  EXPECT_EQ(table.Move(1, "a", At(0)), At(0));
+  EXPECT_EQ(table.Move(2, "a", At(0)), At(0));
+  for (uint64_t id = 3; id <= 99; ++id) EXPECT_GE(table.Move(id, "a", At(0)), At(0.1 * double(id - 2) - 0.11)) << id;
+  EXPECT_EQ(table.Move(100, "b", At(0)), At(0));
 }
 
 }  // namespace
