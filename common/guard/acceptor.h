@@ -56,7 +56,7 @@ class Acceptor {
   // Unavailable when none works, AlreadyExists when the port is in use, with the system's reason.
   // `proxied`: every connection comes from a proxy, and Moved tells for whom.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits,
-                                                          bool proxied);
+                                                          bool proxied = false);
   ~Acceptor();
   int port() const { return port_; }
   // Call once.
