@@ -50,9 +50,9 @@ Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
 }
 
 Wait Connection::outer() const {
-  const bool writes = stage_ == Stage::kOpen ? has_output() : wants_write_;
   const bool reads = stage_ == Stage::kOpen ? reads_ && !closing_ : stage_ != Stage::kTurn;
-  return {.socket = socket_.get(), .events = (reads ? uint32_t{EPOLLIN} : 0U) | (writes ? uint32_t{EPOLLOUT} : 0U)};
+  return {.socket = socket_.get(),
+          .events = (reads ? uint32_t{EPOLLIN} : 0U) | (has_output() ? uint32_t{EPOLLOUT} : 0U)};
 }
 
 // Peeks at the bytes and takes only the header from the socket: TLS begins right after it.
@@ -99,7 +99,6 @@ void Connection::BeginHandshake() {
 
 Connection::Next Connection::Handshake(Instant now) {
   const Moved moved = secure_->Handshake();
-  wants_write_ = moved.wants_write;
   if (moved.end == Moved::End::kOpen) return Next::kWait;
   if (moved.end == Moved::End::kFailed) {
     ending_ = Ending::kHandshake;

@@ -100,7 +100,6 @@ class Connection {
   const Descriptor socket_;
   std::unique_ptr<SecureSocket> secure_;
   Stage stage_;
-  bool wants_write_ = false;
   bool ended_ = false;
   Ending ending_ = Ending::kNormal;
 };

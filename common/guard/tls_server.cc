@@ -193,11 +193,9 @@ Moved SecureSocket::Handshake() {
   const int code = SSL_do_handshake(ssl_);
   Moved moved = code == 1 ? Moved{.end = Moved::End::kClosed} : Result(code);
   if (code == 1) records_.hello.reset();
-  const Moved sent = Flush();  // an alert, too
+  const bool lost = Flush().end != Moved::End::kOpen;  // an alert, too
   Release();
-  if (code != 1 && moved.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
-  if (sent.end != Moved::End::kOpen) moved.end = Moved::End::kFailed;
-  moved.wants_write = sent.wants_write;
+  if (lost || (code != 1 && moved.end != Moved::End::kOpen)) moved.end = Moved::End::kFailed;
   return moved;
 }
 
