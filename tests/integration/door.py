@@ -6,7 +6,7 @@ First: every header name that gRPC 1.51 treats specially, with good, empty, long
 HEADERS and CONTINUATION, and as trailers, on every port. The answer is an error, and the coordinator survives. Then two
 addresses fill ports with connections, and others still get in. Then:
 the known floods of HTTP/2 and TLS, each for ATOLL_DOOR_SECONDS (2) by one connection and by eight at once, from a
-process with one core of its own, while two workers train. The coordinator's memory stays within its published bound,
+process with one core and one thread of its own, while two workers train. The coordinator's memory stays within its published bound,
 /healthz answers, and rounds keep closing.
 
 ATOLL_DOOR_FLOODS: plays only these floods, separated by commas."""
@@ -16,44 +16,23 @@ import os
 import resource
 import select
 import socket
-import ssl
-import struct
-import threading
 import time
 
 from atoll_harness import check, check_peak, equal, main, number, wait_for
-from http2_by_hand import (ACK, CANCEL, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, greet)
+from floods import BUSY, CALL, CONTINUATION, MEMBERS, REACH_GRPC, STRANGERS, TO_ENROLMENT, block, client_context, flood_process
+from http2_by_hand import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, greet
 
 SECONDS = float(os.environ.get("ATOLL_DOOR_SECONDS", "2"))
 ASKED = [name for name in os.environ.get("ATOLL_DOOR_FLOODS", "").split(",") if name]
-CONTINUATION, GOAWAY = 9, 7
+GOAWAY = 7
 JOBS_MB = 8  # of 20,000 parameters
 GRPC_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 >> 20))  # of a port (docs/capacity.md, "Memory")
-BUSY = "a busy loop"  # the reference for floods
-REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data")  # with admitted calls
-PATH = "/atoll.v1.JobService/ListJobs"
 NAMES = (  # every trait of src/core/lib/transport/metadata_batch.h of gRPC 1.51 that can be sent
     ":path", ":authority", ":method", ":status", ":scheme", "content-type", "te", "grpc-encoding", "grpc-internal-encoding-request",
     "grpc-accept-encoding", "grpc-status", "grpc-timeout", "grpc-previous-rpc-attempts", "grpc-retry-pushback-ms", "user-agent", "grpc-message",
     "host", "endpoint-load-metrics-bin", "grpc-server-stats-bin", "grpc-trace-bin", "grpc-tags-bin", "grpclb_client_stats", "lb-cost-bin",
     "lb-token", "x-envoy-peer-metadata")
 VALUES = {"good": b"1", "empty": b"", "long": b"x" * 6000, "binary": bytes(range(1, 256))}
-CALL = [(":method", b"POST"), (":scheme", b"http"), (":path", PATH.encode()), (":authority", b"atoll"), ("content-type", b"application/grpc"),
-        ("te", b"trailers")]
-
-
-def length(n):
-    """An HPACK integer of seven bits."""
-    if n < 127:
-        return bytes([n])
-    out, n = b"\x7f", n - 127
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def block(fields):
-    return b"".join(b"\0" + length(len(name)) + name.encode() + length(len(value)) + value for name, value in fields)
 
 
 def shapes(name, value):
@@ -120,144 +99,10 @@ def check_headers(scene, coordinator, member):
     print(f"S33: {sum(said.values())} crafted calls of a member: {said}")
 
 
-# ---- floods
-
-def client_context(identity):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_alpn_protocols(["h2"])
-    if identity:
-        context.load_cert_chain(identity)
-    return context
-
-
-def endless_block(send):
-    send(frame(HEADERS, block(CALL), 0, 1))
-    while True:
-        send(frame(CONTINUATION, block([("x", b"x" * 16000)]), 0, 1))
-
-
-def small_continuations(send):
-    send(frame(HEADERS, b"", 0, 1))
-    while True:
-        send(frame(CONTINUATION, b"\0", 0, 1) * 500)
-
-
-def rapid_resets(send):
-    stream = 1
-    while True:
-        send(b"".join(frame(HEADERS, block(CALL), END_HEADERS, s) + frame(RST_STREAM, struct.pack(">I", CANCEL), 0, s)
-                      for s in range(stream, stream + 100, 2)))
-        stream += 100
-
-
-def same(*frames):
-    def flood(send):
-        while True:
-            send(b"".join(frames) * 100)
-    return flood
-
-
-def zero_windows(send):
-    """Calls with answers that never fit."""
-    send(frame(SETTINGS, struct.pack(">HI", 4, 0)))
-    for stream in range(1, 4000, 2):
-        send(frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, b"\0\0\0\0\0", END_STREAM, stream))
-    while True:
-        send(frame(WINDOW_UPDATE, struct.pack(">I", 1), 0, 0))
-
-
-def header_bombs(send):
-    """A field of 3.9 kB is stored in the table, and then referenced 16,000 times per block."""
-    field = b"\x40" + length(1) + b"x" + length(3900) + b"x" * 3900
-    stream = 1
-    while True:
-        send(frame(HEADERS, block(CALL) + field + b"\xbe" * 12000, END_HEADERS, stream))
-        stream += 2
-
-
-MEMBERS = {  # floods that end before gRPC come first
-    "endless header block": endless_block, "small continuations": small_continuations, "header bombs": header_bombs, "rapid resets": rapid_resets,
-    "settings": same(frame(SETTINGS, struct.pack(">HI", 4, 70000))), "pings": same(frame(PING, b"12345678")),
-    "zero windows": zero_windows, "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
-
-
-def connect_and_flood(port, identity, flood, until):
-    """Repeats, since the connection is ended each time."""
-    context = client_context(identity)
-    while time.monotonic() < until:
-        try:
-            with greet(port, context) as connection:
-                connection.settimeout(0.5)
-
-                def send(content):
-                    if time.monotonic() > until:
-                        raise OSError("it is over")
-                    connection.sendall(content)
-                flood(send)
-        except OSError:
-            pass
-
-
-def client_hello():
-    """The first record of a handshake."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    try:
-        client_context(None).wrap_bio(incoming, outgoing).do_handshake()
-    except ssl.SSLWantReadError:
-        pass
-    return outgoing.read()
-
-
-STRANGERS = {  # what a connection sends, and then nothing more
-    "half handshakes": client_hello(),
-    "announced hellos": b"\x16\3\1\0\4\1\2\1\x44",  # of 131,396 bytes
-    "hellos in pieces": b"".join(b"\x16\3\1\0\1" + bytes([byte]) for byte in b"\1\2\1\x44" + bytes(131_000))}
-
-
-def begin_handshakes(port, hello, until):
-    held = []
-    while time.monotonic() < until:
-        try:
-            held.append(socket.create_connection(("127.0.0.1", port), timeout=0.5))
-            held[-1].sendall(hello)
-        except OSError:
-            pass
-        if len(held) > 200:
-            held.pop(0).close()
-
-
-def busy(until):
-    while time.monotonic() < until:
-        pass
-
-
-def flood_process(name, ports, identity, connections, core, until):
-    """Confined to one core, like the reference."""
-    os.sched_setaffinity(0, {core})
-    threads = []
-    for port in ports:
-        for _ in range(connections):
-            if name == BUSY:
-                work = lambda: busy(until)  # noqa: E731
-            elif name in STRANGERS:
-                work = lambda p=port: begin_handshakes(p, STRANGERS[name], until)  # noqa: E731
-            elif name == "http/2 to the enrolment port":
-                work = lambda p=port: connect_and_flood(p, None, endless_block, until)  # noqa: E731
-            else:
-                work = lambda p=port: connect_and_flood(p, identity, MEMBERS[name], until)  # noqa: E731
-            threads.append(threading.Thread(target=work, daemon=True))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()) + 1)
-    os._exit(0)
-
-
 def check_floods(scene, coordinator, jobs_mb):
     core = sorted(os.sched_getaffinity(0))[-1]
     floods = [(name, ("control", "bulk"), scene.member) for name in MEMBERS]
-    floods += [(name, ("control", "bulk", "enroll"), None) for name in STRANGERS] + [("http/2 to the enrolment port", ("enroll",), None)]
+    floods += [(name, ("control", "bulk", "enroll"), None) for name in STRANGERS] + [(TO_ENROLMENT, ("enroll",), None)]
     floods = [flood for flood in floods if not ASKED or flood[0] in ASKED]
     reference = (BUSY, ("control",), None)
     # The speed of the machine drifts: a long run measures the reference before each flood.
