@@ -345,7 +345,7 @@ absl::Status Coordinator::Start() {
   api_ = std::make_unique<JobApi>(
       JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }, CorpusCopies()}, *engine_, clock_,
       log_, executors_->calls, [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
-  controls_ = std::make_unique<ControlSessions>(*engine_, log_);
+  controls_ = std::make_unique<ControlSessions>(*engine_, clock_, log_);
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
   metrics_.Set(Metric::kBoot, static_cast<double>(boot.value));

@@ -26,7 +26,7 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
   switch (run->evaluation.Hear(worker, message, *run->spec, SamplesToEvaluate(*run), std::move(record))) {
     case EvaluationAnswer::kIgnored: return;
     case EvaluationAnswer::kContradicted:
-      return Note(run->id(), "evaluation contradicted",
+      return Note(run->id(), kContradicted,
                   absl::StrCat("worker ", worker.value, " says another result of evaluation ", message.evaluation,
                                " than before; the first stands"),
                   {{"worker", worker.value}});

@@ -64,6 +64,9 @@ std::string WhyMoved(const Run& from, const Run& to);
 std::string DeviationLine(const JobId& job, const FragmentVersion& at);
 std::string NoSuchJobLine(const JobId& job);
 
+// Kinds of lines that a worker can cause with each of its messages.
+constexpr char kDeviant[] = "deviant", kContradicted[] = "evaluation contradicted";
+
 // Lines of the event log that are made at the commit, and again from the ledger after a crash between the two.
 constexpr char kRoundCommitted[] = "round committed";  // JobNote::kind
 JobNote RoundCommittedNote(const RoundRecord& record);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/format/eval_task.h"
+#include "common/plan/limits.h"
 #include "coordinator/core/explain.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/event_lines.h"
@@ -288,9 +289,16 @@ void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t ste
 }
 
 void Observer::Note(const JobNote& note) {
+  std::optional<uint64_t> untold = 0;
+  if (note.kind == kDeviant || note.kind == kContradicted) {
+    if (at_will_.size() > limits::kWorkers) at_will_.clear();  // of workers that have left
+    untold = at_will_[WorkerId{note.fields.at("worker")}].Take(clock_.Now());
+  }
+  if (!untold) return;
   if (note.kind == kRolledBack) DropPointsAfter(note.job, NumberOf(note.fields, "step"));
   EventLine line{
       .revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
+  if (*untold > 0) line.fields["not_told_before"] = absl::StrCat(*untold);
   if (note.kind == kRoundCommitted && !round_fields_[note.job].empty()) {
     line.fields.merge(round_fields_[note.job].front());
     round_fields_[note.job].pop_front();

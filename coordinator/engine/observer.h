@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/line_rate.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/telemetry/event_log.h"
@@ -122,6 +123,7 @@ class Observer {
   Instant next_publish_;
   Diagnostics diagnostics_;
   RefusalNotes refusals_;
+  std::map<WorkerId, LineRate> at_will_;  // of notes that the worker can cause with each of its messages
   // Jobs with only the end of their log read, and the callers that wait for the rest.
   std::map<JobId, std::vector<std::function<void()>>> unread_;
   std::function<void(std::function<void()>)> post_;

@@ -6,19 +6,6 @@
 
 namespace atl {
 
-std::optional<uint64_t> LineRate::Take(Instant now) {
-  MutexLock lock(mutex_);
-  const int64_t came = (now - reckoned_to_).ns / kEvery.ns;
-  left_ = std::min<int64_t>(kLines, left_ + came);
-  reckoned_to_ = reckoned_to_ + kEvery * came;
-  if (left_ == 0) {
-    ++untold_;
-    return std::nullopt;
-  }
-  --left_;
-  return std::exchange(untold_, 0);
-}
-
 void AuditTrail::KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor) {
   kept_ = std::move(kept);
   executor_ = &executor;

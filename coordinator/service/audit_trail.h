@@ -17,23 +17,6 @@
 
 namespace atl {
 
-// Rate limit for one kind of audit line: kLines at once, then one more for each kEvery. A caller that creates
-// lines on purpose, even for weeks, then cannot push out other lines. Suppressed lines are counted.
-class LineRate {
- public:
-  static constexpr uint32_t kLines = 200;
-  static constexpr Duration kEvery = Seconds(20);
-  // Takes one line. Returns the number of lines suppressed since the previous one; nothing if this
-  // line is suppressed too. Thread-safe.
-  std::optional<uint64_t> Take(Instant now) ATOLL_EXCLUDES(mutex_);
-
- private:
-  Mutex mutex_;
-  Instant reckoned_to_ ATOLL_GUARDED_BY(mutex_) = {};
-  int64_t left_ ATOLL_GUARDED_BY(mutex_) = kLines;
-  uint64_t untold_ ATOLL_GUARDED_BY(mutex_) = 0;
-};
-
 // Thread-safe; never waits. Outlives the executor.
 class AuditTrail {
  public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/call_guard.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -18,15 +17,6 @@ std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "non
 }  // namespace
 
 std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
-
-bool ChangeBudget::Take(const std::string& who, Instant now) {
-  constexpr size_t kMost = 1024;  // above it, full budgets are dropped
-  if (whole_at_.size() >= kMost) std::erase_if(whole_at_, [now](const auto& of) { return of.second <= now; });
-  const Instant whole_at = std::max(whole_at_[who], now) + kEvery;
-  if (whole_at > now + kEvery * kAtOnce) return false;
-  whole_at_[who] = whole_at;
-  return true;
-}
 
 absl::Status CallGuard::Check(const std::string& method, const CertificateFacts& caller) {
   absl::Status decided = Decide(method, caller);
@@ -80,12 +70,12 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   const Identity& who = caller.identity;
   ATOLL_RETURN_IF_ERROR(CheckRevoked(caller));
   ATOLL_RETURN_IF_ERROR(CheckAccess(method, who));
-  // A worker changes state only through its control stream, which it may open at any rate.
+  // A worker changes state only through its control stream (ControlSessions).
   if (who.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
   MutexLock lock(mutex_);
   if (changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      RoleName(who.role), " '", who.name, "' changes more than the audit log can keep: ", ChangeBudget::kAtOnce,
+      RoleName(who.role), " '", who.name, "' changes more than the audit log can keep: ", kChangesOfOne.at_once,
       " calls at once and then one per second are allowed; try again in a second"));
 }
 

@@ -4,33 +4,24 @@
 #define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
+#include "common/base/line_rate.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/trust/access.h"
 #include "common/trust/revocations.h"
 #include "coordinator/service/audit_trail.h"
+#include "coordinator/service/call_budget.h"
 
 namespace atl {
 
 // "worker/cpu-1": the name of a caller in audit lines.
 std::string Who(const Identity& identity);
 
-// Limits the changes of each caller: kAtOnce at once, then one more for each kEvery. Each change
-// writes two lines to the audit log; unlimited changes would push out older lines.
-class ChangeBudget {
- public:
-  static constexpr int64_t kAtOnce = 200;
-  static constexpr Duration kEvery = Seconds(1);
-  // False: the budget is used up.
-  bool Take(const std::string& who, Instant now);
-
- private:
-  std::map<std::string, Instant> whole_at_;  // when the budget is full again
-};
+// Each change writes two lines to the audit log; unlimited changes would push out older lines.
+inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Seconds(1)};
 
 // Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
 // state, and for the outcome of a call that has one answer. Refusals, and allowed calls of workers, have a rate
@@ -61,7 +52,7 @@ class CallGuard {
   const Clock& clock_;
   mutable Mutex mutex_;
   Revocations revoked_ ATOLL_GUARDED_BY(mutex_);
-  ChangeBudget changes_ ATOLL_GUARDED_BY(mutex_);
+  CallBudget changes_ ATOLL_GUARDED_BY(mutex_){kChangesOfOne};
   LineRate refusals_, workers_;
 };
 

@@ -37,7 +37,8 @@ class ControlSessions::Session final : public ControlSink,
 
   // Ends the stream; called instead of Begin.
   void Refuse(const std::string& why) {
-    owner_.log_.Warn("control stream refused", {{"peer", peer_}, {"reason", why}});
+    if (const std::optional<uint64_t> untold = owner_.refusals_.Take(owner_.clock_.Now()))
+      owner_.log_.Warn("control stream refused", {{"peer", peer_}, {"reason", why}, {"not_told_before", *untold}});
     stream_->Close(absl::ResourceExhaustedError(why));
   }
 
@@ -96,6 +97,11 @@ std::string ControlSessions::Admit(const std::shared_ptr<Session>& session) {
     return absl::StrCat("identity '", identity, "' holds ", kOfOneIdentity,
                         " control streams, the limit of one identity; a worker needs one: stop the other processes "
                         "with this identity file, or reconnect in a minute");
+  }
+  if (!identity.empty() && !begun_.Take(identity, clock_.Now())) {
+    return absl::StrCat("identity '", identity, "' begins control streams too often: ", kStreamsOfOne.at_once,
+                        " at once and then one every ", kStreamsOfOne.every.ns / Seconds(1).ns,
+                        " seconds are allowed; a worker needs one: look in its log for why it ends");
   }
   if (sessions_.size() >= limits::kWorkers + 64) {
     return absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, the limit; reconnect later");

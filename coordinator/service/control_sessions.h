@@ -8,20 +8,26 @@
 #include <set>
 #include <string>
 
+#include "common/base/line_rate.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/base/time.h"
 #include "common/rpc/message_stream.h"
 #include "coordinator/engine/engine.h"
+#include "coordinator/service/call_budget.h"
 
 namespace atl {
+
+// A stream that begins writes lines to the log, and a joining worker a record to the ledger.
+inline constexpr CallBudget::Limits kStreamsOfOne = {.at_once = 60, .every = Seconds(10)};
 
 // Thread-safe. Outlives the transport that calls Accept.
 class ControlSessions {
  public:
-  ControlSessions(Engine& engine, Log& log) : engine_(engine), log_(log) {}
+  ControlSessions(Engine& engine, const Clock& clock, Log& log) : engine_(engine), clock_(clock), log_(log) {}
   ~ControlSessions();
-  // Takes over a new stream. At most limits::kWorkers + 64 at a time, and 16 of one identity;
-  // further ones end with ResourceExhausted.
+  // Takes over a new stream. At most limits::kWorkers + 64 at a time, 16 of one identity, and kStreamsOfOne
+  // of one identity over time; further ones end with ResourceExhausted.
   void Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -31,9 +37,12 @@ class ControlSessions {
   void Forget(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
 
   Engine& engine_;
+  const Clock& clock_;
   Log& log_;
+  LineRate refusals_;
   Mutex mutex_;
   std::set<std::shared_ptr<Session>> sessions_ ATOLL_GUARDED_BY(mutex_);
+  CallBudget begun_ ATOLL_GUARDED_BY(mutex_){kStreamsOfOne};
 };
 
 }  // namespace atl

@@ -41,7 +41,7 @@ struct SimCoordinator {
               DataDirectory(kRoot), p.log, "", 1, p.fatal}),
         engine({.core = {Seconds(2), Seconds(20)}}, {p.clock, p.work, *ledger, data, *events, metrics, p.log, p.fatal},
                std::move(recovered)),
-        controls(engine, p.log),
+        controls(engine, p.clock, p.log),
         bulk(engine, data) {}
 
   std::unique_ptr<Ledger> ledger;

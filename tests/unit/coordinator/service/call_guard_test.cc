@@ -87,17 +87,17 @@ TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
 // A user cannot push records of its actions out of the audit log.
 TEST_F(CallGuardTest, ChangesPerPersonAreLimited) {
   const Identity bob = {Role::kOperator, "bob", ""};
-  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
+  for (int64_t i = 0; i < kChangesOfOne.at_once; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
   const absl::Status refused = Check(kCancel, bob);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(std::string(refused.message()).find("operator 'bob' changes more than"), std::string::npos) << refused;
   EXPECT_TRUE(Check(kList, bob).ok()) << "a look is no change";
   EXPECT_TRUE(Check(kCancel, {Role::kOperator, "eve", ""}).ok());
-  clock_.Advance(ChangeBudget::kEvery);
+  clock_.Advance(kChangesOfOne.every);
   EXPECT_TRUE(Check(kCancel, bob).ok());
   EXPECT_FALSE(Check(kCancel, bob).ok());
   clock_.Advance(Seconds(86'400));
-  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
+  for (int64_t i = 0; i < kChangesOfOne.at_once; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
   EXPECT_FALSE(Check(kCancel, bob).ok()) << "what is not used is not saved up";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many control streams an identity may hold at a time.
+// S30: how many control streams an identity may hold at a time, and begin.
 #include "coordinator/service/control_sessions.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ class ControlSessionsTest : public testing::Test {
   ManualExecutor wires_;
   SmallCoordinator coordinator_{disk_, clock_};
   std::vector<std::unique_ptr<Stream>> streams_;
-  ControlSessions sessions_{coordinator_.engine, coordinator_.log};
+  ControlSessions sessions_{coordinator_.engine, clock_, coordinator_.log};
 };
 
 // Otherwise a member that opens one stream after another would keep every other worker out.
@@ -68,6 +68,25 @@ TEST_F(ControlSessionsTest, StreamsPerIdentityAreLimited) {
   Settle();
   EXPECT_FALSE(Open(PeerOfWorker("a")).closed.has_value()) << "a place that is given up is free";
   EXPECT_TRUE(Open(PeerOfWorker("a")).closed.has_value());
+}
+
+// Each stream that begins leaves lines in the log and, if its worker joins, a record on disk.
+TEST_F(ControlSessionsTest, StreamsOfAnIdentityMayNotBeginTooOften) {
+  const auto begin = [&](const std::string& name) {
+    Stream& stream = Open(PeerOfWorker(name));
+    const std::optional<absl::Status> refused = stream.closed;
+    stream.end->Close(absl::OkStatus());
+    Settle();
+    return refused.value_or(absl::OkStatus());
+  };
+  for (int64_t i = 0; i < kStreamsOfOne.at_once; ++i) EXPECT_EQ(begin("a"), absl::OkStatus()) << i;
+  const absl::Status further = begin("a");
+  EXPECT_EQ(further.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(further.message()), HasSubstr("identity 'a' begins control streams too often"));
+  EXPECT_EQ(begin("b"), absl::OkStatus());
+  clock_.Advance(kStreamsOfOne.every);
+  EXPECT_EQ(begin("a"), absl::OkStatus());
+  EXPECT_NE(begin("a"), absl::OkStatus());
 }
 
 // On a single machine without certificates, all streams belong to one owner.

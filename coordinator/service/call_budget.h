@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits the calls of each caller, by name, where each call leaves lines in a log or a record on disk.
+#ifndef ATOLL_COORDINATOR_SERVICE_CALL_BUDGET_H_
+#define ATOLL_COORDINATOR_SERVICE_CALL_BUDGET_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "common/base/time.h"
+
+namespace atl {
+
+// Not thread-safe. `now` never decreases.
+class CallBudget {
+ public:
+  // `at_once` calls, then one more for each `every`.
+  struct Limits {
+    int64_t at_once;
+    Duration every;
+  };
+  explicit CallBudget(Limits limits) : limits_(limits) {}
+  // False: the budget of `who` is used up.
+  bool Take(const std::string& who, Instant now);
+
+ private:
+  const Limits limits_;
+  std::map<std::string, Instant> whole_at_;  // when the budget is full again
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_CALL_BUDGET_H_
