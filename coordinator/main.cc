@@ -244,8 +244,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   ATOLL_ASSIGN_OR_RETURN(own_trust_, OwnTrust::Open({options_.trust_dir, OwnIdentityPath()}, clock_, log_));
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
       [this] { return own_trust_->authority(); }, *ledger_, executors_->ledger, clock_, trail_, guard_,
-      [this] { ports_.EndConnections([this](const CertificateFacts& who) { return !guard_.CheckRevoked(who).ok(); }); },
-      [this](const absl::Status& status) { Die(status); }});
+      [this] { ports_.EndRevoked(guard_, *engine_); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_, revocations_);
   return MutualTls(OwnIdentityPath(), clock_, [this](const std::string& method, const CertificateFacts& caller) {
     return guard_.Check(method, caller);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/saturating.h"
@@ -36,10 +37,13 @@ void Machine::On(const WorkerSaid& e) {
   Member* member = fleet_.OnConnection(e.connection);
   if (member == nullptr) return;  // from a superseded stream
   member->Hear(now_);
-  std::visit([&](const auto& message) { Hear(*member, message); }, e.message);
+  std::visit(
+      [&]<typename M>(const M& message) {
+        // The service admits Hello only as the first message of a stream, and the engine forwards log lines.
+        if constexpr (!std::is_same_v<M, Hello> && !std::is_same_v<M, LogLines>) Hear(*member, message);
+      },
+      e.message);
 }
-
-void Machine::Hear(Member&, const Hello&) {}  // the service admits it only as the first message of a stream
 
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.Report(message);
@@ -163,7 +167,7 @@ void Machine::Hear(Member& member, const Applied& message) {
   if (message.hash_matches) return;
   if (run != nullptr)
     DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
-  Note(message.job, "deviant",
+  Note(message.job, kDeviant,
        absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
                     " version ", at.version.value, "; it fetches the whole fragment"),
        {{"worker", id.value}});
@@ -275,8 +279,6 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
                               : absl::StrCat("all ", failed, " workers failed; the last said: ", reason));
   }
 }
-
-void Machine::Hear(Member&, const LogLines&) {}  // the engine forwards them to the requester
 
 // data.assignment: shards: each worker's leases are in its corpus.
 std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worker) {

@@ -38,6 +38,10 @@ struct WorkerSaid {
 struct ConnectionClosed {
   ConnectionId connection = 0;
 };
+// The certificate of a connected worker was revoked.
+struct WorkerRevoked {
+  WorkerId worker;
+};
 
 // A worker offers an upload. Answered by UploadVerdict.
 struct UploadOffered {
@@ -158,11 +162,11 @@ struct CoordinatorStalled {
 };
 struct Tick {};
 
-using Event =
-    std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, CheckpointUnwanted, JobUnwanted,
-                 WorkerSteered, ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated,
-                 ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
+using Event = std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, WorkerRevoked, UploadOffered, UploadFinished,
+                           ContributionDurable, UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack,
+                           CheckpointUnwanted, JobUnwanted, WorkerSteered, ParametersReady, PreparationDelayed,
+                           TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened, CheckpointWritten,
+                           CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ class Machine {
   void On(const WorkerConnected& e);
   void On(const WorkerSaid& e);
   void On(const ConnectionClosed& e);
+  void On(const WorkerRevoked& e);
   void On(const UploadOffered& e);
   void On(const UploadFinished& e);
   void On(const ContributionDurable& e);
@@ -80,7 +81,6 @@ class Machine {
   void ReturnLeases(Run& run, const WorkerId& worker);
 
   // ---- conversation.cc
-  void Hear(Member& member, const Hello& message);
   void Hear(Member& member, const Heartbeat& message);
   void Hear(Member& member, const LeaseRequest& message);
   void Hear(Member& member, const Ready& message);
@@ -89,7 +89,6 @@ class Machine {
   void Hear(Member& member, const LeaseReturn& message);
   void Hear(Member& member, const Leaving& message);
   void Hear(Member& member, const JobFailure& message);
-  void Hear(Member& member, const LogLines& message);
   void Hear(Member& member, const SyncDropped& message);  // uploads.cc
   bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases(Run& run);

@@ -147,6 +147,12 @@ void Machine::On(const ConnectionClosed& e) {
   if (Member* member = fleet_.OnConnection(e.connection)) fleet_.Disconnect(*member);
 }
 
+// It cannot come back: rounds do not wait for it, and its leases are returned at once.
+void Machine::On(const WorkerRevoked& e) {
+  Member* member = fleet_.Find(e.worker);
+  if (member != nullptr && member->connection()) Hear(*member, Leaving{"its certificate was revoked"});
+}
+
 Duration Machine::AbsenceOf(const Member& member) const {
   if (!member.has_spoken()) return kAbsenceOverAStart;
   const Run* run = Find(member.record().job);

@@ -23,11 +23,15 @@ void Ports::Opened(const std::string& name, guard::Guard& door, std::function<ab
   ports_[name] = {.door = &door, .dial = std::move(dial), .told = {}, .misses = 0, .why = {}};
 }
 
-void Ports::EndConnections(const std::function<bool(const CertificateFacts&)>& which) {
+void Ports::EndRevoked(const CallGuard& revoked, Engine& engine) {
+  const auto is_revoked = [&revoked, &engine](const guard::Peer& peer) {
+    if (!peer.certificate || revoked.CheckRevoked(*peer.certificate).ok()) return false;
+    const Identity& who = peer.certificate->identity;
+    if (who.role == Role::kWorker) engine.Tell(WorkerRevoked{WorkerId{who.name}});
+    return true;
+  };
   const MutexLock lock(mutex_);
-  for (const auto& [name, port] : ports_)
-    port.door->EndConnections(
-        [which](const guard::Peer& peer) { return peer.certificate && which(*peer.certificate); });
+  for (const auto& [name, port] : ports_) port.door->EndConnections(is_revoked);
 }
 
 bool Ports::TellTurnedAway() {

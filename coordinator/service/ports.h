@@ -12,6 +12,8 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/guard/guard.h"
+#include "coordinator/engine/engine.h"
+#include "coordinator/service/call_guard.h"
 
 namespace atl {
 
@@ -26,8 +28,9 @@ class Ports {
   explicit Ports(Log& log) : log_(log) {}
   // `dial` blocks for a few seconds at most and fails if nothing answers. Only Dial calls it.
   void Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
-  // Ends the open connections with these certificates, at every port.
-  void EndConnections(const std::function<bool(const CertificateFacts&)>& which) ATOLL_EXCLUDES(mutex_);
+  // Ends the open connections with revoked certificates, at every port, and reports their workers to the engine.
+  // Both outlive the guards.
+  void EndRevoked(const CallGuard& revoked, Engine& engine) ATOLL_EXCLUDES(mutex_);
   // Logs a line for each port that has turned connections away since its last line. Returns whether
   // there was any.
   bool TellTurnedAway() ATOLL_EXCLUDES(mutex_);

@@ -148,7 +148,7 @@ def test(scene):
     # The worker's own token: its streams are closed, and it reports why it does not return.
     scene.atoll("token", "revoke", used_token(scene, "worker"))
     wait_for("the worker to be told that its token was revoked", lambda: "was revoked" in worker.log())
-    wait_for("the worker to be silent", lambda: "silent" in scene.atoll("worker", "list").out)
+    wait_for("the worker to have left", lambda: scene.listed_worker("a")["state"] == "left")
     equal(worker.terminate(), 0, "the end of the worker")
     for log in [*scene.directory.glob("*.log"), scene.path("state/ledger.sqlite"), scene.path("state/ledger.sqlite-wal")]:
         text = log.read_bytes() if log.exists() else b""

@@ -33,6 +33,8 @@ def a_worker(scene, first, second, coordinator):
     scene.atoll("ca", "revoke", "a")
     wait_for("the worker to be told that it was revoked", lambda: "was revoked at" in first.log())
     first.kill()
+    wait_for("an event that the worker left", lambda: any("worker a leaves: its certificate was revoked" in event["text"]
+                                                          for event in scene.logged_events("job")))
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[coordinator, second])
 

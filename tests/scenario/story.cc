@@ -324,6 +324,7 @@ Lines Story::TaskDone(const Words& w) {
 
 Lines Story::Say(const Words& w) {
   const std::string verb = w.At(0), name = w.At(1);
+  if (verb == "revoke") return Step(WorkerRevoked{WorkerId{name}});
   if (verb == "disconnect") {
     const ConnectionId gone = connections_.at(name);
     connections_.erase(name);
