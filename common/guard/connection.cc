@@ -44,13 +44,23 @@ Connection::Next Connection::Pump(Instant now, std::span<uint8_t> scratch) {
     return next;
   }
   if (!FlushOut()) return Next::kEnd;
-  if (has_output()) return Next::kWait;
-  socket().SayGoodbye();
-  return Next::kEnd;
+  return has_output() ? Next::kWait : SayGoodbye(scratch);
+}
+
+Connection::Next Connection::SayGoodbye(std::span<uint8_t> scratch) {
+  if (!said_goodbye_) socket().SayGoodbye();
+  if (!linger_) return Next::kEnd;
+  if (!std::exchange(said_goodbye_, true)) ::shutdown(socket_.get(), SHUT_WR);
+  for (;;) {
+    const ssize_t count = ::recv(socket_.get(), scratch.data(), scratch.size(), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Next::kWait;
+    if (count <= 0 || static_cast<size_t>(count) > *linger_) return Next::kEnd;
+    *linger_ -= static_cast<size_t>(count);
+  }
 }
 
 Wait Connection::outer() const {
-  const bool reads = stage_ == Stage::kOpen ? reads_ && !closing_ : stage_ != Stage::kTurn;
+  const bool reads = said_goodbye_ || (stage_ == Stage::kOpen ? reads_ && !closing_ : stage_ != Stage::kTurn);
   return {.socket = socket_.get(),
           .events = (reads ? uint32_t{EPOLLIN} : 0U) | (has_output() ? uint32_t{EPOLLOUT} : 0U)};
 }
@@ -128,6 +138,11 @@ void Connection::Close(Ending how, Instant now) {
   ending_ = how;
   closing_ = true;
   deadline_ = now + kGoodbyeTime;
+}
+
+void Connection::CloseAndLinger(Ending how, Instant now) {
+  linger_ = kLingerBytes;
+  Close(how, now);
 }
 
 }  // namespace atl::guard

@@ -22,6 +22,7 @@ namespace atl::guard {
 
 inline constexpr Duration kHandshakeTime = Seconds(5);  // for PROXY header and TLS handshake; then the connection ends
 inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer after the end of a connection
+inline constexpr size_t kLingerBytes = 256 << 10;       // that a peer may still send then
 
 // How a connection ended, for the counters.
 enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
@@ -78,6 +79,9 @@ class Connection {
   bool FlushOut();
   // Stops reading, writes the output within kGoodbyeTime, then ends the connection.
   void Close(Ending how, Instant now);
+  // As Close, but then reads and discards what the peer still sends until it ends the connection: unread bytes
+  // would make the kernel reset the connection, and the peer could lose the output.
+  void CloseAndLinger(Ending how, Instant now);
 
   std::string out_;  // for the peer
   bool reads_ = true;
@@ -94,6 +98,7 @@ class Connection {
   Next ReadProxyHeader(Instant now);
   void BeginHandshake();
   Next Handshake(Instant now);
+  Next SayGoodbye(std::span<uint8_t> scratch);
 
   const uint64_t id_;
   const ConnectionParts& parts_;
@@ -101,6 +106,8 @@ class Connection {
   std::unique_ptr<SecureSocket> secure_;
   Stage stage_;
   bool ended_ = false;
+  std::optional<size_t> linger_;  // bytes that may still be discarded
+  bool said_goodbye_ = false;
   Ending ending_ = Ending::kNormal;
 };
 

@@ -35,7 +35,7 @@ Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
 
 void HttpsExchange::Answer(const HttpResponse& response) {
   out_ = WriteHttpResponse(response);
-  Close(Ending::kNormal, SystemClock().Now());  // current time, because the handler may have been slow
+  CloseAndLinger(Ending::kNormal, SystemClock().Now());  // current time, because the handler may have been slow
 }
 
 }  // namespace atl::guard

@@ -128,6 +128,24 @@ TEST_F(DoorTest, AfterTheEndNobodyIsLeftWaiting) {
       Server::Start({.address = "127.0.0.1:" + std::to_string(port)}, ServerSecurity::PlaintextLoopback(), {}).ok());
 }
 
+// Unread bytes would reset the connection, and the answer could be lost.
+TEST(EnrolDoor, AnAnswerArrivesAlthoughTheClientSendsTooMuch) {
+  const auto door = *guard::Guard::Listen({.address = "127.0.0.1:0"});
+  ASSERT_EQ(door->Answer([](guard::HttpRequest, const std::string&, guard::HttpReply reply) { reply({}); }),
+            absl::OkStatus());
+  const std::string body(200'000, 'x'), first = "POST /v1/enroll HTTP/1.1\r\n";
+  for (const auto& [sent, status] : std::vector<std::pair<std::string, std::string>>{
+           {first + "Content-Length: 200000\r\n\r\n" + body, "413"}, {body, "431"}}) {
+    const Descriptor connection = ConnectTo(door->port());
+    EXPECT_EQ(::send(connection.get(), sent.data(), sent.size(), MSG_NOSIGNAL), ssize_t(sent.size()));
+    ::shutdown(connection.get(), SHUT_WR);
+    std::array<char, 12> answer{};
+    EXPECT_EQ(::recv(connection.get(), answer.data(), answer.size(), MSG_WAITALL), ssize_t(answer.size()));
+    EXPECT_EQ(std::string(answer.data(), answer.size()), "HTTP/1.1 " + status);
+    EXPECT_TRUE(Ends(connection));
+  }
+}
+
 // A gRPC client's bytes follow the header, in the same packet and in separate ones.
 TEST_F(DoorTest, ABalancerNamesWhoCalls) {
   server_ = *Server::Start({.proxied = true}, ServerSecurity::PlaintextLoopback(), {});
