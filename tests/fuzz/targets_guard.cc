@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that strangers and members send to the ports: HTTP/2 in front of gRPC, an HTTP/1.1 request,
-// a load balancer's header.
+// Bytes that strangers and members send to the ports: records of a TLS handshake, HTTP/2 in front of gRPC,
+// an HTTP/1.1 request, a load balancer's header.
 #include <algorithm>
 #include <span>
 
 #include "common/base/check.h"
+#include "common/guard/client_hello_watch.h"
 #include "common/guard/http1.h"
 #include "common/guard/inbound_filter.h"
 #include "common/guard/outbound_tracker.h"
@@ -89,6 +90,21 @@ void Proxy(const std::string& input) {
     ATOLL_CHECK((*header)->bytes <= input.size() && (*header)->bytes <= guard::kProxyHeaderBytes, "a header within");
 }
 
+bool IsHandshake(const std::string& input, size_t step) {
+  guard::ClientHelloWatch watch;
+  for (size_t at = 0; at < input.size(); at += step) {
+    if (!watch.Take(AsSpan(std::string_view(input).substr(at, step)))) return false;
+  }
+  return true;
+}
+
+void Hello(const std::string& input) {
+  const bool taken = IsHandshake(input, 1 << 20);
+  ATOLL_CHECK(taken == IsHandshake(input, 1 + input.size() % 7), "where a read ends does not matter");
+  if (taken && input.size() >= 9 && input[0] == 22)
+    ATOLL_CHECK(input[6] == 0 && input[7] == input[3], "a message as long as its record");
+}
+
 }  // namespace
 
 std::vector<Target> GuardTargets() {
@@ -107,6 +123,7 @@ std::vector<Target> GuardTargets() {
             guard::Frame(guard::FrameType::kGoAway, 0, 0, "abcdefgh")}},
       {"guard_outbound", Outbound, {hello + guard::Call(1)}},
       {"guard_http1", Request, {"POST /v1/enroll HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"}},
+      {"guard_hello", Hello, {std::string("\x16\3\1\0\6\1\0\0\2ab\x14\3\3\0\1\1\x17\3\3\0\2cd", 24)}},
       {"guard_proxy",
        Proxy,
        {"PROXY TCP4 203.0.113.7 10.0.0.1 40112 7070\r\n", std::string("\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c", 16) +
