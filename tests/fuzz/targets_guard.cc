@@ -101,8 +101,9 @@ bool IsHandshake(const std::string& input, size_t step) {
 void Hello(const std::string& input) {
   const bool taken = IsHandshake(input, 1 << 20);
   ATOLL_CHECK(taken == IsHandshake(input, 1 + input.size() % 7), "where a read ends does not matter");
-  if (taken && input.size() >= 9 && input[0] == 22)
-    ATOLL_CHECK(input[6] == 0 && input[7] == input[3], "a message as long as its record");
+  if (!taken || input.size() < 9 || input[0] != 22) return;
+  const auto at = [&](size_t i) { return size_t{static_cast<uint8_t>(input[i])}; };
+  ATOLL_CHECK((at(6) << 16 | at(7) << 8 | at(8)) + 4 == (at(3) << 8 | at(4)), "a record is one message");
 }
 
 }  // namespace
