@@ -22,6 +22,15 @@ void CallCounter::Add(const std::string& peer, uint32_t calls, Instant now) {
   all_ += counted() - before;
 }
 
+std::shared_ptr<CallerLoad> CallCounter::LoadOf(const std::string& peer) {
+  const MutexLock lock(mutex_);
+  std::erase_if(loads_, [](const auto& of) { return of.second.expired(); });
+  std::weak_ptr<CallerLoad>& known = loads_[peer];
+  std::shared_ptr<CallerLoad> load = known.lock();
+  if (load == nullptr) known = load = std::make_shared<CallerLoad>();
+  return load;
+}
+
 std::optional<Instant> CallCounter::PausedUntil(const std::string& peer, Instant now) {
   const MutexLock lock(mutex_);
   Begin(now);

@@ -5,8 +5,10 @@
 #ifndef ATOLL_COMMON_GUARD_CALL_COUNTER_H_
 #define ATOLL_COMMON_GUARD_CALL_COUNTER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,12 +27,22 @@ struct CallLimits {
   uint32_t always = 16;  // calls a second of a peer that are always read
 };
 
-inline constexpr uint32_t kCallsPerReset = 4;  // that a call counts as if its caller resets it before its answer
+// What the connections of one peer hold at a listener. Thread-safe.
+struct CallerLoad {
+  std::atomic<int64_t> calls = 0;             // open ones
+  std::atomic<int64_t> unfinished_bytes = 0;  // of messages that are not complete
+};
+inline constexpr int64_t kMostOpenCalls = 512;             // of a peer; further ones are refused
+inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; a connection that adds to more is ended
+
+inline constexpr uint32_t kUpdatesPerCall = 64;  // window updates that count as a call
+inline constexpr uint32_t kCallsPerReset = 4;    // that a call counts as if its caller resets it before its answer
 
 class CallCounter {
  public:
   explicit CallCounter(CallLimits limits) : limits_(limits) {}
   void Add(const std::string& peer, uint32_t calls, Instant now) ATOLL_EXCLUDES(mutex_);
+  std::shared_ptr<CallerLoad> LoadOf(const std::string& peer) ATOLL_EXCLUDES(mutex_);
   // nullopt while the peer may be read.
   std::optional<Instant> PausedUntil(const std::string& peer, Instant now) ATOLL_EXCLUDES(mutex_);
 
@@ -42,6 +54,7 @@ class CallCounter {
   Instant began_ ATOLL_GUARDED_BY(mutex_){};
   uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // calls beyond `always` of each peer
   std::map<std::string, uint32_t> own_ ATOLL_GUARDED_BY(mutex_);
+  std::map<std::string, std::weak_ptr<CallerLoad>> loads_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atl::guard

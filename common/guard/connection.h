@@ -5,6 +5,8 @@
 #ifndef ATOLL_COMMON_GUARD_CONNECTION_H_
 #define ATOLL_COMMON_GUARD_CONNECTION_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -105,6 +107,7 @@ class Connection {
   const Descriptor socket_;
   std::unique_ptr<SecureSocket> secure_;
   Stage stage_;
+  ssize_t seen_of_header_ = 0;  // bytes of a proxy's header
   bool ended_ = false;
   std::optional<size_t> linger_;  // bytes that may still be discarded
   bool said_goodbye_ = false;

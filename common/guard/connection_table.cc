@@ -77,6 +77,10 @@ void ConnectionTable::Leave(uint64_t id) {
 }
 
 Instant ConnectionTable::TurnOf(uint64_t id, Instant now) const {
+  return std::max(TurnAtItsAddress(id, now), next_of_all_ - limits_.pace_of_all * limits_.all_at_once);
+}
+
+Instant ConnectionTable::TurnAtItsAddress(uint64_t id, Instant now) const {
   const auto pace = paces_.find(entries_.at(id).address);
   if (pace == paces_.end()) return now;
   const Instant at_once = pace->second.next - limits_.pace * limits_.at_once;
@@ -111,10 +115,12 @@ ConnectionTable::Turn ConnectionTable::TakeTurn(uint64_t id, Instant now, const 
   const bool too_fast = slowed && seen.unread > limits_.unserved_bytes;
   const Way way = too_fast ? Way::kTooFast : seen.left ? Way::kLeft : Way::kServed;
   waiting_.erase(id);
-  if (way == Way::kServed)
-    Served(address, now);
-  else
+  if (way != Way::kServed) {
     Leave(id);
+  } else {
+    if (!address.empty()) next_of_all_ = std::max(next_of_all_, now) + limits_.pace_of_all;
+    Served(address, now);
+  }
   return {id, way};
 }
 
@@ -157,7 +163,7 @@ std::optional<Instant> ConnectionTable::Move(uint64_t id, const std::string& add
     ++silent_from_[address];
   }
   entry->second.address = address;
-  const Instant turn = std::max(now, TurnOf(id, now));
+  const Instant turn = std::max(now, TurnAtItsAddress(id, now));
   Served(address, turn);
   return turn;
 }

@@ -31,6 +31,9 @@ struct ConnectionLimits {
   // Handshakes are as costly for the server as for the client.
   uint32_t at_once = 64;
   Duration pace = Milliseconds(20);
+  // The same for those of all addresses together, but not behind a proxy, which has limits of its own.
+  uint32_t all_at_once = 256;
+  Duration pace_of_all = Milliseconds(4);
   // After calls or faults from an address came too fast, the address is slowed for this time. Its
   // new connections are served one by one, at interval `turn`, and only after `shown`. A connection
   // that has sent more than `unserved_bytes` by then is ended, because a real client waits for the
@@ -120,8 +123,9 @@ class ConnectionTable {
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
   void NoLongerSilent(uint64_t id);
   void Slow(const std::string& address, Instant now);
-  // Returns the time of a waiting connection's turn.
+  // Returns the time of a waiting connection's turn: at the pace of its address, and of all.
   Instant TurnOf(uint64_t id, Instant now) const;
+  Instant TurnAtItsAddress(uint64_t id, Instant now) const;
   void Served(const std::string& address, Instant now);
 
   const ConnectionLimits limits_;
@@ -129,6 +133,7 @@ class ConnectionTable {
   std::map<uint64_t, Instant> silent_;                                // without a call, by arrival
   std::set<uint64_t> waiting_;                                        // waiting for their turn, by arrival
   Instant next_turn_ = kNever;                                        // of the waiting ones, or earlier
+  Instant next_of_all_{};                                             // time of the next one at an even pace
   std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
   std::unordered_map<std::string, Faults> faults_;                    // by address
   std::unordered_map<std::string, size_t> by_address_, silent_from_;  // none is 0

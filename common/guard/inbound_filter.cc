@@ -166,10 +166,11 @@ absl::Status InboundFilter::BeginStreamFrame(Instant now) {
     case FrameType::kData:
       if (!known || (frame_.flags & ~kEndStream) != 0) return Broken("data of no call, or padded data");
       if (const auto open = open_.find(frame_.stream); open != open_.end()) {
-        if (open->second) return Broken("data after the end of a call");
-        open->second = (frame_.flags & kEndStream) != 0;
+        if (open->second.peer_has_ended) return Broken("data after the end of a call");
+        open->second.peer_has_ended = (frame_.flags & kEndStream) != 0;
       }
-      if (frame_.length == 0 && (frame_.flags & kEndStream) == 0 && !empty_.Take(now, limits_.empty_frames_per_second))
+      if (frame_.length < kTinyBytes && (frame_.flags & kEndStream) == 0 &&
+          !empty_.Take(now, limits_.empty_frames_per_second))
         return TooMany("empty frames");
       payload_ = admitted_ ? Payload::kPass : Payload::kDrop;
       return absl::OkStatus();
@@ -194,7 +195,7 @@ absl::Status InboundFilter::BeginStreamFrame(Instant now) {
     case FrameType::kResetStream:
       if (!known || frame_.length != 4) return Broken("RST_STREAM of no call, or of another length");
       if (!resets_.Take(now, limits_.resets_per_second)) return TooMany("resets");
-      if (open_.erase(frame_.stream) > 0) ++reset_;
+      if (Erase(frame_.stream)) ++reset_;
       payload_ = admitted_ ? Payload::kPass : Payload::kDrop;
       return absl::OkStatus();
     default: return Broken("PUSH_PROMISE from a client");
@@ -245,10 +246,67 @@ absl::Status InboundFilter::BeginConnectionFrame(Instant now) {
   }
 }
 
+bool InboundFilter::Erase(uint32_t stream) {
+  const auto call = open_.find(stream);
+  if (call == open_.end()) return false;
+  unfinished_ -= call->second.content;
+  open_.erase(call);
+  return true;
+}
+
+void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
+  constexpr uint32_t kPrefix = 5;
+  while (!bytes.empty() && !call.too_long) {
+    if (call.prefix < kPrefix) {
+      if (call.prefix++ > 0) call.length = call.length << 8 | bytes.front();
+      bytes = bytes.subspan(1);
+      call.too_long = call.prefix == kPrefix && call.length > limits_.message_bytes;
+    } else {
+      const auto count = static_cast<uint32_t>(std::min<size_t>(bytes.size(), call.length - call.content));
+      call.content += count;
+      unfinished_ += count;
+      bytes = bytes.subspan(count);
+    }
+    if (call.prefix < kPrefix || call.content < call.length) continue;
+    unfinished_ -= call.content;
+    call = {.peer_has_ended = call.peer_has_ended};
+  }
+}
+
+absl::Status InboundFilter::EndData(Pieces& to_server, std::string& to_peer) {
+  // gRPC returns window credit for the data it reads, but it has not read this frame.
+  if (!admitted_ && frame_.length > 0) {
+    std::string credit;
+    AppendBigEndian32(frame_.length, credit);
+    AppendFrame(FrameType::kWindowUpdate, 0, 0, credit, to_peer);
+  }
+  const auto found = open_.find(frame_.stream);
+  if (found == open_.end()) return absl::OkStatus();
+  Call& call = found->second;
+  if (call.too_long) {
+    to_peer +=
+        Refusal(frame_.stream,
+                absl::ResourceExhaustedError(absl::StrCat("a message of ", call.length, " bytes; this port takes ",
+                                                          limits_.message_bytes, " at most")),
+                !call.peer_has_ended);
+    std::string reset;
+    AppendFrame(FrameType::kResetStream, 0, frame_.stream, std::string("\0\0\0\x08", 4), reset);
+    to_server.Own(std::move(reset));
+    Erase(frame_.stream);
+    ++reset_;
+  } else if (call.partial() && frame_.length < kPieceBytes && ++call.pieces > limits_.pieces_of_a_message) {
+    return absl::ResourceExhaustedError("too many small frames of one message");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Pieces& to_server, std::string& to_peer) {
   const std::span<const uint8_t> read = bytes.first(std::min<size_t>(bytes.size(), left_));
   bytes = bytes.subspan(read.size());
   left_ -= static_cast<uint32_t>(read.size());
+  if (frame_.type == FrameType::kData) {
+    if (const auto call = open_.find(frame_.stream); call != open_.end()) TakeData(call->second, read);
+  }
   if (payload_ == Payload::kPass) {
     to_server.Borrow(read);
   } else if (payload_ == Payload::kCollect) {
@@ -262,14 +320,7 @@ absl::Status InboundFilter::ReadPayload(std::span<const uint8_t>& bytes, Pieces&
 
 absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
   switch (frame_.type) {
-    case FrameType::kData:
-      // gRPC returns window credit for the data it reads, but it has not read this frame.
-      if (!admitted_ && frame_.length > 0) {
-        std::string credit;
-        AppendBigEndian32(frame_.length, credit);
-        AppendFrame(FrameType::kWindowUpdate, 0, 0, credit, to_peer);
-      }
-      return absl::OkStatus();
+    case FrameType::kData: return EndData(to_server, to_peer);
     case FrameType::kHeaders:
     case FrameType::kContinuation: return EndBlockFrame(to_server, to_peer);
     case FrameType::kSettings: return payload_ == Payload::kCollect ? EndSettings(to_server) : absl::OkStatus();
@@ -280,6 +331,7 @@ absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
     case FrameType::kWindowUpdate: {
       if ((ReadBigEndian32(reinterpret_cast<const uint8_t*>(collected_.data())) & 0x7fffffffU) == 0)
         return Broken("WINDOW_UPDATE of nothing");
+      ++updates_;
       std::string update;
       AppendFrame(FrameType::kWindowUpdate, 0, frame_.stream, collected_, update);
       if (admitted_ || frame_.stream == 0) to_server.Own(std::move(update));
@@ -348,7 +400,7 @@ absl::Status InboundFilter::EndCall(Pieces& to_server, std::string& to_peer) {
   std::string frame;
   const uint8_t flags = static_cast<uint8_t>(kEndHeaders | (block_ends_stream_ ? kEndStream : 0));
   AppendFrame(FrameType::kHeaders, flags, stream, headers->encoded(), frame);
-  open_[stream] = block_ends_stream_;
+  open_[stream].peer_has_ended = block_ends_stream_;
   admitted_ = true;
   to_server.Own(std::move(frame));
   return absl::OkStatus();

@@ -40,8 +40,14 @@ struct HttpLimits {
   uint32_t empty_frames_per_second = 1'000;  // empty data, priorities, unknown types; with more the connection is ended
   uint32_t resets_per_second = 500;          // of streams; with more the connection is ended
   uint32_t window_updates_per_second = 200'000;  // with more the connection is ended
+  uint32_t message_bytes = 5 << 20;              // of a gRPC message; the call of a longer one is refused
+  uint32_t pieces_of_a_message = 64;             // frames below kPieceBytes; with more the connection is ended
   size_t prelude_bytes = 2 << 10;  // kept for gRPC until the first call; with more the connection is ended
 };
+
+// gRPC keeps each frame of an incomplete message apart, with more overhead than a small frame has content.
+inline constexpr uint32_t kPieceBytes = 1024;
+inline constexpr uint32_t kTinyBytes = 32;  // data frames below that count as empty ones
 
 // Decision on a new call.
 struct CallVerdict {
@@ -65,10 +71,19 @@ class InboundFilter {
   // True once a call has been admitted; the connection then belongs to gRPC.
   bool admitted() const { return admitted_; }
   // The server has ended this stream.
-  void StreamEnded(uint32_t stream) { open_.erase(stream); }
+  void StreamEnded(uint32_t stream) { Erase(stream); }
   size_t open_streams() const { return open_.size(); }
-  // Returns and resets the number of calls that the peer reset before the server ended them.
+  // What has arrived of messages that are not complete.
+  size_t unfinished_bytes() const { return unfinished_; }
+  // Returns and resets the number of calls that the peer reset before the server ended them, or whose
+  // messages are too long.
   uint32_t TakeResets() { return std::exchange(reset_, 0); }
+  // Returns how many times `unit` window updates have come, and leaves the rest for later.
+  uint32_t TakeWindowUpdates(uint32_t unit) {
+    const uint32_t units = updates_ / unit;
+    updates_ %= unit;
+    return units;
+  }
 
  private:
   enum class State { kInPreface, kInHeader, kInPayload };
@@ -78,6 +93,18 @@ class InboundFilter {
     uint32_t count = 0;
     // Counts one more; true when it is within `limit` a second.
     bool Take(Instant now, uint32_t limit);
+  };
+
+  // A call whose stream is open, and its present message: a byte, its length in four, its content
+  // (gRPC over HTTP/2, "Length-Prefixed-Message").
+  struct Call {
+    bool peer_has_ended = false;
+    uint32_t prefix = 0;  // bytes of it
+    uint32_t length = 0;  // as far as it is read
+    uint32_t content = 0;
+    uint32_t pieces = 0;
+    bool partial() const { return prefix > 0; }
+    bool too_long = false;
   };
 
   absl::Status ReadPreface(std::span<const uint8_t>& bytes, Pieces& to_server);
@@ -92,6 +119,9 @@ class InboundFilter {
   absl::Status EndBlockFrame(Pieces& to_server, std::string& to_peer);
   absl::Status EndCall(Pieces& to_server, std::string& to_peer);
   void Collect(size_t at_most);
+  void TakeData(Call& call, std::span<const uint8_t> bytes);
+  absl::Status EndData(Pieces& to_server, std::string& to_peer);
+  bool Erase(uint32_t stream);
 
   const HttpLimits limits_;
   const Judge judge_;
@@ -110,8 +140,9 @@ class InboundFilter {
   bool block_ends_stream_ = false;
   bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
   uint32_t last_stream_ = 0;
-  uint32_t reset_ = 0;
-  std::map<uint32_t, bool> open_;  // open streams -> whether the peer has ended its side
+  uint32_t reset_ = 0, updates_ = 0;
+  size_t unfinished_ = 0;
+  std::map<uint32_t, Call> open_;  // by stream
   Rate pings_, settings_, empty_, resets_, window_updates_;
 };
 

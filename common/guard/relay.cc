@@ -58,22 +58,32 @@ Relay::Relay(Accepted accepted, const RelayParts& parts, Instant now)
 
 Relay::~Relay() {
   *parts_.held -= counted_;
+  if (load_) {
+    load_->calls -= calls_in_load_;
+    load_->unfinished_bytes -= bytes_in_load_;
+  }
   if (!name_.empty()) ThePeers().End(name_);
 }
 
 Wait Relay::inner() const {
   if (!inner_.open()) return {};
+  if (closing_) return {.socket = inner_.get(), .events = 0};
   return {.socket = inner_.get(),
           .events = (has_output() ? 0U : uint32_t{EPOLLIN}) | (in_.empty() ? 0U : uint32_t{EPOLLOUT})};
 }
 
 void Relay::Opened(Instant) {
   caller_ = CallerOf(peer());
+  load_ = parts_.calls->LoadOf(caller_);
   out_ = filter_.Greeting();
 }
 
 CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
   CallVerdict verdict = parts_.judge(id(), peer(), path, refusal);
+  if (verdict.status.ok() && load_->calls >= kMostOpenCalls) {
+    verdict.status = absl::ResourceExhaustedError(
+        absl::StrCat(caller_, " has ", kMostOpenCalls, " calls open at this port, the limit; end some"));
+  }
   if (!verdict.end_connection) parts_.calls->Add(caller_, 1, now_);
   judged_too_fast_ = judged_too_fast_ || verdict.end_connection;
   return verdict;
@@ -83,6 +93,13 @@ void Relay::CountHeld() {
   const size_t held = in_.size() + out_.size() + socket().held_bytes() + prelude_.size() + injected_.size();
   *parts_.held += held - counted_;
   counted_ = held;
+}
+
+void Relay::CountLoad() {
+  const auto calls = static_cast<int64_t>(filter_.open_streams());
+  const auto bytes = static_cast<int64_t>(filter_.unfinished_bytes());
+  load_->calls += calls - std::exchange(calls_in_load_, calls);
+  load_->unfinished_bytes += bytes - std::exchange(bytes_in_load_, bytes);
 }
 
 Connection::Next Relay::MoveBytes(Instant now, std::span<uint8_t> scratch) {
@@ -192,9 +209,16 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
   }
   const bool was_lost = std::exchange(lost_, false);  // bytes received before the loss still count
   pieces_.Clear();
-  const absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
-  if (const uint32_t resets = filter_.TakeResets(); resets > 0)
-    parts_.calls->Add(caller_, resets * kCallsPerReset, now);
+  absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
+  if (const uint32_t cost = filter_.TakeResets() * kCallsPerReset + filter_.TakeWindowUpdates(kUpdatesPerCall);
+      cost > 0)
+    parts_.calls->Add(caller_, cost, now);
+  const int64_t unfinished = bytes_in_load_;
+  CountLoad();
+  if (status.ok() && bytes_in_load_ > unfinished && load_->unfinished_bytes > kMostUnfinishedBytes) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "messages of ", caller_, " that are not complete hold more than ", kMostUnfinishedBytes, " bytes"));
+  }
   if (status.ok() || filter_.admitted()) Forward(pieces_);
   lost_ = lost_ || was_lost;
   if (!status.ok() && !lost_) Refuse(status, now);

@@ -57,6 +57,7 @@ class Relay final : public Connection {
   void Send(std::span<const uint8_t> bytes);
   size_t ReadChunk(std::span<uint8_t> scratch);
   void CountHeld();
+  void CountLoad();
   // Sends bytes to gRPC. The first call creates the inner pair.
   void Forward(const Pieces& pieces);
   bool OpenInner();
@@ -69,12 +70,14 @@ class Relay final : public Connection {
   OutboundTracker tracker_;
   Pieces pieces_;
   Descriptor inner_;
-  std::string name_;      // of the inner socket
-  std::string caller_;    // CallerOf its peer, after the handshake
-  std::string prelude_;   // for gRPC, before the inner pair exists
-  std::string in_;        // for gRPC, not yet accepted by the inner socket
-  std::string injected_;  // for the peer, to insert between two of gRPC's frames
-  size_t counted_ = 0;    // part of the listener's count
+  std::string name_;                  // of the inner socket
+  std::string caller_;                // CallerOf its peer, after the handshake
+  std::string prelude_;               // for gRPC, before the inner pair exists
+  std::string in_;                    // for gRPC, not yet accepted by the inner socket
+  std::string injected_;              // for the peer, to insert between two of gRPC's frames
+  size_t counted_ = 0;                // part of the listener's count
+  std::shared_ptr<CallerLoad> load_;  // after the handshake
+  int64_t calls_in_load_ = 0, bytes_in_load_ = 0;
   Instant now_{}, sent_{};
   bool judged_too_fast_ = false;
   bool peer_ended_ = false, lost_ = false;

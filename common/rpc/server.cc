@@ -134,7 +134,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     parameters.fd = socket.Release();
     acceptor->HandleNewConnection(&parameters);
   };
-  ATOLL_RETURN_IF_ERROR((*door)->Relay({.streams = static_cast<uint32_t>(options.streams_per_connection)},
+  ATOLL_RETURN_IF_ERROR((*door)->Relay({.streams = static_cast<uint32_t>(options.streams_per_connection),
+                                        .message_bytes = static_cast<uint32_t>(options.message_bytes)},
                                        security.limits(), security.check(), hand_over));
   return std::unique_ptr<Server>(new Server(*std::move(door), std::move(others), std::move(server)));
 }

@@ -241,6 +241,18 @@ TEST_F(ConnectionTableTest, BeyondABurstConnectionsAreServedAtAPace) {
   EXPECT_EQ(table.TakeTurns(At(9), see_).size(), 3u) << "it is whole again";
 }
 
+// Otherwise handshakes of many addresses would take all processor time.
+TEST_F(ConnectionTableTest, BeyondABurstAllAddressesTogetherAreServedAtAPace) {
+  ConnectionTable table({.connections = 1000, .all_at_once = 3, .pace_of_all = Seconds(1)});
+  for (uint64_t id = 1; id <= 6; ++id) EXPECT_TRUE(table.Arrive(id, std::to_string(id), At(10), see_).admitted);
+  const auto served = [&](double seconds) { return table.TakeTurns(At(seconds), see_).size(); };
+  EXPECT_EQ(served(10), 4u) << "three at once, and one at the pace";
+  EXPECT_EQ(table.NextTurn(), At(11));
+  EXPECT_EQ(served(10.9), 0u);
+  EXPECT_EQ(served(11), 1u);
+  EXPECT_EQ(served(20), 1u);
+}
+
 TEST_F(ConnectionTableTest, FaultsSlowTheirAddress) {
   ConnectionTable table({.faults_per_second = 2});
   for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(table.Arrive(id, "a", At(0), see_).admitted);

@@ -38,7 +38,7 @@ class InboundFilterTest : public testing::Test {
 };
 
 TEST_F(InboundFilterTest, ACallPassesWhereverReadsEnd) {
-  const std::string data = Frame(FrameType::kData, kEndStream, 1, "five bytes and more");
+  const std::string data = Frame(FrameType::kData, kEndStream, 1, std::string("\0\0\0\0\x0e", 5) + "and some bytes");
   for (const size_t step : {size_t{1}, size_t{2}, size_t{7}, size_t{1} << 20}) {
     InboundFilter filter(HttpLimits{}, [](const std::string&, const absl::Status&) { return CallVerdict{}; });
     std::string server, peer;
@@ -208,10 +208,57 @@ INSTANTIATE_TEST_SUITE_P(
                     Flood{"Settings", Frame(FrameType::kSettings, 0, 0), 20},
                     Flood{"Resets", Frame(FrameType::kResetStream, 0, 1, std::string(4, '\0')), 500},
                     Flood{"EmptyData", Frame(FrameType::kData, 0, 1), 1000},
+                    Flood{"EmptyMessages", Frame(FrameType::kData, 0, 1, std::string(5, '\0')), 1000},
                     Flood{"Priorities", Frame(FrameType::kPriority, 0, 1, "12345"), 1000},
                     Flood{"UnknownFrames", Frame(static_cast<FrameType>(200), 0, 0, "x"), 1000},
                     Flood{"Goodbyes", Frame(FrameType::kGoAway, 0, 0, std::string(8, '\0')), 1000}),
     [](const auto& flood) { return flood.param.name; });
+
+// gRPC would collect the message, and check its length at its end.
+TEST_F(InboundFilterTest, TheCallOfAMessageThatIsTooLongIsRefused) {
+  ASSERT_TRUE(Feed(Hello() + Call(1) + Call(3)).ok());
+  const std::string begun = Frame(FrameType::kData, 0, 1, std::string("\0\0\x50\0\1", 5) + "xyz");
+  ASSERT_TRUE(Feed(begun.substr(0, 12)).ok());
+  to_server_.clear();
+  ASSERT_TRUE(Feed(begun.substr(12)).ok());
+  EXPECT_NE(TakePeer().find("a message of 5242881 bytes; this port takes 5242880 at most"), std::string::npos);
+  EXPECT_TRUE(to_server_.ends_with(Frame(FrameType::kResetStream, 0, 1, std::string("\0\0\0\x08", 4))));
+  EXPECT_EQ(filter_.open_streams(), 1u);
+  EXPECT_EQ(filter_.unfinished_bytes(), 0u);
+  EXPECT_EQ(filter_.TakeResets(), 1u);
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, kEndStream, 3, std::string("\0\0\x50\0\0", 5))).ok());
+  EXPECT_EQ(filter_.open_streams(), 2u - 1u);
+}
+
+TEST_F(InboundFilterTest, BytesOfIncompleteMessagesAreCounted) {
+  ASSERT_TRUE(Feed(Hello() + Call(1) + Call(3)).ok());
+  const std::string message = std::string("\0\0\0\0\6", 5) + "123456";
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 1, message + message.substr(0, 7))).ok());
+  EXPECT_EQ(filter_.unfinished_bytes(), 2u);
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 3, message.substr(0, 10))).ok());
+  EXPECT_EQ(filter_.unfinished_bytes(), 7u);
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 1, message.substr(7))).ok());
+  EXPECT_EQ(filter_.unfinished_bytes(), 5u);
+  filter_.StreamEnded(3);
+  EXPECT_EQ(filter_.unfinished_bytes(), 0u);
+}
+
+// Each small frame of an incomplete message costs gRPC more memory than it has content.
+TEST_F(InboundFilterTest, SmallFramesOfAMessageAreLimited) {
+  ASSERT_TRUE(Feed(Hello() + Call(1) + Frame(FrameType::kData, 0, 1, std::string("\0\0\x10\0\0", 5))).ok());
+  const std::string small = Frame(FrameType::kData, 0, 1, std::string(kPieceBytes - 1, 'x')),
+                    large = Frame(FrameType::kData, 0, 1, std::string(kPieceBytes, 'x'));
+  for (uint32_t i = 1; i < HttpLimits{}.pieces_of_a_message; ++i) ASSERT_TRUE(Feed(small + large).ok()) << i;
+  EXPECT_EQ(Feed(small).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(InboundFilterTest, WindowUpdatesAreCounted) {
+  ASSERT_TRUE(Feed(Hello() + Call(1)).ok());
+  for (int i = 0; i < 130; ++i)
+    ASSERT_TRUE(Feed(Frame(FrameType::kWindowUpdate, 0, 0, std::string("\0\0\0\1", 4))).ok());
+  EXPECT_EQ(filter_.TakeWindowUpdates(64), 2u);
+  EXPECT_EQ(filter_.TakeWindowUpdates(64), 0u);
+}
 
 TEST_F(InboundFilterTest, OpenCallsAreLimitedAndEndedOnesMakeRoom) {
   ASSERT_TRUE(Feed(Hello()).ok());
