@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/plan/data_order.h"
 #include "common/rpc/read_at_source.h"
 #include "coordinator/engine/data_plane.h"
+#include "coordinator/store/file_by_path.h"
 
 namespace atl {
 namespace {
@@ -23,13 +25,38 @@ absl::Status NotRunning(const JobId& job) {
   return absl::NotFoundError(absl::StrCat("job ", job.value, " is not running"));
 }
 
-DownloadContent ContentOf(std::shared_ptr<SnapshotReader> reader) {
-  DownloadHeader header{.total_bytes = reader->size_bytes(),
+// Reads from a file that may be deleted during the download.
+template <typename Reader>
+class WhileKept {
+ public:
+  WhileKept(std::shared_ptr<const Reader> reader, std::string name)
+      : reader_(std::move(reader)), name_(std::move(name)) {}
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const {
+    absl::Status read = reader_->ReadAt(offset, out);
+    return absl::IsNotFound(read) ? absl::NotFoundError(absl::StrCat(name_, " is no longer kept")) : read;
+  }
+
+ private:
+  const std::shared_ptr<const Reader> reader_;
+  const std::string name_;
+};
+
+// `reader` holds no open file between its reads.
+template <typename Reader>
+std::shared_ptr<BulkSource> SourceOf(std::shared_ptr<const Reader> reader, uint64_t bytes, std::string name) {
+  using Readable = WhileKept<Reader>;
+  return std::make_shared<ReadAtSource<Readable>>(std::make_shared<Readable>(std::move(reader), std::move(name)),
+                                                  bytes);
+}
+
+DownloadContent ContentOf(std::shared_ptr<const SnapshotReader> reader, std::string name) {
+  const uint64_t bytes = reader->size_bytes();
+  DownloadHeader header{.total_bytes = bytes,
                         .version = reader->header().at.version,
                         .hash = reader->header().hash,
                         .codec = CodecKind::kFp32,
                         .digest = {}};
-  return {header, std::make_shared<ReadAtSource<SnapshotReader>>(reader, reader->size_bytes()), {}};
+  return {header, SourceOf(std::move(reader), bytes, std::move(name)), {}};
 }
 
 DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> source) {
@@ -42,73 +69,41 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
           {}};
 }
 
-// Ends the transfer once none of the files exists any more. An open file keeps its disk space for
-// as long as its receiver likes, and no budget would count it.
-class WhileKept final : public BulkSource {
- public:
-  WhileKept(std::shared_ptr<BulkSource> source, const Files& files, std::vector<std::string> paths, std::string name)
-      : source_(std::move(source)), files_(files), paths_(std::move(paths)), name_(std::move(name)) {}
-  uint64_t size_bytes() const override { return source_->size_bytes(); }
-  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
-    const bool kept =
-        std::any_of(paths_.begin(), paths_.end(), [this](const std::string& path) { return files_.Exists(path); });
-    if (!kept) return absl::NotFoundError(absl::StrCat(name_, " is no longer kept"));
-    return source_->Read(offset, bytes);
-  }
-
- private:
-  const std::shared_ptr<BulkSource> source_;
-  const Files& files_;
-  const std::vector<std::string> paths_;
-  const std::string name_;
-};
-
 std::string NameOf(const FragmentVersion& at) {
   return absl::StrCat("version ", at.version.value, " of fragment ", at.fragment.value);
 }
 
-// The same source, counted in `count` while it is referenced.
-std::shared_ptr<BulkSource> CountedWhileHeld(std::shared_ptr<BulkSource> source,
-                                             std::shared_ptr<std::atomic<uint64_t>> count) {
-  struct Held {
-    Held(std::shared_ptr<BulkSource> s, std::shared_ptr<std::atomic<uint64_t>> c)
-        : source(std::move(s)), count(std::move(c)) {
-      ++*count;
-    }
-    ~Held() {
-      source.reset();
-      --*count;
-    }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    std::shared_ptr<BulkSource> source;
-    const std::shared_ptr<std::atomic<uint64_t>> count;
-  };
-  const auto held = std::make_shared<Held>(std::move(source), std::move(count));
-  return {held, held->source.get()};
+// The same source, which releases `held` when it is released.
+std::shared_ptr<BulkSource> Holding(std::shared_ptr<const void> held, std::shared_ptr<BulkSource> source) {
+  const auto both = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<BulkSource>>>(
+      std::move(held), std::move(source));
+  return {both, both->second.get()};
+}
+
+// Counted in `count` while it is referenced.
+std::shared_ptr<const void> CountedIn(std::shared_ptr<std::atomic<uint64_t>> count) {
+  ++*count;
+  return {nullptr, [count = std::move(count)](const void*) { --*count; }};
 }
 
 // A snapshot in transfer to a worker. VersionPins bounds the snapshots and updates kept for it.
-class PinnedReader {
+class DownloadPin {
  public:
-  PinnedReader(std::shared_ptr<SnapshotReader> reader, const std::shared_ptr<JobData>& data, FragmentVersion at,
-               WorkerId worker, Clock& clock)
-      : reader_(std::move(reader)), data_(data), fragment_(at.fragment), worker_(std::move(worker)), clock_(clock) {
+  DownloadPin(const std::shared_ptr<JobData>& data, FragmentVersion at, WorkerId worker, Clock& clock)
+      : data_(data), fragment_(at.fragment), worker_(std::move(worker)), clock_(clock) {
     MutexLock lock(data->mutex);
     download_ = data->pins[at.fragment.value].Begin(worker_, at.version);
   }
-  ~PinnedReader() {
+  ~DownloadPin() {
     const std::shared_ptr<JobData> data = data_.lock();
     if (data == nullptr) return;
     MutexLock lock(data->mutex);
     data->pins[fragment_.value].End(worker_, download_, clock_.Now());
   }
-  PinnedReader(const PinnedReader&) = delete;
-  PinnedReader& operator=(const PinnedReader&) = delete;
-  SnapshotReader* reader() const { return reader_.get(); }
+  DownloadPin(const DownloadPin&) = delete;
+  DownloadPin& operator=(const DownloadPin&) = delete;
 
  private:
-  const std::shared_ptr<SnapshotReader> reader_;
   const std::weak_ptr<JobData> data_;  // weak: does not keep a released job in memory
   const FragmentIndex fragment_;
   const WorkerId worker_;
@@ -116,16 +111,19 @@ class PinnedReader {
   uint64_t download_ = 0;
 };
 
-// A block of a shard, read in place.
+// A block of a shard, which is opened for each read.
 class BlockReader {
  public:
-  BlockReader(std::unique_ptr<TokenShard> shard, uint64_t begin) : shard_(std::move(shard)), begin_(begin) {}
+  BlockReader(const Files& files, std::string path, uint64_t begin)
+      : files_(files), path_(std::move(path)), begin_(begin) {}
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const {
-    return shard_->ReadArea(begin_ + offset, out);
+    ATOLL_ASSIGN_OR_RETURN(const auto shard, TokenShard::Open(files_, path_));
+    return shard->ReadArea(begin_ + offset, out);
   }
 
  private:
-  const std::unique_ptr<TokenShard> shard_;
+  const Files& files_;
+  const std::string path_;
   const uint64_t begin_;
 };
 
@@ -137,11 +135,11 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   // Every worker asks for an update as soon as it is published: it is served from memory while the
   // log is written.
   if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
-  if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // holds no file
+  if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // reads no file
   parts_.io.Post([this, request, reply = std::move(reply)] {
     if (*files_of_downloads_ >= parts_.download_files) {
-      return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,
-                                                       " files open, the limit; ask again")));
+      return reply(absl::UnavailableError(absl::StrCat("the coordinator already has ", parts_.download_files,
+                                                       " downloads of files, the limit; ask again")));
     }
     std::erase_if(files_of_worker_, [](const auto& of) { return *of.second == 0; });
     std::shared_ptr<std::atomic<uint64_t>>& of_worker = files_of_worker_[request.worker];
@@ -149,12 +147,14 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
     // Only for workers: requests of people carry no name.
     if (const uint64_t most = std::max<uint64_t>(1, parts_.download_files / 4);
         !request.worker.value.empty() && *of_worker >= most) {
-      return reply(absl::UnavailableError(absl::StrCat("the downloads of worker '", request.worker.value, "' hold ",
-                                                       most, " files open, the limit for one worker; ask again")));
+      return reply(absl::UnavailableError(absl::StrCat("worker '", request.worker.value, "' already has ", most,
+                                                       " downloads of files, the limit for one worker; ask again")));
     }
     absl::StatusOr<DownloadContent> content = Open(request);
-    if (content.ok())
-      content->source = CountedWhileHeld(CountedWhileHeld(std::move(content->source), files_of_downloads_), of_worker);
+    if (content.ok()) {
+      content->source =
+          Holding(CountedIn(files_of_downloads_), Holding(CountedIn(of_worker), std::move(content->source)));
+    }
     reply(std::move(content));
   });
 }
@@ -167,18 +167,15 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
     absl::StatusOr<DownloadContent> operator()(const FragmentKey& key) const { return data.OpenFragment(key, worker); }
     absl::StatusOr<DownloadContent> operator()(const BlockKey& key) const { return data.OpenBlock(key); }
     absl::StatusOr<DownloadContent> operator()(const BlobKey& key) const {
-      ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<const File> file, data.parts_.blobs.Open(key.sha256));
+      ATOLL_ASSIGN_OR_RETURN(const std::shared_ptr<const File> file, data.parts_.blobs.Open(key.sha256));
       ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-      return DownloadContent{{.total_bytes = size}, std::make_shared<ReadAtSource<File>>(file, size), {}};
+      auto reader = std::make_shared<const FileByPath>(data.parts_.files, data.parts_.directory.BlobPath(key.sha256));
+      return DownloadContent{
+          {.total_bytes = size}, SourceOf(std::move(reader), size, absl::StrCat("file ", key.sha256.Hex())), {}};
     }
     absl::StatusOr<DownloadContent> operator()(const CheckpointFragmentKey& key) const {
       ATOLL_ASSIGN_OR_RETURN(auto reader, data.parts_.snapshots.OpenCheckpointReader(key.job, key.step, key.fragment));
-      DownloadContent content = ContentOf(std::move(reader));
-      content.source = std::make_shared<WhileKept>(
-          std::move(content.source), data.parts_.files,
-          std::vector{data.parts_.directory.CheckpointFragmentPath(key.job, key.step, key.fragment)},
-          absl::StrCat("the checkpoint at step ", key.step, " of job ", key.job.value));
-      return content;
+      return ContentOf(std::move(reader), absl::StrCat("the checkpoint at step ", key.step, " of job ", key.job.value));
     }
     absl::StatusOr<DownloadContent> operator()(const Probe& probe) const {
       return DownloadContent{{.total_bytes = probe.bytes}, MakeProbeSource(probe.bytes), {}};
@@ -209,10 +206,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   }
   ATOLL_RETURN_IF_ERROR(update.status());
   const UpdateInfo& info = (*update)->info();
-  return ContentOf(info, std::make_shared<WhileKept>(
-                             std::make_shared<ReadAtSource<UpdateReader>>(*update, info.encoded_bytes), parts_.files,
-                             std::vector{parts_.directory.SegmentPath(round), parts_.directory.KeptUpdatePath(round)},
-                             absl::StrCat("the update to ", NameOf(key.reached))));
+  return ContentOf(info, SourceOf(*update, info.encoded_bytes, absl::StrCat("the update to ", NameOf(key.reached))));
 }
 
 std::optional<DownloadContent> DataPlane::FindInMemory(const DownloadKey& key) const {
@@ -258,16 +252,10 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, 
                                             " is no longer kept; fetch the newest"));
   }
   ATOLL_RETURN_IF_ERROR(reader.status());
-  std::shared_ptr<SnapshotReader> source = *std::move(reader);
+  DownloadContent content = ContentOf(*std::move(reader), NameOf(at));
   if (!worker.value.empty()) {
-    auto pinned = std::make_shared<PinnedReader>(std::move(source), data, at, worker, parts_.clock);
-    SnapshotReader* const its_reader = pinned->reader();
-    source = std::shared_ptr<SnapshotReader>(std::move(pinned), its_reader);
+    content.source = Holding(std::make_shared<DownloadPin>(data, at, worker, parts_.clock), std::move(content.source));
   }
-  DownloadContent content = ContentOf(std::move(source));
-  content.source =
-      std::make_shared<WhileKept>(std::move(content.source), parts_.files,
-                                  std::vector{parts_.directory.SnapshotPath({key.job, data->epoch, at})}, NameOf(at));
   return content;
 }
 
@@ -318,9 +306,9 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
                      " does not have the hash of the manifest; 'atoll data verify' checks the whole corpus"));
   }
   // Read again as it is sent: a slow receiver holds no memory.
-  auto reader = std::make_shared<const BlockReader>(*std::move(shard), begin);
+  auto reader = std::make_shared<const BlockReader>(parts_.files, path, begin);
   return DownloadContent{
-      {.total_bytes = bytes.size()}, std::make_shared<ReadAtSource<BlockReader>>(std::move(reader), bytes.size()), {}};
+      {.total_bytes = bytes.size()}, SourceOf(std::move(reader), bytes.size(), absl::StrCat("shard ", key.shard)), {}};
 }
 
 }  // namespace atl

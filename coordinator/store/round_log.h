@@ -112,10 +112,9 @@ class RoundLog {
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
   // The update of an open segment. NotFound if it has none.
   absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
-  // Opens the encoded update for downloads; the segment need not be open. Also finds an update that
-  // was kept when its segment was dropped. The first call finds and verifies it, and concurrent
-  // readers share one open file. NotFound: no such segment, or no update in it. DataLoss and other
-  // errors as Open.
+  // Finds the encoded update for downloads; the segment need not be open. Also finds an update that
+  // was kept when its segment was dropped. The first call verifies it; later calls return the same
+  // reader. NotFound: no such segment, or no update in it. DataLoss and other errors as Open.
   absl::StatusOr<std::shared_ptr<const UpdateReader>> OpenUpdate(const RoundKey& key, Digest layout)
       ATOLL_EXCLUDES(mutex_);
 
@@ -141,19 +140,12 @@ class RoundLog {
   // True if the segment is open; an error if the open segment has another layout.
   absl::StatusOr<bool> FindSame(const RoundKey& key, Digest layout) const ATOLL_EXCLUDES(mutex_);
   std::shared_ptr<RoundSegment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
-  // The place of a segment's update in its file.
-  struct KnownUpdate {
-    UpdateInfo info;
-    uint64_t file_offset = 0;
-    std::weak_ptr<const UpdateReader> reader;
-  };
   // kept_updates.cc
   absl::Status KeepUpdate(const RoundKey& key);
   absl::Status DropKeptUpdates(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from)
       ATOLL_EXCLUDES(mutex_);
   // update_reader.cc
-  absl::StatusOr<std::shared_ptr<const UpdateReader>> FindUpdateIn(std::unique_ptr<File> file, const std::string& path,
-                                                                   const RoundKey& key, Digest layout) const;
+  absl::StatusOr<std::shared_ptr<const UpdateReader>> FindUpdateOnDisk(const RoundKey& key, Digest layout) const;
   void ForgetUpdate(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
 
   Files& files_;
@@ -165,7 +157,8 @@ class RoundLog {
   Mutex opening_;
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
-  std::map<RoundKey, KnownUpdate> updates_ ATOLL_GUARDED_BY(mutex_);  // at most kUpdatesKnown (update_reader.cc)
+  // At most kUpdatesKnown (update_reader.cc).
+  std::map<RoundKey, std::shared_ptr<const UpdateReader>> updates_ ATOLL_GUARDED_BY(mutex_);
 };
 
 // Whether RoundLog::Open failed to flush an existing segment. A process that is already serving

@@ -190,13 +190,13 @@ std::optional<uint64_t> DamageOffset(const absl::Status& status) {
   return offset;
 }
 
-SnapshotReader::SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset)
+SnapshotReader::SnapshotReader(FileByPath file, SnapshotHeader header, uint64_t public_offset)
     : file_(std::move(file)), header_(std::move(header)), public_offset_(public_offset) {}
 
 absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > size_bytes() || out.size() > size_bytes() - offset)
     return absl::OutOfRangeError("read beyond the public copy of a snapshot");
-  return file_->ReadAt(public_offset_ + offset, out);
+  return file_.ReadAt(public_offset_ + offset, out);
 }
 
 SnapshotStore::SnapshotStore(Files& files, DataDirectory directory, BootNumber boot)
@@ -246,10 +246,10 @@ absl::StatusOr<LoadedSnapshot> SnapshotStore::Load(const SnapshotKey& key, Diges
 }
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenFile(const std::string& path) const {
-  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForRead(path));
   absl::StatusOr<SnapshotHeader> header = ReadHeader(*file);
   if (!header.ok()) return WithPath(header.status(), path);
-  return std::make_shared<SnapshotReader>(std::move(file), *std::move(header), kDataOffset);
+  return std::make_shared<SnapshotReader>(FileByPath(files_, path), *std::move(header), kDataOffset);
 }
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenReader(const SnapshotKey& key) const {

@@ -21,6 +21,7 @@
 #include "common/plan/records.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/file_by_path.h"
 #include "coordinator/store/state_shot.h"
 
 namespace atl {
@@ -32,19 +33,19 @@ struct LoadedSnapshot {
   std::vector<float> public_copy, momentum, residual;
 };
 
-// The public copy of a snapshot as bytes (little-endian fp32), for downloads. The file stays
-// readable after it was dropped while a reader is open. ReadAt is thread-safe.
+// The public copy of a snapshot as bytes (little-endian fp32), for downloads. Holds no open file:
+// ReadAt is NotFound after the snapshot was dropped. Thread-safe.
 class SnapshotReader {
  public:
-  SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset);
+  SnapshotReader(FileByPath file, SnapshotHeader header, uint64_t public_offset);
   const SnapshotHeader& header() const { return header_; }
   uint64_t size_bytes() const { return header_.elements * sizeof(float); }
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
 
  private:
-  std::unique_ptr<File> file_;
-  SnapshotHeader header_;
-  uint64_t public_offset_;
+  const FileByPath file_;
+  const SnapshotHeader header_;
+  const uint64_t public_offset_;
 };
 
 class SnapshotStore {

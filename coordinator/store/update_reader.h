@@ -5,8 +5,8 @@
 #define ATOLL_COORDINATOR_STORE_UPDATE_READER_H_
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <string>
 
 #include "common/base/files.h"
 #include "common/base/status.h"
@@ -14,19 +14,20 @@
 
 namespace atl {
 
-// The file stays readable after it was dropped while a reader is open. ReadAt is thread-safe.
+// Holds no open file. Thread-safe.
 class UpdateReader {
  public:
-  // The update is the `info.encoded_bytes` bytes of `file` from `file_offset` on.
-  UpdateReader(std::shared_ptr<File> file, UpdateInfo info, uint64_t file_offset);
+  // The update is the `info.encoded_bytes` bytes of the file at `path` from `file_offset` on. Once
+  // that file is deleted: the last bytes of the file at `kept_path`. `files` must outlive it.
+  UpdateReader(const Files& files, std::string path, std::string kept_path, UpdateInfo info, uint64_t file_offset);
 
   const UpdateInfo& info() const { return info_; }
-  uint64_t file_offset() const { return file_offset_; }
-  // OutOfRange: beyond the end of the update.
+  // NotFound: neither file exists. OutOfRange: beyond the end of the update.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
 
  private:
-  const std::shared_ptr<File> file_;
+  const Files& files_;
+  const std::string path_, kept_path_;
   const UpdateInfo info_;
   const uint64_t file_offset_;
 };

@@ -40,6 +40,16 @@ class Downloads : public testing::Test {
     c_.work.RunAll();
     return answer;
   }
+  // Deletes the file between two reads.
+  void ExpectEndsWithItsFile(const absl::StatusOr<DownloadContent>& content, const std::string& path) {
+    ASSERT_TRUE(content.ok()) << content.status();
+    EXPECT_TRUE(content->source->Read(0, 1).ok());
+    EXPECT_FALSE(disk_.files.open().contains(path)) << path;
+    ASSERT_TRUE(disk_.files.Remove(path).ok());
+    const absl::Status ended = content->source->Read(1, 1).status();
+    EXPECT_TRUE(absl::IsNotFound(ended)) << ended;
+    EXPECT_NE(ended.message().find("is no longer kept"), absl::string_view::npos) << ended;
+  }
   SmallDisk disk_;
   ManualClock clock_;
   SmallCoordinator c_{disk_, clock_, "/corpora", kFiles};
@@ -97,6 +107,7 @@ TEST_F(DownloadsOfUpdates, OpenDownloadEndsWithItsSegment) {
   const auto open = Update(1);
   ASSERT_TRUE(open.ok()) << open.status();
   ASSERT_TRUE(c_.rounds.DropBefore(JobId{"tiny"}, record_.epoch, FragmentIndex{0}, Version{1}).ok());
+  for (const std::string& path : disk_.files.open()) EXPECT_TRUE(disk_.files.Exists(path)) << path;
   const absl::Status ended = open->source->Read(0, 1).status();
   EXPECT_TRUE(absl::IsNotFound(ended)) << ended;
   const absl::Status gone = Update(1).status();
@@ -104,13 +115,13 @@ TEST_F(DownloadsOfUpdates, OpenDownloadEndsWithItsSegment) {
   EXPECT_NE(gone.message().find("is no longer kept; fetch the fragment"), absl::string_view::npos) << gone;
 }
 
-TEST_F(DownloadsOfUpdates, OpenFilesOfDownloadsAreLimited) {
+TEST_F(DownloadsOfUpdates, ThoseThatReadFilesAreLimited) {
   std::vector<DownloadContent> held;
   for (uint64_t i = 0; i < kFiles; ++i) held.push_back(*Update(1));
   EXPECT_TRUE(absl::IsUnavailable(Update(1).status()));
   EXPECT_TRUE(Update(2).ok()) << "the newest is in memory";
   held.push_back(*Open(Probe{1000}));
-  EXPECT_TRUE(absl::IsUnavailable(Update(1).status())) << "a probe holds no file";
+  EXPECT_TRUE(absl::IsUnavailable(Update(1).status())) << "a probe reads no file";
   held.erase(held.begin());
   EXPECT_TRUE(Update(1).ok());
 }
@@ -182,15 +193,14 @@ class DownloadsOfFragments : public Downloads {
   Digest hash_;  // of the newest version
 };
 
-TEST_F(DownloadsOfFragments, OneWorkerMayHoldAQuarterOfTheFiles) {
+TEST_F(DownloadsOfFragments, OneWorkerMayHaveAQuarter) {
   Rounds(1);
   Snapshot();
   std::vector<DownloadContent> held;
   for (uint64_t i = 0; i < kFiles / 4; ++i) held.push_back(*Newest());
   const absl::Status further = Newest().status();
   EXPECT_TRUE(absl::IsUnavailable(further));
-  EXPECT_NE(further.message().find("the downloads of worker 'w' hold 2 files open"), absl::string_view::npos)
-      << further;
+  EXPECT_NE(further.message().find("worker 'w' already has 2 downloads of files"), absl::string_view::npos) << further;
   EXPECT_TRUE(Newest("another").ok());
   held.pop_back();
   EXPECT_TRUE(Newest().ok());
@@ -272,11 +282,19 @@ TEST_F(DownloadsOfFragments, SlowOnesPinNoDeletedSnapshots) {
   }
   const std::vector<Version> kept = OnDisk();
   EXPECT_LE(kept.size(), 2u);
+  for (const std::string& path : disk_.files.open()) EXPECT_FALSE(path.ends_with(".snap")) << path;
   for (DownloadContent& content : slow) {
     const bool there = std::find(kept.begin(), kept.end(), content.header.version) != kept.end();
     const absl::Status read = content.source->Read(1, 1).status();
     EXPECT_EQ(read.code(), there ? absl::StatusCode::kOk : absl::StatusCode::kNotFound) << content.header.version.value;
   }
+}
+
+TEST_F(DownloadsOfFragments, DownloadOfACheckpointEndsWithItsFile) {
+  Rounds(1);
+  Snapshot();
+  ExpectEndsWithItsFile(Open(CheckpointFragmentKey{JobId{"tiny"}, 10, FragmentIndex{0}}),
+                        DataDirectory("/state").CheckpointFragmentPath(JobId{"tiny"}, 10, FragmentIndex{0}));
 }
 
 TEST_F(DownloadsOfFragments, DownloadResumesAfterARestart) {
@@ -445,6 +463,11 @@ TEST_F(DownloadsOfBlocks, ADamagedOneIsRefused) {
   EXPECT_NE(damaged.message().find("block 1 of /corpora/toy/train-00000.bin does not have the hash"),
             absl::string_view::npos)
       << damaged;
+}
+
+TEST_F(DownloadsOfBlocks, EndWithTheirFile) {
+  ExpectEndsWithItsFile(Block(0), kShard);
+  ExpectEndsWithItsFile(Open(BlobKey{manifest_}), DataDirectory("/state").BlobPath(manifest_));
 }
 
 // For any number of blocks.

@@ -124,18 +124,19 @@ TEST_F(SnapshotStoreTest, AFailureAtAnyCallLeavesTheOldOne) {
   }
 }
 
-TEST_F(SnapshotStoreTest, ReaderIsAPinAndGivesThePublicCopy) {
+TEST_F(SnapshotStoreTest, ReaderGivesThePublicCopyAndIsNoPin) {
   ASSERT_EQ(Write(1), absl::OkStatus());
   ASSERT_EQ(Write(5), absl::OkStatus());
   EXPECT_EQ(**store_.NewestUpTo({"tiny"}, 0, {0}, {4}), Version{1});
   EXPECT_FALSE(store_.NewestUpTo({"tiny"}, 0, {0}, {0})->has_value());
   const auto reader = *store_.OpenReader(KeyAt(1));
-  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {5}), absl::OkStatus());
-  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{5}}));
   std::array<float, 2> values{};
   ASSERT_EQ(reader->ReadAt(4, std::as_writable_bytes(std::span(values))), absl::OkStatus());
   EXPECT_EQ(values[0], -2.0f);
   EXPECT_EQ(reader->ReadAt(8, std::as_writable_bytes(std::span(values))).code(), absl::StatusCode::kOutOfRange);
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {5}), absl::OkStatus());
+  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{5}}));
+  EXPECT_EQ(reader->ReadAt(4, std::as_writable_bytes(std::span(values))).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(SnapshotStoreTest, TheFirstMayBeKept) {

@@ -53,6 +53,9 @@ class SimDisk final : public Files {
     return out;
   }
 
+  // Names of the open files, one entry for each live File.
+  const std::multiset<std::string>& open() const { return open_; }
+
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     ATOLL_RETURN_IF_ERROR(Meet(path));
     if (!directories_.contains(DirectoryOf(path))) return absl::NotFoundError("open " + path + ": no such directory");
@@ -123,7 +126,10 @@ class SimDisk final : public Files {
   class SimFile final : public File {
    public:
     SimFile(SimDisk& disk, std::string path, std::shared_ptr<Inode> inode)
-        : disk_(disk), path_(std::move(path)), inode_(std::move(inode)) {}
+        : disk_(disk), path_(std::move(path)), inode_(std::move(inode)), open_(disk.open_.insert(path_)) {}
+    ~SimFile() override { disk_.open_.erase(open_); }
+    SimFile(const SimFile&) = delete;
+    SimFile& operator=(const SimFile&) = delete;
     absl::Status Append(Bytes data) override {
       const absl::Status met = disk_.Meet(path_);
       if (!met.ok()) {
@@ -157,6 +163,7 @@ class SimDisk final : public Files {
     SimDisk& disk_;
     std::string path_;
     std::shared_ptr<Inode> inode_;
+    std::multiset<std::string>::const_iterator open_;
   };
 
   absl::Status Meet(const std::string& path) {
@@ -175,6 +182,7 @@ class SimDisk final : public Files {
   Fault fault_ = Fault::kNone, last_ = Fault::kNone;
   bool forever_ = false;
   std::string unread_;
+  std::multiset<std::string> open_;
 };
 
 }  // namespace atl
