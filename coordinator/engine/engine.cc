@@ -37,6 +37,12 @@ constexpr size_t kRecentLosses = 120;
 // others from the log.
 constexpr Duration kLastCommits = Seconds(5);
 
+// A query that waits until the core's state is durable.
+struct Look {
+  Instant since;
+  std::function<void()> show;
+};
+
 struct OpenUpload {
   std::shared_ptr<UploadSink> sink;
   JobId job;
@@ -83,8 +89,8 @@ struct Engine::State {
   std::map<UploadId, OpenUpload> uploads;
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
   Watchers watchers;
-  std::deque<std::function<void()>> looks;  // queries that wait until the core's state is durable
-  Instant looks_since{};                    // when the oldest began to wait
+  std::deque<Look> looks;
+  size_t looks_left = kLooksAtOnce;  // before the mailbox must be emptied
   ReadFairness hold;
   LogsWishes logs_wishes{[this](const WorkerId& worker, const LogsWanted& wanted) { return SendTo(worker, wanted); }};
   Instant looked{}, awaited = kNever;  // the last read of the clock; the latest time of the next one
@@ -255,6 +261,7 @@ Instant Engine::Turn() {
   for (const auto& work : state_->completions.TakeAll()) work();
   state_->Show();
   if (!state_->Holds(state_->NoticeStall())) {
+    state_->looks_left = kLooksAtOnce;
     for (const auto& work : state_->mailbox.TakeAll()) work();
     if (state_->core->NextWake() <= state_->NoticeStall()) state_->Step(Tick{});
   }
@@ -276,10 +283,10 @@ void Engine::Run(std::stop_token stop) {
     (state_->Holds(now) ? state_->completions : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
   const Instant limit = state_->parts.clock.Now() + kLastCommits;
-  Turn();
-  while (state_->Merges() && state_->parts.clock.Now() < limit) {
-    (state_->Holds(state_->parts.clock.Now()) ? state_->completions : state_->mailbox).WaitFor(Milliseconds(100));
-    Turn();
+  Instant next = Turn();
+  for (Instant now; (now = state_->parts.clock.Now()) < limit && (state_->Merges() || !state_->looks.empty());) {
+    (state_->Holds(now) ? state_->completions : state_->mailbox).WaitFor(std::min(Milliseconds(100), next - now));
+    next = Turn();
   }
   state_->parts.data.MergeNoMore();
 }
@@ -357,9 +364,9 @@ void Engine::Ask(Event event, std::function<void(const RequestAnswered&)> answer
 
 void Engine::Query(std::function<void(const Core&, const History&, Instant)> look) {
   state_->Post([this, look = std::move(look)]() mutable {
-    if (state_->looks.empty()) state_->looks_since = state_->parts.clock.Now();
-    state_->looks.push_back(
-        [this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
+    state_->looks.push_back({state_->parts.clock.Now(), [this, look = std::move(look)] {
+                               look(*state_->core, state_->history, state_->parts.clock.Now());
+                             }});
   });
 }
 
@@ -435,11 +442,16 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
   return glance;
 }
 
-// People see committed state only: shows the core's state once the ledger has flushed it.
+// People see committed state only: shows the core's state once the ledger has flushed it. Queries
+// beyond kLooksAtOnce wait until the mailbox was emptied, so that callers cannot stop the rounds.
 void Engine::State::Show() {
   if (!pipeline.idle()) return;
   hold.Served();
-  for (const auto& look : std::exchange(looks, {})) look();
+  for (; looks_left > 0 && !looks.empty(); --looks_left) {
+    const Look look = std::move(looks.front());
+    looks.pop_front();
+    look.show();
+  }
   const Instant now = parts.clock.Now();
   watchers.Serve(now,
                  [this, now](const JobId& job, uint64_t after_revision) { return Glance(job, after_revision, now); });
@@ -448,7 +460,7 @@ void Engine::State::Show() {
 // Whether new steps are on hold.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
-  const Instant oldest = std::min(looks.empty() ? kNever : looks_since, watchers.NextDue());
+  const Instant oldest = std::min(looks.empty() ? kNever : looks.front().since, watchers.NextDue());
   return hold.Holds(now, oldest,
                     ReadFairness::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
@@ -471,7 +483,7 @@ Instant Engine::State::NoticeStall() {
 
 Instant Engine::State::NextDue() const {
   Instant next = std::min(core->NextWake(), observer.NextPublish());
-  if (pipeline.idle()) next = std::min(next, watchers.NextDue());
+  if (pipeline.idle()) next = std::min(next, looks.empty() ? watchers.NextDue() : looked);
   return std::min(next, logs_wishes.NextDue());
 }
 

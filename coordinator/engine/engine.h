@@ -58,6 +58,8 @@ struct JobGlance {
   double seconds_left = -1;           // < 0: unknown
 };
 
+inline constexpr size_t kLooksAtOnce = 4;  // queries answered in a row; then the engine handles all waiting events
+
 struct EngineOptions {
   CoreOptions core;
 };
@@ -110,7 +112,8 @@ class Engine {
   void Tell(Event event);
   // Calls of people: the event's `request` is filled in; `answer` runs on the engine thread, after the commit.
   void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
-  // Runs `look` on the engine thread when all of the core's state is durable. It must not block.
+  // Runs `look` on the engine thread when all of the core's state is durable, after at most
+  // kLooksAtOnce others before each time that waiting events are handled. It must not block.
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Runs `answer` on the engine thread at its next turn, independent of the ledger: shows only that
   // the engine turns.
