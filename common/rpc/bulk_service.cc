@@ -220,9 +220,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
 using RawService =
     v1::TransferService::WithRawCallbackMethod_Upload<v1::TransferService::WithRawCallbackMethod_Download<
-        v1::TransferService::WithCallbackMethod_MissingBlobs<v1::TransferService::Service>>>;
+        v1::TransferService::WithRawCallbackMethod_MissingBlobs<v1::TransferService::Service>>>;
 
-absl::StatusOr<std::vector<Sha256>> ReadQuestion(const v1::MissingBlobsRequest& request) {
+absl::StatusOr<std::vector<Sha256>> ReadQuestion(const grpc::ByteBuffer& bytes) {
+  ATOLL_ASSIGN_OR_RETURN(const v1::MissingBlobsRequest request, RequestIn<v1::MissingBlobsRequest>(bytes));
   if (static_cast<size_t>(request.sha256_size()) > kMissingBlobs) {
     return absl::InvalidArgumentError(absl::StrCat("asks for ", request.sha256_size(), " files, at most ",
                                                    kMissingBlobs, " are allowed: ask in several calls"));
@@ -250,26 +251,29 @@ class BulkService final : public RawService {
                                                        const grpc::ByteBuffer* request) override {
     return StartDownload(shared_, context, *request);
   }
-  grpc::ServerUnaryReactor* MissingBlobs(grpc::CallbackServerContext* context, const v1::MissingBlobsRequest* request,
-                                         v1::MissingBlobsResponse* response) override {
+  grpc::ServerUnaryReactor* MissingBlobs(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                         grpc::ByteBuffer* response) override {
     UnaryAnswer* reactor = UnaryAnswer::Open(context);
     absl::StatusOr<std::vector<Sha256>> wanted = ReadQuestion(*request);
     if (!wanted.ok()) {
       reactor->Give(ToGrpc(wanted.status()));
       return reactor;
     }
+    const std::optional<Identity> caller = IdentityOf(*context);
     shared_->handler.OnMissingBlobs(*std::move(wanted),
-                                    [reactor, response](absl::StatusOr<std::vector<Sha256>> missing) {
-                                      if (missing.ok()) {
-                                        for (const Sha256& blob : *missing) response->add_sha256(blob.Hex());
-                                      }
-                                      reactor->Give(ToGrpc(missing.status()));
+                                    [this, reactor, response, who = caller ? IdentityUri(*caller) : ""](
+                                        const absl::StatusOr<std::vector<Sha256>>& missing) {
+                                      if (!missing.ok()) return reactor->Give(ToGrpc(missing.status()));
+                                      v1::MissingBlobsResponse message;
+                                      for (const Sha256& blob : *missing) message.add_sha256(blob.Hex());
+                                      reactor->Give(message, response, answers_, who);
                                     });
     return reactor;
   }
 
  private:
   const std::shared_ptr<BulkShared> shared_;
+  AnswerBudget answers_{{.all = size_t{16} << 20, .of_one = size_t{4} << 20}};
 };
 
 }  // namespace

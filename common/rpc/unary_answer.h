@@ -1,21 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to a unary call, which the caller must take within a time limit: an answer that the
-// caller does not read stays in memory, and gRPC counts it against no quota. Only for rooms that
-// serve calls.
+// caller does not read stays in memory, in serialized form, and counts against a budget. Only for
+// rooms that serve calls.
 #ifndef ATOLL_COMMON_RPC_UNARY_ANSWER_H_
 #define ATOLL_COMMON_RPC_UNARY_ANSWER_H_
 
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
+#include "common/rpc/answer_budget.h"
+#include "common/rpc/rpc_status.h"
 #include "common/rpc/timer.h"
 
 namespace atl {
 
-constexpr Duration kAnswerStall = Seconds(30);
+inline constexpr Duration kAnswerStall = Seconds(30);  // for its caller to take it; then the call is cancelled
+
+// The request of a call, or InvalidArgument.
+template <typename Request>
+absl::StatusOr<Request> RequestIn(grpc::ByteBuffer bytes) {
+  Request request;
+  if (grpc::SerializationTraits<Request>::Deserialize(&bytes, &request).ok()) return request;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request is no ", Request::descriptor()->full_name(), "; use a client of this version"));
+}
 
 class UnaryAnswer final : public grpc::ServerUnaryReactor {
  public:
@@ -29,7 +44,17 @@ class UnaryAnswer final : public grpc::ServerUnaryReactor {
   UnaryAnswer(grpc::CallbackServerContext* context, Duration stall_limit)
       : stall_limit_(stall_limit), call_(std::make_shared<Call>(context)) {}
 
-  // Replaces Finish. Call once, on any thread. The object may be destroyed when this returns.
+  // Both replace Finish. Call one of them once, on any thread. The object may be destroyed when it
+  // returns.
+  // Writes the message to `out`, the response of this call as bytes, or gives the budget's refusal.
+  template <typename Message>
+  void Give(const Message& message, grpc::ByteBuffer* out, AnswerBudget& budget, const std::string& caller) {
+    absl::StatusOr<AnswerBudget::Held> held = budget.Take(caller, message.ByteSizeLong());
+    if (!held.ok()) return Give(ToGrpc(held.status()));
+    held_ = *std::move(held);
+    bool own_buffer = false;
+    Give(grpc::SerializationTraits<Message>::Serialize(message, out, &own_buffer));
+  }
   void Give(const grpc::Status& status) {
     stall_.Set(stall_limit_, [call = call_] { call->CutOff(); });
     Finish(status);
@@ -61,6 +86,7 @@ class UnaryAnswer final : public grpc::ServerUnaryReactor {
   const Duration stall_limit_;
   const std::shared_ptr<Call> call_;
   Timer stall_;
+  AnswerBudget::Held held_;
   std::shared_ptr<UnaryAnswer> self_;
 };
 

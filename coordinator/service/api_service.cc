@@ -33,32 +33,68 @@ std::string AboutOf(const Request& request) {
   }
 }
 
-// Answers a unary call once, from any thread, and reports the outcome to the guard.
-template <typename Request, typename Response>
+std::string WhoIs(const std::optional<Identity>& caller) { return caller ? Who(*caller) : ""; }
+
+// Answers a unary call once, from any thread, and reports the outcome to the guard. Until the caller
+// has taken the response, only its bytes remain.
+template <typename Response, typename Request>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
-                          const grpc::CallbackServerContext& context, const Request& request, Response* out) {
+                          const grpc::CallbackServerContext& context, const Request& request, grpc::ByteBuffer* out) {
   return [reactor, method, &guard, caller = IdentityOf(context), about = AboutOf(request), out](
-             const absl::Status& status, Response response) {
-    if (status.ok()) *out = std::move(response);
+             const absl::Status& status, const Response& response) {
     if (caller) guard.TellOutcome(method, *caller, about, status);
-    reactor->Give(ToGrpc(status));
+    if (!status.ok()) return reactor->Give(ToGrpc(status));
+    reactor->Give(response, out, guard.answers(), WhoIs(caller));
   };
 }
+
+// The service `Base` with the methods that are implemented.
+template <typename Base, template <typename> class... Methods>
+struct WithMethods {
+  using Service = Base;
+};
+template <typename Base, template <typename> class First, template <typename> class... Others>
+struct WithMethods<Base, First, Others...> {
+  using Service = First<typename WithMethods<Base, Others...>::Service>;
+};
+using JobMethods =
+    WithMethods<v1::JobService::Service, v1::JobService::WithRawCallbackMethod_SubmitJob,
+                v1::JobService::WithRawCallbackMethod_GetJob, v1::JobService::WithRawCallbackMethod_ListJobs,
+                v1::JobService::WithRawCallbackMethod_CancelJob, v1::JobService::WithRawCallbackMethod_PurgeJob,
+                v1::JobService::WithRawCallbackMethod_PauseJob, v1::JobService::WithRawCallbackMethod_ResumeJob,
+                v1::JobService::WithRawCallbackMethod_UpdateJob, v1::JobService::WithRawCallbackMethod_RollbackJob,
+                v1::JobService::WithRawCallbackMethod_GetJobMetrics, v1::JobService::WithRawCallbackMethod_ListOffers,
+                v1::JobService::WithCallbackMethod_WatchJob, v1::JobService::WithCallbackMethod_StreamJobLogs>::Service;
+using AdminMethods = WithMethods<
+    v1::AdminService::Service, v1::AdminService::WithRawCallbackMethod_ListWorkers,
+    v1::AdminService::WithRawCallbackMethod_DrainWorker, v1::AdminService::WithRawCallbackMethod_CordonWorker,
+    v1::AdminService::WithRawCallbackMethod_EvictWorker, v1::AdminService::WithRawCallbackMethod_ReadmitWorker,
+    v1::AdminService::WithRawCallbackMethod_ListCheckpoints, v1::AdminService::WithRawCallbackMethod_GetCheckpoint,
+    v1::AdminService::WithRawCallbackMethod_DeleteCheckpoint, v1::AdminService::WithRawCallbackMethod_GetServerInfo,
+    v1::AdminService::WithRawCallbackMethod_CreateToken, v1::AdminService::WithRawCallbackMethod_ListTokens,
+    v1::AdminService::WithRawCallbackMethod_RevokeToken, v1::AdminService::WithRawCallbackMethod_RevokeIdentity,
+    v1::AdminService::WithRawCallbackMethod_ListRevocations>::Service;
 
 bool HasEndedState(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
 
-class JobServiceImpl final : public v1::JobService::CallbackService {
+class JobServiceImpl final : public JobMethods {
  public:
   JobServiceImpl(JobApi& api, CallGuard& guard) : api_(api), guard_(guard) {}
 
-#define ATOLL_UNARY(Service, Method)                                                                                   \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
-                                   v1::Method##Response* response) override {                                          \
-    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
-    api_.Method(*request, AnswerTo(reactor, "/atoll.v1." #Service "/" #Method, guard_, *context, *request, response)); \
-    return reactor;                                                                                                    \
+#define ATOLL_UNARY(Service, Method)                                                                           \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,        \
+                                   grpc::ByteBuffer* response) override {                                      \
+    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                         \
+    const absl::StatusOr<v1::Method##Request> request = RequestIn<v1::Method##Request>(*bytes);                \
+    if (!request.ok()) {                                                                                       \
+      reactor->Give(ToGrpc(request.status()));                                                                 \
+    } else {                                                                                                   \
+      api_.Method(*request, AnswerTo<v1::Method##Response>(reactor, "/atoll.v1." #Service "/" #Method, guard_, \
+                                                           *context, *request, response));                     \
+    }                                                                                                          \
+    return reactor;                                                                                            \
   }
   ATOLL_UNARY(JobService, SubmitJob)
   ATOLL_UNARY(JobService, GetJob)
@@ -103,10 +139,18 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
       FollowLogs(*request, IdentityOf(*context), stream);
       return stream;
     }
+    const auto held = std::make_shared<AnswerBudget::Held>();  // until both the answer and the stream are gone
+    stream->on_done = [held] {};
     api_.GetJobLogs(*request, 0,
-                    [feeder = stream->feeder()](const absl::Status& status, v1::StreamJobLogsResponse lines) {
-                      if (status.ok()) feeder->Feed(std::move(lines));
-                      feeder->End(status);
+                    [this, held, who = WhoIs(IdentityOf(*context)), feeder = stream->feeder()](
+                        const absl::Status& status, v1::StreamJobLogsResponse lines) {
+                      if (!status.ok()) return feeder->End(status);
+                      // the lines, and their bytes while they are written
+                      absl::StatusOr<AnswerBudget::Held> place = guard_.answers().Take(who, 2 * lines.ByteSizeLong());
+                      if (!place.ok()) return feeder->End(place.status());
+                      *held = *std::move(place);
+                      feeder->Feed(std::move(lines));
+                      feeder->End(absl::OkStatus());
                     });
     return stream;
   }
@@ -134,7 +178,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   WatchPlaces places_;
 };
 
-class AdminServiceImpl final : public v1::AdminService::CallbackService {
+class AdminServiceImpl final : public AdminMethods {
  public:
   AdminServiceImpl(JobApi& api, Enrollment* enrollment, CallGuard& guard)
       : api_(api), enrollment_(enrollment), guard_(guard) {}
@@ -151,14 +195,16 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
 
   // Calls about people and machines, not about jobs. Not available without certificates.
 #define ATOLL_OF_TRUST(Method, ...)                                                                                    \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
-                                   v1::Method##Response* response) override {                                          \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,                \
+                                   grpc::ByteBuffer* response) override {                                              \
     UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
-    if (enrollment_ == nullptr) {                                                                                      \
-      reactor->Give(ToGrpc(NoTrust()));                                                                                \
+    const absl::StatusOr<v1::Method##Request> request = RequestIn<v1::Method##Request>(*bytes);                        \
+    if (enrollment_ == nullptr || !request.ok()) {                                                                     \
+      reactor->Give(ToGrpc(enrollment_ == nullptr ? NoTrust() : request.status()));                                    \
     } else {                                                                                                           \
       enrollment_->Method(*request __VA_OPT__(, ) __VA_ARGS__,                                                         \
-                          AnswerTo(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, *request, response)); \
+                          AnswerTo<v1::Method##Response>(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, \
+                                                         *request, response));                                         \
     }                                                                                                                  \
     return reactor;                                                                                                    \
   }

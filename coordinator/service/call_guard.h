@@ -10,6 +10,7 @@
 #include "common/base/line_rate.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
+#include "common/rpc/answer_budget.h"
 #include "common/trust/access.h"
 #include "common/trust/revocations.h"
 #include "coordinator/service/audit_trail.h"
@@ -28,7 +29,8 @@ inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Se
 // (LineRate): lines beyond it are counted, and the next line reports the count.
 class CallGuard {
  public:
-  CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}
+  CallGuard(AuditTrail& trail, const Clock& clock, const AnswerBudget::Limits& answers = {})
+      : trail_(trail), clock_(clock), answers_(answers) {}
   // PermissionDenied with the reason, or ResourceExhausted for a person with too many changes. A
   // CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const CertificateFacts& caller) ATOLL_EXCLUDES(mutex_);
@@ -42,6 +44,8 @@ class CallGuard {
   // As Revocations: PermissionDenied with the reason. For connections, renewals and enrolments.
   absl::Status CheckRevoked(const CertificateFacts& caller) const ATOLL_EXCLUDES(mutex_);
   std::optional<int64_t> RevokedAt(const std::string& name) const ATOLL_EXCLUDES(mutex_);
+  // Of all services that this guard protects.
+  AnswerBudget& answers() { return answers_; }
 
  private:
   absl::Status Decide(const std::string& method, const CertificateFacts& caller) ATOLL_EXCLUDES(mutex_);
@@ -54,6 +58,7 @@ class CallGuard {
   Revocations revoked_ ATOLL_GUARDED_BY(mutex_);
   CallBudget changes_ ATOLL_GUARDED_BY(mutex_){kChangesOfOne};
   LineRate refusals_, workers_;
+  AnswerBudget answers_;
 };
 
 }  // namespace atl
