@@ -323,7 +323,8 @@ absl::StatusOr<std::vector<TaskScore>> ParseTaskScores(const std::string& bytes)
   v1::TaskScores proto;
   ATOLL_RETURN_IF_ERROR(Parse(bytes, "list of task scores", proto));
   auto out = TaskScoresFromProto(proto.tasks(), "tasks");
-  if (!out.ok()) return Damaged("list of task scores", out.status());
+  const absl::Status status = out.ok() ? CheckTaskScores(*out, "tasks") : out.status();
+  if (!status.ok()) return Damaged("list of task scores", status);
   return out;
 }
 

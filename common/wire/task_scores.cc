@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/wire/task_scores.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/wire/field_checks.h"
 
 namespace atl {
-namespace {
-
-absl::StatusOr<TaskScore> FromProto(const v1::TaskScore& in, const std::string& path) {
-  TaskScore out;
-  if (!IsTaskName(in.name())) return FieldError(path + ".name", "is not the name of a task");
-  out.name = in.name();
-  ATOLL_RETURN_IF_ERROR(CheckCount(in.examples(), path + ".examples"));
-  out.examples = in.examples();
-  out.correct = in.correct();
-  if (in.has_correct_per_byte()) out.correct_per_byte = in.correct_per_byte();
-  if (out.correct > out.examples || out.correct_per_byte.value_or(0) > out.examples || out.examples == 0) {
-    return FieldError(path, absl::StrCat("has ", out.correct, " right answers of ", out.examples, " examples"));
-  }
-  return out;
-}
-
-}  // namespace
-
 v1::TaskScore ToProto(const TaskScore& score) {
   v1::TaskScore out;
   out.set_name(score.name);
@@ -39,10 +24,25 @@ absl::StatusOr<std::vector<TaskScore>> TaskScoresFromProto(
   std::vector<TaskScore> out;
   out.reserve(static_cast<size_t>(proto.size()));
   for (int i = 0; i < proto.size(); ++i) {
-    ATOLL_ASSIGN_OR_RETURN(TaskScore score, FromProto(proto[i], absl::StrCat(path, "[", i, "]")));
-    out.push_back(std::move(score));
+    const v1::TaskScore& in = proto[i];
+    ATOLL_RETURN_IF_ERROR(CheckText(in.name(), absl::StrCat(path, "[", i, "].name")));
+    out.push_back({in.name(), in.examples(), in.correct(), std::nullopt});
+    if (in.has_correct_per_byte()) out.back().correct_per_byte = in.correct_per_byte();
   }
   return out;
+}
+
+absl::Status CheckTaskScores(const std::vector<TaskScore>& scores, const std::string& path) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const TaskScore& score = scores[i];
+    const std::string at = absl::StrCat(path, "[", i, "]");
+    if (!IsTaskName(score.name)) return FieldError(at + ".name", "is not the name of a task");
+    ATOLL_RETURN_IF_ERROR(CheckCount(score.examples, at + ".examples"));
+    const uint64_t most = std::max(score.correct, score.correct_per_byte.value_or(0));
+    if (score.examples == 0 || most > score.examples)
+      return FieldError(at, absl::StrCat("has ", most, " right answers of ", score.examples, " examples"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace atl

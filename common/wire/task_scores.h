@@ -13,10 +13,13 @@
 namespace atl {
 
 v1::TaskScore ToProto(const TaskScore& score);
-// InvalidArgument that begins with the field's path: more than limits::kEvalTasks, an invalid task
-// name, more correct examples than examples.
+// InvalidArgument that begins with the field's path: more than limits::kEvalTasks, or a name longer
+// than any text may be. Names and figures may be impossible.
 absl::StatusOr<std::vector<TaskScore>> TaskScoresFromProto(
     const google::protobuf::RepeatedPtrField<v1::TaskScore>& proto, const std::string& path);
+// InvalidArgument that begins with the field's path: an invalid task name, no examples, more correct
+// examples than examples.
+absl::Status CheckTaskScores(const std::vector<TaskScore>& scores, const std::string& path);
 
 }  // namespace atl
 

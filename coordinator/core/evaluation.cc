@@ -51,11 +51,19 @@ bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>
   return version.value / rule.tasks_every_rounds != scored->versions.front().value / rule.tasks_every_rounds;
 }
 
-bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores) {
-  return std::equal(scores.begin(), scores.end(), rule.tasks.begin(), rule.tasks.end(),
-                    [](const TaskScore& score, const EvaluationTaskSpec& task) {
-                      return score.name == task.name && score.examples == task.examples;
-                    });
+std::string WhyImpossible(const EvaluationSpec& rule, const std::vector<TaskScore>& scores) {
+  const auto fits = [](const TaskScore& score, const EvaluationTaskSpec& task) {
+    return score.name == task.name && score.examples == task.examples;
+  };
+  if (!std::equal(scores.begin(), scores.end(), rule.tasks.begin(), rule.tasks.end(), fits))
+    return "its answer lacks the scores of evaluation.tasks";
+  for (const TaskScore& score : scores) {
+    const uint64_t correct = std::max(score.correct, score.correct_per_byte.value_or(0));
+    if (correct > score.examples)
+      return absl::StrCat("its answer has ", correct, " right answers of ", score.examples, " examples of task ",
+                          score.name);
+  }
+  return "";
 }
 
 std::string WhyImpossible(const JobSpec& spec, uint64_t samples, const EvaluationDone& done) {
@@ -196,8 +204,7 @@ EvaluationAnswer Evaluation::Hear(const WorkerId& worker, const EvaluationDone& 
   if (!pending_ || message.evaluation != pending_->number || !pending_->asked.contains(worker))
     return EvaluationAnswer::kIgnored;
   std::string failure = message.failure;
-  if (failure.empty() && pending_->score_tasks && !FitTheTasks(spec.evaluation, message.tasks))
-    failure = "its answer lacks the scores of evaluation.tasks";
+  if (failure.empty() && pending_->score_tasks) failure = WhyImpossible(spec.evaluation, message.tasks);
   if (failure.empty()) failure = WhyImpossible(spec, samples, message);
   if (!failure.empty()) {
     if (IsWith(worker)) Fail(std::move(failure));

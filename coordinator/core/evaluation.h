@@ -36,8 +36,9 @@ bool EvaluationIsOwed(const EvaluationSpec& rule, const std::vector<EvaluationRe
 // each `tasks_every_rounds` versions. `done`: as for EvaluationIsOwed.
 bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version, bool last);
 
-// One score for each task, in order, with the job's number of examples.
-bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores);
+// Why these cannot be the scores of the job's tasks; empty: they may. There is one score for each
+// task, in order, with the job's number of examples.
+std::string WhyImpossible(const EvaluationSpec& rule, const std::vector<TaskScore>& scores);
 
 // Why the figures cannot result from an evaluation of `samples` held-out samples; empty: they may.
 std::string WhyImpossible(const JobSpec& spec, uint64_t samples, const EvaluationDone& done);

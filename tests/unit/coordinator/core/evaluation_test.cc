@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -69,11 +70,39 @@ TEST(Evaluations, TasksAreScoredFirstLastAndInEachSpan) {
 
 TEST(Evaluations, ScoresMustBeThoseOfTheTasks) {
   const EvaluationSpec rule = Rule(0, 0);
-  EXPECT_TRUE(FitTheTasks(rule, {{"a", 10, 5, {}}, {"b", 20, 5, 4}}));
-  EXPECT_FALSE(FitTheTasks(rule, {}));
-  EXPECT_FALSE(FitTheTasks(rule, {{"a", 10, 5, {}}}));
-  EXPECT_FALSE(FitTheTasks(rule, {{"b", 20, 5, {}}, {"a", 10, 5, {}}}));
-  EXPECT_FALSE(FitTheTasks(rule, {{"a", 9, 5, {}}, {"b", 20, 5, {}}}));
+  EXPECT_EQ(WhyImpossible(rule, {{"a", 10, 5, {}}, {"b", 20, 5, 4}}), "");
+  EXPECT_EQ(WhyImpossible(rule, {{"a", 10, 0, {}}, {"b", 20, 20, 20}}), "");
+  for (const std::vector<TaskScore>& scores :
+       std::vector<std::vector<TaskScore>>{{},
+                                           {{"a", 10, 5, {}}},
+                                           {{"b", 20, 5, {}}, {"a", 10, 5, {}}},
+                                           {{"a", 9, 5, {}}, {"b", 20, 5, {}}},
+                                           {{"a", UINT64_MAX, 5, {}}, {"b", 20, 5, {}}},
+                                           {{"a b", 10, 5, {}}, {"b", 20, 5, {}}}})
+    EXPECT_EQ(WhyImpossible(rule, scores), "its answer lacks the scores of evaluation.tasks");
+  EXPECT_EQ(WhyImpossible(rule, {{"a", 10, 11, {}}, {"b", 20, 5, 4}}),
+            "its answer has 11 right answers of 10 examples of task a");
+  EXPECT_EQ(WhyImpossible(rule, {{"a", 10, 5, {}}, {"b", 20, 5, UINT64_MAX}}),
+            "its answer has 18446744073709551615 right answers of 20 examples of task b");
+}
+
+// The wire lets every number pass.
+TEST(Evaluations, FiguresMustBePossible) {
+  JobSpec spec;
+  spec.data.sequence_length = 100;
+  const auto why = [&spec](int64_t nll, uint64_t tokens, uint64_t bytes) {
+    return WhyImpossible(spec, 16, EvaluationDone{{}, 0, nll, tokens, bytes});
+  };
+  EXPECT_EQ(why(0, 1, 0), "");
+  EXPECT_EQ(why(1600 * limits::kMostLossMicro, 1600, 1600 * limits::kTextBytes), "");
+  const uint64_t huge[] = {uint64_t{1} << 62, uint64_t{1} << 63, UINT64_MAX};
+  for (const int64_t nll : {int64_t{-1}, INT64_MIN, INT64_MAX})
+    EXPECT_EQ(why(nll, 1600, 0), absl::StrCat("its answer is ", nll, " millionths of a nat for 1600 tokens"));
+  for (const uint64_t tokens : huge)
+    EXPECT_EQ(why(5, tokens, 0), absl::StrCat("its answer is of ", tokens, " tokens, and it was given 1600"));
+  EXPECT_EQ(why(5, 0, 0), "its answer is of 0 tokens, and it was given 1600");
+  for (const uint64_t bytes : huge)
+    EXPECT_EQ(why(5, 1600, bytes), absl::StrCat("its answer is of ", bytes, " bytes of text in 1600 tokens"));
 }
 
 TEST(Evaluations, TheAllowanceGrowsWithTheWork) {
@@ -238,6 +267,7 @@ std::vector<EvaluationEvent> EvaluationEvents() {
     add(w.value + "'s other result", hear([](EvaluationDone& r) { ++r.nll_micro_nats; }));
     add(w.value + "'s failure", hear([](EvaluationDone& r) { r.failure = "no data"; }));
     add(w.value + "'s impossible result", hear([](EvaluationDone& r) { r.tokens = 1601; }));
+    add(w.value + "'s impossible loss", hear([](EvaluationDone& r) { r.nll_micro_nats = -1; }));
     add(w.value + "'s result without scores", hear([](EvaluationDone& r) { r.tasks.clear(); }));
   }
   return events;
