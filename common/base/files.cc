@@ -186,10 +186,14 @@ absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) 
   return to.Sync();
 }
 
+// A write to a named pipe of that name would wait for a reader.
 absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) return FileError("open", path, errno);
-  return std::make_unique<PosixFile>(fd, path);
+  Descriptor opened(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
+  if (!opened.open()) return FileError("open", path, errno);
+  struct stat facts {};
+  if (::fstat(opened.get(), &facts) == 0 && !S_ISREG(facts.st_mode))
+    return absl::FailedPreconditionError(absl::StrCat("open ", path, ": it is no regular file; remove it"));
+  return std::make_unique<PosixFile>(opened.Release(), path);
 }
 
 class PosixFiles final : public Files {

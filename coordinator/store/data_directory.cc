@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/base/descriptor.h"
 #include "coordinator/store/reading_lock.h"
 
 namespace atl {
@@ -18,12 +21,26 @@ constexpr uint32_t kHysteresisPercent = 2;
 
 class FlockedFile final : public DirectoryLock {
  public:
-  explicit FlockedFile(int fd) : fd_(fd) {}
-  ~FlockedFile() override { ::close(fd_); }  // releases the lock
+  explicit FlockedFile(Descriptor file) : file_(std::move(file)) {}  // its end releases the lock
+  int fd() const { return file_.get(); }
 
  private:
-  int fd_;
+  const Descriptor file_;
 };
+
+// Never waits: a named pipe opens with O_NONBLOCK, and is then refused like any other kind that is no regular file.
+// ENOENT is NotFound.
+absl::StatusOr<Descriptor> OpenLock(const std::string& path, int flags) {
+  Descriptor lock(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
+  const int number = errno;
+  struct stat facts {};
+  if ((lock.open() ? ::fstat(lock.get(), &facts) : ::stat(path.c_str(), &facts)) == 0 && !S_ISREG(facts.st_mode))
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no regular file; remove it; the coordinator makes a new one"));
+  if (lock.open()) return lock;
+  const std::string text = absl::StrCat("open ", path, ": ", std::strerror(number));
+  return number == ENOENT ? absl::NotFoundError(text) : absl::PermissionDeniedError(text);
+}
 
 std::string ReadHolder(int fd) {
   char text[32] = {};
@@ -74,10 +91,9 @@ std::string DataDirectory::CheckpointFragmentPath(const JobId& job, uint64_t ste
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory) {
   ATOLL_RETURN_IF_ERROR(MakeDurableRoot(*MakePosixFiles(), directory.root()));
-  const int fd = ::open(directory.LockPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0)
-    return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
-  auto lock = std::make_unique<FlockedFile>(fd);
+  ATOLL_ASSIGN_OR_RETURN(Descriptor file, OpenLock(directory.LockPath(), O_RDWR | O_CREAT));
+  auto lock = std::make_unique<FlockedFile>(std::move(file));
+  const int fd = lock->fd();
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
       return absl::InternalError(absl::StrCat("lock ", directory.LockPath(), ": ", std::strerror(errno)));
@@ -98,16 +114,17 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
 }
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockForReading(const DataDirectory& directory) {
-  const int fd = ::open(directory.LockPath().c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return std::make_unique<DirectoryLock>();
-  if (fd < 0) {
+  absl::StatusOr<Descriptor> file = OpenLock(directory.LockPath(), O_RDONLY);
+  if (absl::IsNotFound(file.status())) return std::make_unique<DirectoryLock>();
+  if (absl::IsPermissionDenied(file.status())) {
     return absl::PermissionDeniedError(
         absl::StrCat(directory.LockPath(), " cannot be opened; run this as the coordinator's user"));
   }
-  auto lock = std::make_unique<FlockedFile>(fd);
-  if (::flock(fd, LOCK_SH | LOCK_NB) == 0) return lock;
+  ATOLL_RETURN_IF_ERROR(file.status());
+  auto lock = std::make_unique<FlockedFile>(*std::move(file));
+  if (::flock(lock->fd(), LOCK_SH | LOCK_NB) == 0) return lock;
   return absl::FailedPreconditionError(
-      absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
+      absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(lock->fd()),
                    "; stop that coordinator first, or name a backup of it, which may be taken while it runs"));
 }
 

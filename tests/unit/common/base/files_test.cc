@@ -220,9 +220,18 @@ TEST_F(FilesTest, AMissingFileIsNotFoundAndNamed) {
 }
 
 TEST_F(FilesTest, AFullDiskIsResourceExhausted) {
-  const auto file = files_->OpenForAppend("/dev/full");
-  if (!file.ok()) GTEST_SKIP() << "/dev/full cannot be opened here";
-  EXPECT_EQ((*file)->Append(AsBytes(std::string("x"))).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(FileError("write", "file", ENOSPC).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(FileError("write", "file", EDQUOT).code(), absl::StatusCode::kResourceExhausted);
+}
+
+// A write to a named pipe waits for a reader as soon as 64 KiB are in it.
+TEST_F(FilesTest, OnlyARegularFileIsAppendedTo) {
+  ASSERT_EQ(::mkfifo(Path("pipe").c_str(), 0600), 0);
+  for (const std::string& path : {Path("pipe"), std::string("/dev/null")}) {
+    const absl::Status refused = files_->OpenForAppend(path).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(std::string(refused.message()), "open " + path + ": it is no regular file; remove it");
+  }
 }
 
 TEST_F(FilesTest, AtomicWriteReplacesTheWholeFileAndLeavesNothingElse) {

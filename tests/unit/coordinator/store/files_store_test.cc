@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -11,6 +15,7 @@
 #include "coordinator/store/blob_store.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/disk_budget.h"
+#include "coordinator/store/reading_lock.h"
 #include "coordinator/store/snapshot_store.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -454,6 +459,28 @@ TEST(DirectoryLockTest, ASecondHolderIsRefused) {
   EXPECT_NE(second.message().find(std::to_string(::getpid())), absl::string_view::npos) << second;
   first->reset();
   EXPECT_TRUE(LockDirectory(directory).ok());
+}
+
+// Without a writer, an open for reading would wait forever.
+TEST(DirectoryLockTest, OnlyARegularFileIsALock) {
+  const DataDirectory directory(testing::TempDir() + "atoll-pipe-" + std::to_string(::getpid()));
+  const std::string path = directory.LockPath();
+  EXPECT_TRUE(LockForReading(directory).ok()) << "no coordinator was ever here";
+  ASSERT_EQ(MakePosixFiles()->MakeDirectory(directory.root()), absl::OkStatus());
+  const auto refused = [&](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(std::string(status.message()), path + " is no regular file; remove it; the coordinator makes a new one");
+  };
+  for (const auto& make : std::vector<std::function<int()>>{[&] { return ::mkfifo(path.c_str(), 0600); },
+                                                            [&] { return ::mkdir(path.c_str(), 0700); },
+                                                            [&] { return ::symlink("/dev/zero", path.c_str()); }}) {
+    ASSERT_EQ(make(), 0);
+    refused(LockForReading(directory).status());
+    refused(LockDirectory(directory).status());
+    ASSERT_EQ(std::remove(path.c_str()), 0);
+  }
+  EXPECT_TRUE(LockDirectory(directory).ok());
+  std::filesystem::remove_all(directory.root());
 }
 
 }  // namespace
