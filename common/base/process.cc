@@ -120,10 +120,20 @@ bool IsIgnored(int signal) {
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+// `program &` in a script starts it with SIGINT and SIGQUIT ignored; other parents may ignore any signal.
+void ForgetIgnored() {
+  struct sigaction usual {};
+  usual.sa_handler = SIG_DFL;
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    if (signal != SIGHUP && IsIgnored(signal)) sigaction(signal, &usual, nullptr);
+  }
+}
+
 }  // namespace
 
 void StartBeforeLibraries() {
   OpenStandardStreams();
+  ForgetIgnored();
   const sigset_t stops = StopSignals();
   pthread_sigmask(SIG_BLOCK, &stops, nullptr);  // those that arrive until StartProcess wait
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS}) HandleCrash(signal);
@@ -133,7 +143,6 @@ void StartProcess() {
   StartBeforeLibraries();
   if (const uint64_t files = RaiseOpenFiles(); files != 0 && files < kLeastOpenFiles) EndWithout("64 open files");
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  ::signal(SIGCHLD, SIG_DFL);
   const sigset_t blocked = StopSignals();
   pthread_sigmask(SIG_SETMASK, &blocked, nullptr);  // also unblocks signals that the parent had blocked
   std::set_terminate(&OnTerminate);

@@ -19,7 +19,7 @@ inline constexpr int kExitNoResources = 71;
 // Runs before the constructors of libraries (program_symbols.cc), and again in StartProcess:
 // - Opens closed descriptors 0 to 2 on /dev/null, so that no other file takes their place. They are
 //   opened in the wrong direction: reading or writing still fails, as on a closed descriptor.
-// - Blocks the stop signals, so that those that arrive before StartProcess wait.
+// - Ends an inherited ignore, except SIGHUP's (nohup). Blocks the stop signals until StartProcess.
 // - SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGSYS write a line to standard error before they
 //   end the process. If the cause is a refused resource, the process ends with kExitNoResources.
 //   Existing handlers, such as a sanitizer's, stay.
@@ -31,9 +31,9 @@ void StartBeforeLibraries();
 //   fragment with an open round. If the limit is too low for any program, the process ends with
 //   kExitNoResources.
 // - Ignores SIGPIPE and SIGXFSZ, which are also errors of the call, and SIGUSR1 and SIGUSR2, which
-//   have no meaning here. Does not inherit an ignored SIGCHLD, because programs wait for their
-//   children.
-// - Blocks StopSignals() in every thread.
+//   have no meaning here.
+// - Blocks StopSignals() in every thread, and no other signal, whatever the parent of this process
+//   had blocked.
 void StartProcess();
 
 // For a process that runs until it is stopped. `error`, which is std::cerr, is written through

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -102,6 +103,54 @@ TEST(ProcessDeathTest, UncaughtExceptionNamesTheResource) {
         [&]() noexcept { std::__throw_logic_error("a mistake"); }();
       },
       testing::KilledBySignal(SIGABRT), "^base_test: uncaught error: a mistake\nbase_test: stopped by SIGABRT");
+}
+
+void IgnoreAndBlockEverySignal() {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, nullptr);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) ::signal(signal, SIG_IGN);
+}
+
+// The first signal that is not handled as docs/formats/exit-codes.md says; 0: none.
+int FirstUnlikeTheTable() {
+  const std::set<int> ignored = {SIGHUP, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2};
+  const std::set<int> reported = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};
+  const std::set<int> stops = {SIGTERM, SIGINT, SIGXCPU};
+  sigset_t blocked;
+  ::sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now) != 0) continue;  // the C library's own
+    const bool fits = ignored.contains(signal)    ? now.sa_handler == SIG_IGN
+                      : reported.contains(signal) ? now.sa_handler != SIG_IGN && now.sa_handler != SIG_DFL
+                                                  : now.sa_handler == SIG_DFL;
+    if (!fits || (sigismember(&blocked, signal) == 1) != stops.contains(signal)) return signal;
+  }
+  return 0;
+}
+
+// nohup ignores SIGHUP, and a script's `&` SIGINT and SIGQUIT.
+TEST(ProcessDeathTest, OnlyAnIgnoredSighupIsInherited) {
+  EXPECT_EXIT(
+      {
+        IgnoreAndBlockEverySignal();
+        StartProcess();
+        std::exit(FirstUnlikeTheTable());
+      },
+      testing::ExitedWithCode(0), "")
+      << "the exit code is the signal's number";
+  for (const int signal : {SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGRTMIN}) {
+    EXPECT_EXIT(
+        {
+          IgnoreAndBlockEverySignal();
+          StartProcess();
+          UnblockStopSignals();
+          ::raise(signal);
+          std::exit(0);
+        },
+        testing::KilledBySignal(signal), "");
+  }
 }
 
 TEST(ProcessDeathTest, ClosedStandardStreamsAreOpenedAndStayUseless) {
