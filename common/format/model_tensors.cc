@@ -2,6 +2,7 @@
 #include "common/format/model_tensors.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "absl/strings/str_join.h"
@@ -24,11 +25,27 @@ std::string StoredName(const SafetensorsReader& checkpoint, const std::string& n
   return checkpoint.Find(longer) != nullptr ? longer : "";
 }
 
+// Why a checkpoint lacks a tensor, and the remedy.
+std::string WhyMissing(const SafetensorsReader& checkpoint) {
+  static constexpr std::array<std::array<const char*, 3>, 3> kWrapped = {{
+      {"_orig_mod.", "saved from inside torch.compile", "model._orig_mod.save_pretrained(DIRECTORY)"},
+      {"module.", "saved from inside DistributedDataParallel", "model.module.save_pretrained(DIRECTORY)"},
+      {"base_model.model.", "a PEFT model with adapters", "model.merge_and_unload().save_pretrained(DIRECTORY)"},
+  }};
+  for (const std::string& name : checkpoint.Names()) {
+    for (const auto& [prefix, what, remedy] : kWrapped) {
+      if (name.starts_with(prefix))
+        return absl::StrCat(", but ", name, ": it is ", what, "; save the model itself again: ", remedy);
+    }
+  }
+  return kOneModel;
+}
+
 absl::StatusOr<std::string> CheckTensor(const SafetensorsReader& checkpoint, const TensorInfo& wanted) {
   const std::string name = StoredName(checkpoint, wanted.name);
   if (name.empty()) {
     return absl::NotFoundError(
-        absl::StrCat(absl::StrJoin(checkpoint.paths(), ", "), " has no tensor ", wanted.name, kOneModel));
+        absl::StrCat(absl::StrJoin(checkpoint.paths(), ", "), " has no tensor ", wanted.name, WhyMissing(checkpoint)));
   }
   ATOLL_RETURN_IF_ERROR(checkpoint.CheckReadable(name));
   const SafetensorsTensor& tensor = *checkpoint.Find(name);

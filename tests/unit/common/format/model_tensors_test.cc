@@ -132,6 +132,22 @@ TEST_F(Weights, PrefixesOfTransformersAreFound) {
   EXPECT_THAT(Value(), HasSubstr("has no tensor " + layout_.tensors[0].name));
 }
 
+// Each wrapper of a model puts its own prefix before the names.
+TEST_F(Weights, AWrappedModelIsNamedWithTheWayOut) {
+  Write({.rename = [](const std::string& name) { return "_orig_mod." + name; }});
+  EXPECT_THAT(Value(), AllOf(HasSubstr("has no tensor " + layout_.tensors[0].name + ", but _orig_mod."),
+                             HasSubstr("it is saved from inside torch.compile; save the model itself again: "
+                                       "model._orig_mod.save_pretrained(DIRECTORY)")));
+  Write({.rename = [](const std::string& name) { return "module." + name; }});
+  EXPECT_THAT(Value(), AllOf(HasSubstr("it is saved from inside DistributedDataParallel; "),
+                             HasSubstr("model.module.save_pretrained(DIRECTORY)")));
+  Write({.rename = [](const std::string& name) { return "base_model.model." + name; }});
+  EXPECT_THAT(Value(), AllOf(HasSubstr("it is a PEFT model with adapters; "),
+                             HasSubstr("model.merge_and_unload().save_pretrained(DIRECTORY)")));
+  Write({.rename = [](const std::string& name) { return "another." + name; }});
+  EXPECT_THAT(Value(), HasSubstr("; config.json and the weights must belong to one model"));
+}
+
 TEST_F(Weights, AdviceToCopyAgainIsForCutFilesOnly) {
   Write({});
   const std::string good = dir_.Read("model.safetensors");
