@@ -122,8 +122,9 @@ class PartsSource : public ByteSource {
     if (Begins(std::string_view(in_).substr(used_))) return true;
     const uint64_t good = plain_->position_bytes() - (in_.size() - used_);
     if (good == 0) {
-      return Bad(
-          absl::StrCat("is damaged: its name ends in ", ending_, " and its first bytes are not those of ", name_));
+      return Bad(absl::StrCat("is named ", ending_, ", but its first bytes are not those of ", name_,
+                              ". If it is not compressed, rename it without ", ending_,
+                              "; otherwise copy or download it again"));
     }
     return Bad(absl::StrCat("contains other data than ", name_, " from byte ", good,
                             " on. To keep the data before it: head -c ", good, " ", path_, " > whole-", NameOf(path_)));
@@ -153,6 +154,10 @@ class ZstdSource final : public PartsSource {
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const size_t hint = ZSTD_decompressStream(context_, &to, &from);
     if (!ZSTD_isError(hint)) return Step{from.pos, to.pos, hint == 0};
+    if (ZSTD_getErrorCode(hint) == ZSTD_error_dictionary_wrong) {
+      return Bad(absl::StrCat("was compressed with a dictionary (zstd -D), which is not supported. Compress it again: ",
+                              "zstd -dc -D DICTIONARY ", path_, " | zstd -o plain-", NameOf(path_)));
+    }
     if (ZSTD_getErrorCode(hint) != ZSTD_error_frameParameter_windowTooLarge) return Damaged(ZSTD_getErrorName(hint));
     return Bad(absl::StrCat("was compressed with a window of more than ", 1 << (kWindowLog - 20),
                             " MiB (zstd --long), which is not supported. Compress it again: zstd -dc --long=31 ", path_,

@@ -233,7 +233,8 @@ TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
   std::vector<std::string> before;
   EXPECT_THAT(Skip("e.jsonl.gz", b + damaged, before), ElementsAre(HasSubstr("is damaged: gzip reports")));
   EXPECT_THAT(before, ElementsAre("b", "a")) << "only the checksum is wrong";
-  EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("its first bytes are not those of gzip"));
+  EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("f.jsonl.gz is named .gz, but its first bytes are not those of "
+                                                      "gzip. If it is not compressed, rename it without .gz; "));
 }
 
 TEST_F(Documents, ZstdWindowsBeyondTheBoundAreRefusedWithTheCommand) {
@@ -244,6 +245,15 @@ TEST_F(Documents, ZstdWindowsBeyondTheBoundAreRefusedWithTheCommand) {
   const std::string skippable("\x50\x2a\x4d\x18\x03\0\0\0abc", 11);
   EXPECT_THAT(*All("c.jsonl.zst", skippable + Zstd(line)), ElementsAre("a"));
   EXPECT_THAT(Error("d.jsonl.zst", Zstd(line) + "garbage"), HasSubstr("other data than zstd from byte"));
+}
+
+TEST_F(Documents, ZstdWithADictionaryIsRefusedWithTheCommand) {
+  const std::string line = "{\"text\": \"a\"}\n";
+  // The header names dictionary 7.
+  const std::string frame = std::string("\x28\xb5\x2f\xfd\x01\x58\x07", 7) + Zstd(line).substr(6);
+  const std::string error = Error("a.jsonl.zst", Zstd(line) + frame);
+  EXPECT_THAT(error, HasSubstr("a.jsonl.zst was compressed with a dictionary (zstd -D), which is not supported."));
+  EXPECT_THAT(error, AllOf(HasSubstr("zstd -dc -D DICTIONARY "), HasSubstr(" | zstd -o plain-a.jsonl.zst")));
 }
 
 // The error comes before hours of work.
