@@ -18,9 +18,35 @@ namespace {
 // Round deadlines without a merge, while some workers have nothing left to train. After them the
 // end of the job no longer waits for the held samples.
 constexpr int64_t kDeadlinesOfHolders = 2;
-// Round deadlines during which an upload excuses a worker that is missing in one of the last
-// rounds. A longer upload no longer does.
+// Round deadlines during which an upload, or a step not yet measured, excuses a missing worker.
 constexpr int64_t kDeadlinesOfUploads = 4;
+
+// Of a round held over a pause: assigned to the job again, neither expected nor arrived.
+std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round) {
+  std::vector<WorkerId> coming;
+  if (!round.held_over() || run.record.state != JobState::kRunning) return coming;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    const bool comes = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.not_waited_for() &&
+                       !run.used_up.contains(id);
+    const bool evaluates = run.evaluation.IsWith(id);  // for the time of the evaluation
+    const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
+    if (comes && !known) coming.push_back(id);
+  }
+  return coming;
+}
+
+void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::vector<JobNote>* notes) {
+  const bool was = run.PassesOver(fragment, worker);
+  const uint32_t missed = run.misses.Missed(fragment, worker);
+  if (was || !run.PassesOver(fragment, worker)) return;
+  notes->push_back(
+      {run.id(),
+       "worker passed over",
+       absl::StrCat("worker ", worker.value, " has missed ", missed, " rounds or deadlines of fragment ",
+                    fragment.value,
+                    " running: none waits for it until it contributes again, unless the others do not suffice"),
+       {{"worker", worker.value}, {"fragment", absl::StrCat(fragment.value)}}});
+}
 
 }  // namespace
 
@@ -48,15 +74,11 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
       rule.finished += counts && done && !round.accepted().contains(id) ? 1 : 0;
     }
   }
-  if (round.held_over() && run.record.state == JobState::kRunning) {
-    for (const auto& [id, member] : fleet_.Of(run.id())) {
-      const bool comes = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.not_waited_for() &&
-                         !run.used_up.contains(id);
-      const bool evaluates = run.evaluation.IsWith(id);  // for the time of the evaluation
-      const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
-      rule.on_their_way += comes && !known ? 1 : 0;
-    }
-  }
+  const std::vector<WorkerId> coming = OnTheirWay(run, fleet_, round);
+  const auto passed_over = static_cast<size_t>(
+      std::count_if(coming.begin(), coming.end(), [&](const WorkerId& id) { return run.PassesOver(fragment, id); }));
+  const size_t others = round.Arrived() + round.Missing().size() + coming.size() - passed_over;
+  rule.on_their_way = static_cast<uint32_t>(coming.size() - (others < run.LeastExpected() ? 0 : passed_over));
   // Computed only with a quorum, because it visits all members.
   if (round.Arrived() >= round.Quorum(rule)) rule.grace = GraceOf(run);
   return rule;
@@ -162,6 +184,7 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
                               HoldersLine(run, fleet_, options_.heartbeat_interval, now_)));
     return;
   }
+  if (run.record.state == JobState::kRunning && !as_it_should) CountMissing(run, fragment);
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : round.Missing()) {
     const bool sending = round.opened() + extension * kDeadlinesOfUploads > now_ && run.IsUploading(id);
@@ -173,6 +196,34 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
          {{"worker", id.value}});
   }
+}
+
+void Machine::CountMissing(Run& run, FragmentIndex fragment) {
+  Round& round = run.rounds[fragment.value];
+  if (round.Arrived() == 0) return;  // all may be kept from it by the same cause
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& other = run.rounds[p];
+    const RoundRule rule = RuleOf(run, FragmentIndex{p});
+    const size_t most = other.Arrived() + other.Missing().size() + rule.on_their_way;
+    if (!other.closing() && most < other.Quorum(rule)) return;  // it lacks a joiner, for which all may wait
+  }
+  std::vector<WorkerId> missing = round.Missing(), silent;
+  for (WorkerId& id : OnTheirWay(run, fleet_, round)) missing.push_back(std::move(id));
+  const bool early = round.opened() + DeadlineOf(run) * kDeadlinesOfUploads > now_;
+  size_t others = round.Arrived();
+  for (const WorkerId& id : missing) {
+    const Member& member = *fleet_.Find(id);
+    const bool busy = run.evaluation.IsWith(id) || member.stage() != Stage::kTraining;  // both have their own deadlines
+    const bool excused = busy || (early && (run.IsUploading(id) || member.heartbeat().step_ns == 0));
+    if (!excused) CountMiss(run, fragment, id, &out_.notes);
+    if (!excused && run.PassesOver(fragment, id)) {
+      silent.push_back(id);
+    } else {
+      ++others;
+    }
+  }
+  if (others < run.LeastExpected()) return;  // the others do not suffice
+  for (const WorkerId& id : silent) round.StopExpecting(id);
 }
 
 bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
@@ -313,15 +364,7 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment) {
   const Round& round = run.rounds[fragment.value];
   for (const auto& [id, arrival] : round.accepted()) run.misses.TookPart(fragment, id);
   for (const auto& [id, drop] : round.dropped()) run.misses.TookPart(fragment, id);
-  for (const WorkerId& id : round.Missing()) {
-    const bool was = run.PassesOver(fragment, id);
-    const uint32_t missed = run.misses.Missed(fragment, id);
-    if (was || !run.PassesOver(fragment, id)) continue;
-    Note(run.id(), "worker passed over",
-         absl::StrCat("worker ", id.value, " has missed ", missed, " rounds of fragment ", fragment.value,
-                      " running: none waits for it until it contributes again, unless the others do not suffice"),
-         {{"worker", id.value}, {"fragment", absl::StrCat(fragment.value)}});
-  }
+  for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &out_.notes);
 }
 
 void Machine::NoteStarved(Run& run, FragmentIndex fragment, bool enough) {

@@ -239,9 +239,9 @@ std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragmen
     const uint32_t missed = run.misses.Running(fragment, id);
     const bool passed_over = run.PassesOver(fragment, id);
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
-                    round.IsUploading(id)                ? " is sending its contribution"
-                    : evaluates                          ? " makes an evaluation first"
-                    : passed_over                        ? absl::StrCat(" has missed ", missed, " rounds running")
+                    round.IsUploading(id) ? " is sending its contribution"
+                    : evaluates           ? " makes an evaluation first"
+                    : passed_over         ? absl::StrCat(" has missed ", missed, " rounds or deadlines running")
                     : member.stage() == Stage::kTraining ? " takes part from its next send step"
                                                          : " is fetching the job",
                     member.stage() == Stage::kFetching && member.fetch_reports() > 0

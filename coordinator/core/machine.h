@@ -115,6 +115,9 @@ class Machine {
   void CloseWhatHasItsQuorum(Run& run);  // before a pause
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
   void ReportOverdue(Run& run, const RoundStanding& standing);
+  // A deadline has passed without the quorum: a missed round for each worker that has no reason to be missing. Those
+  // that have missed too many are no longer expected if the others suffice.
+  void CountMissing(Run& run, FragmentIndex fragment);
   // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
