@@ -75,8 +75,8 @@ class InboundFilter {
   size_t open_streams() const { return open_.size(); }
   // What has arrived of messages that are not complete.
   size_t unfinished_bytes() const { return unfinished_; }
-  // Returns and resets the number of calls that the peer reset before the server ended them, or whose
-  // messages are too long.
+  // Returns and resets the number of calls that the peer reset before the server ended them, or that had a
+  // message too long.
   uint32_t TakeResets() { return std::exchange(reset_, 0); }
   // Returns how many times `unit` window updates have come, and leaves the rest for later.
   uint32_t TakeWindowUpdates(uint32_t unit) {
@@ -95,7 +95,7 @@ class InboundFilter {
     bool Take(Instant now, uint32_t limit);
   };
 
-  // A call whose stream is open, and its present message: a byte, its length in four, its content
+  // An open call and its present message: a byte, its length in four, its content
   // (gRPC over HTTP/2, "Length-Prefixed-Message").
   struct Call {
     bool peer_has_ended = false;

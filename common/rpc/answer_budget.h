@@ -15,8 +15,8 @@
 namespace atl {
 
 struct AnswerLimits {
-  size_t all = size_t{64} << 20;     // bytes of answers not taken yet, of all callers; a further one is refused
-  size_t of_one = size_t{16} << 20;  // of them for one identity; the same happens beyond
+  size_t all = size_t{64} << 20;     // bytes of answers not taken yet; a further one is refused
+  size_t of_one = size_t{16} << 20;  // of them for one identity
 };
 
 // Thread-safe. Answers may outlive it.

@@ -21,7 +21,7 @@
 
 namespace atl {
 
-inline constexpr Duration kAnswerStall = Seconds(30);  // for its caller to take it; then the call is cancelled
+inline constexpr Duration kAnswerStall = Seconds(30);  // to take it; then the call is cancelled
 
 // The request of a call, or InvalidArgument.
 template <typename Request>

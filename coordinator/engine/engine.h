@@ -58,7 +58,7 @@ struct JobGlance {
   double seconds_left = -1;           // < 0: unknown
 };
 
-inline constexpr size_t kLooksAtOnce = 4;  // queries answered in a row; then the engine handles all waiting events
+inline constexpr size_t kLooksAtOnce = 4;  // queries in a row; then all waiting events
 
 struct EngineOptions {
   CoreOptions core;

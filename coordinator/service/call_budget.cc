@@ -5,12 +5,12 @@
 
 namespace atl {
 
-bool CallBudget::Take(const std::string& who, Instant now) {
+bool CallBudget::Take(const std::string& caller, Instant now) {
   constexpr size_t kMost = 1024;  // above it, full budgets are dropped
   if (whole_at_.size() >= kMost) std::erase_if(whole_at_, [now](const auto& of) { return of.second <= now; });
-  const Instant whole_at = std::max(whole_at_[who], now) + limits_.every;
+  const Instant whole_at = std::max(whole_at_[caller], now) + limits_.every;
   if (whole_at > now + limits_.every * limits_.at_once) return false;
-  whole_at_[who] = whole_at;
+  whole_at_[caller] = whole_at;
   return true;
 }
 

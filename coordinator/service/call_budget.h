@@ -20,8 +20,8 @@ class CallBudget {
     Duration every;
   };
   explicit CallBudget(Limits limits) : limits_(limits) {}
-  // False: the budget of `who` is used up.
-  bool Take(const std::string& who, Instant now);
+  // False: the caller's budget is used up.
+  bool Take(const std::string& caller, Instant now);
 
  private:
   const Limits limits_;

@@ -112,7 +112,7 @@ void IgnoreAndBlockEverySignal() {
   for (int signal = 1; signal <= SIGRTMAX; ++signal) ::signal(signal, SIG_IGN);
 }
 
-// The first signal that is not handled as docs/formats/exit-codes.md says; 0: none.
+// The first signal that is not handled as in docs/formats/exit-codes.md; 0: none.
 int FirstUnlikeTheTable() {
   const std::set<int> ignored = {SIGHUP, SIGPIPE, SIGXFSZ, SIGUSR1, SIGUSR2};
   const std::set<int> reported = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS};

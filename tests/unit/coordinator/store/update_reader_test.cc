@@ -179,10 +179,13 @@ TEST_F(KeptUpdate, AFullDiskKeepsNothing) {
 }
 
 TEST_F(KeptUpdate, ADamagedOneIsFound) {
+  const auto reader = *log_.OpenUpdate(kKey, kLayout);
   ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
   disk_.At(kept_).back() ^= std::byte{1};
   EXPECT_EQ(Status(other_).code(), absl::StatusCode::kNotFound) << "the fragment is";
   disk_.At(kept_).resize(1000);
+  std::array<std::byte, 10> piece{};
+  EXPECT_EQ(reader->ReadAt(0, piece).code(), absl::StatusCode::kDataLoss);
   EXPECT_FALSE(other_.OpenUpdate(kKey, kLayout).ok());
 }
 
