@@ -4,6 +4,7 @@
 
 #include "common/plan/limits.h"
 #include "common/wire/control_messages.h"
+#include "common/wire/record_messages.h"
 #include "common/wire/transfer_messages.h"
 
 namespace atl {
@@ -47,6 +48,15 @@ TEST(Losses, OfAnEvaluationPass) {
       EXPECT_EQ(done.tasks, said.tasks);
     }
   }
+}
+
+// Scores that the core has judged are on the disk: others mean damage.
+TEST(TaskScores, OfARecordMustBePossible) {
+  const auto read = [](const TaskScore& score) { return ParseTaskScores(SerializeTaskScores({score})).status(); };
+  EXPECT_EQ(read({"t", 10, 10, 10}), absl::OkStatus());
+  for (const TaskScore& score : std::vector<TaskScore>{
+           {"a b", 10, 5, {}}, {"t", 0, 0, {}}, {"t", 10, 11, {}}, {"t", 10, 5, 11}, {"t", UINT64_MAX, 5, {}}})
+    EXPECT_TRUE(absl::IsDataLoss(read(score))) << read(score);
 }
 
 TEST(Losses, OfAContribution) {
