@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S29, S33, S34, S35: input to the real program's ports from strangers and from members that are hostile below the level
+"""S29, S31, S33, S34, S35: input to the real program's ports from strangers and hostile members below the level
 of calls.
 
 First: every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as

@@ -12,7 +12,8 @@ import time
 from http2_by_hand import CANCEL, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame
 
 BUSY = "a busy loop"  # the reference
-REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data")  # with admitted calls
+REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data", "giant messages", "messages in pieces",
+              "window updates")  # with admitted calls
 PATIENCE = 0.5  # seconds without progress, then the connection is made again
 HELD = 200  # half handshakes of a connection's loop
 CONTINUATION = 9
@@ -91,10 +92,26 @@ def header_bombs():
         stream += 2
 
 
+def messages(length, piece):
+    """Calls with messages of that length, in frames of `piece` bytes, as far as the server takes them."""
+    stream = 1
+    while True:
+        yield frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, b"\0" + struct.pack(">I", length), 0, stream)
+        yield frame(DATA, b"x" * piece, 0, stream) * (60_000 // piece)
+        stream += 2
+
+
+def window_updates():
+    yield frame(HEADERS, block(CALL), END_HEADERS, 1)
+    yield from same(frame(WINDOW_UPDATE, struct.pack(">I", 1)))()
+
+
 MEMBERS = {  # floods that end before gRPC come first
     "endless header block": endless_block, "small continuations": small_continuations, "header bombs": header_bombs, "rapid resets": rapid_resets,
     "settings": same(frame(SETTINGS, struct.pack(">HI", 4, 70000))), "pings": same(frame(PING, b"12345678")),
-    "zero windows": zero_windows, "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
+    "giant messages": lambda: messages(2**32 - 1, 15_000), "messages in pieces": lambda: messages(1_000_000, 1),
+    "window updates": window_updates, "zero windows": zero_windows,
+    "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
 
 
 def client_hello():

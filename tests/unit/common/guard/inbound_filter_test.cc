@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits on the bytes of a peer before gRPC reads them, and their cost for the receiver (S20, S28, S33, S34).
+// Limits on the bytes of a peer before gRPC reads them, and their cost for the receiver (S20, S28, S31, S33, S34).
 #include "common/guard/inbound_filter.h"
 
 #include <gtest/gtest.h>
