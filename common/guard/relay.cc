@@ -108,6 +108,7 @@ Connection::Next Relay::MoveBytes(Instant now, std::span<uint8_t> scratch) {
   const Next next = MoveChunks(now, scratch);
   if (*parts_.held > kHeldBytes || now - sent_ > kSendPause) socket().Release();
   CountHeld();
+  CountLoad();  // the server may have ended calls
   return next;
 }
 
