@@ -12,6 +12,9 @@ namespace {
 // The number of claimed tokens per token that may be covered and never claimed. A worker with
 // non-finite steps, or with repeated fetches of fragments, then loses no larger part.
 constexpr uint64_t kPerUnclaimed = 2;
+// The fetches whose lost samples a worker may have before it has claimed others: its old incarnation and
+// its new one may each have lost a fragment's.
+constexpr uint64_t kFetchesForgiven = 2;
 
 }  // namespace
 
@@ -70,7 +73,8 @@ absl::Status ClaimsBook::Check(const ContributionHeader& header, const Coverage&
   if (coverage.after <= coverage.before) return absl::OkStatus();
   const uint64_t claimed = std::max({AddSat(before, header.tokens), coverage.claimed, account.MostClaimed()});
   const uint64_t unclaimed = AddSat(account.unclaimed, covered - std::min(covered, claimed));
-  const uint64_t most = AddSat(MulSat(coverage.allowance, sequence_length_), claimed / kPerUnclaimed);
+  const uint64_t most =
+      AddSat(MulSat(coverage.allowance, MulSat(kFetchesForgiven, sequence_length_)), claimed / kPerUnclaimed);
   if (unclaimed <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the cursors of a contribution cover samples of ", unclaimed,
                                                  " tokens that this worker claims for ", "no fragment; at most ", most,

@@ -20,7 +20,7 @@ namespace atl {
 struct Coverage {
   uint64_t before = 0;     // by the worker's accepted, uncommitted contributions
   uint64_t after = 0;      // including this contribution
-  uint64_t allowance = 0;  // samples that may be covered and not claimed, for a refetched fragment
+  uint64_t allowance = 0;  // samples that a worker can lose when it fetches a fragment again
   uint64_t claimed = 0;    // largest claim of the worker, in tokens, for another fragment, with accepted ones
 };
 
@@ -46,7 +46,7 @@ class ClaimsBook {
     Incarnation incarnation;
     uint64_t covered = 0;                       // tokens of the samples consumed by its committed contributions
     uint64_t slack = 0;                         // tokens that it may have covered in addition before a start
-    uint64_t unclaimed = 0;                     // of earlier incarnations, beyond their allowance in Check
+    uint64_t unclaimed = 0;                     // of earlier incarnations, less half of their claims
     std::map<FragmentIndex, uint64_t> claimed;  // tokens
     uint64_t MostClaimed() const;
     uint64_t Unclaimed() const;

@@ -66,9 +66,11 @@ TEST(Claims, ConsumeAllIsRefused) {
   const absl::Status all = Check(book, Claim(0, 1), 160);
   EXPECT_EQ(all.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(all.message().find("cover samples of 1590 tokens"), std::string::npos) << all;
-  EXPECT_TRUE(Check(book, Claim(0, 1), 31).ok()) << "a fragment was fetched again: others have the rest";
-  book.Commit(Claim(0, 1), 31);
-  EXPECT_FALSE(Check(book, Claim(0, 1), 31).ok()) << "and again";
+  for (const char* const fetched : {"a fragment was fetched again: others have the rest", "and again"}) {
+    EXPECT_TRUE(Check(book, Claim(0, 1), 31).ok()) << fetched;
+    book.Commit(Claim(0, 1), 31);
+  }
+  EXPECT_FALSE(Check(book, Claim(0, 1), 31).ok()) << "and a third time";
   EXPECT_TRUE(Check(book, Claim(0, 31), 31).ok());
   EXPECT_TRUE(book.Check(Claim(0, 1), {.after = 31, .allowance = 30, .claimed = 310}).ok())
       << "another fragment's accepted contribution claims them";
@@ -76,12 +78,13 @@ TEST(Claims, ConsumeAllIsRefused) {
 
 TEST(Claims, ANewIncarnationDoesNotForgetWhatWasConsumed) {
   ClaimsBook book(10);
+  // Each incarnation may lose what it trained on for a fragment that it then fetches whole.
   for (uint64_t incarnation = 1; incarnation <= 2; ++incarnation) {
-    ASSERT_TRUE(Check(book, Claim(0, 1, incarnation), 16).ok()) << incarnation;
-    book.Commit(Claim(0, 1, incarnation), 16);
+    ASSERT_TRUE(Check(book, Claim(0, 1, incarnation), 31).ok()) << incarnation;
+    book.Commit(Claim(0, 1, incarnation), 31);
   }
-  EXPECT_FALSE(Check(book, Claim(0, 1, 3), 16).ok());
-  EXPECT_TRUE(Check(book, Claim(0, 16, 3), 16).ok()) << "a worker that trains what it covers is not refused";
+  EXPECT_FALSE(Check(book, Claim(0, 1, 3), 31).ok());
+  EXPECT_TRUE(Check(book, Claim(0, 31, 3), 31).ok()) << "a worker that trains what it covers is not refused";
 }
 
 TEST(Claims, AnOlderIncarnationCountsForNothing) {
