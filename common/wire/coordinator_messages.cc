@@ -13,6 +13,8 @@ namespace atl {
 namespace {
 
 // ---- to proto -------------------------------------------------------------------------------------------------------
+// The receiver takes every message: longer texts and lists are cut, larger figures lowered. Otherwise
+// the stream would end at one, and its sender would send the same after each reconnect.
 
 void Fill(const Welcome& in, v1::CoordinatorMessage& message) {
   v1::Welcome& out = *message.mutable_welcome();
@@ -22,7 +24,7 @@ void Fill(const Welcome& in, v1::CoordinatorMessage& message) {
   out.set_heartbeat_interval_ns(in.heartbeat_interval.ns);
   out.set_membership_timeout_ns(in.membership_timeout.ns);
   out.set_boot_nonce(in.boot_nonce);
-  for (const Welcome::Fate& fate : in.fates) {
+  for (const Welcome::Fate& fate : First(in.fates, limits::kFragments)) {
     v1::HeldFate& f = *out.add_fates();
     *f.mutable_target() = ToProto(fate.target);
     f.set_fate(static_cast<v1::ContributionFate>(fate.fate));
@@ -36,7 +38,7 @@ void Fill(const Assignment& in, v1::CoordinatorMessage& message) {
   out.set_spec_revision(in.spec_revision);
   *out.mutable_spec() = JobSpecToProto(*in.spec);
   out.set_clock_step(in.clock_step);
-  for (const Version v : in.versions) out.add_versions(v.value);
+  for (const Version v : First(in.versions, limits::kFragments)) out.add_versions(v.value);
   out.set_clock_step_nanos(in.clock_pace.ns);
   out.set_epoch(in.epoch);
   if (in.layout != Digest{}) *out.mutable_layout() = DigestToProto(in.layout);
@@ -66,7 +68,7 @@ void Fill(const LeaseDenied& in, v1::CoordinatorMessage& message) {
 void Fill(const LeaseRevoked& in, v1::CoordinatorMessage& message) {
   v1::LeaseRevoked& out = *message.mutable_lease_revoked();
   out.set_job(in.job.value);
-  for (const LeaseId lease : in.leases) out.add_leases(lease.value);
+  for (const LeaseId lease : First(in.leases, limits::kLeasesPerWorker)) out.add_leases(lease.value);
   out.set_reason(Sendable(in.reason));
 }
 
@@ -76,9 +78,9 @@ void Fill(const UpdatePublished& in, v1::CoordinatorMessage& message) {
   *out.mutable_reached() = ToProto(in.reached);
   *out.mutable_hash() = DigestToProto(in.hash);
   out.set_encoded_bytes(in.encoded_bytes);
-  for (const WorkerId& worker : in.contributors) out.add_contributors(worker.value);
+  for (const WorkerId& worker : First(in.contributors, limits::kWorkers)) out.add_contributors(worker.value);
   out.set_clock_step(in.clock_step);
-  for (const Digest& digest : in.digests) *out.add_digests() = DigestToProto(digest);
+  for (const Digest& digest : First(in.digests, limits::kWorkers)) *out.add_digests() = DigestToProto(digest);
 }
 
 void Fill(const ContributionRefused& in, v1::CoordinatorMessage& message) {
@@ -93,8 +95,8 @@ void Fill(const EvaluationAssigned& in, v1::CoordinatorMessage& message) {
   v1::EvaluationAssigned& out = *message.mutable_evaluation_assigned();
   out.set_job(in.job.value);
   out.set_evaluation(in.evaluation);
-  for (const Version v : in.versions) out.add_versions(v.value);
-  out.set_samples(in.samples);
+  for (const Version v : First(in.versions, limits::kFragments)) out.add_versions(v.value);
+  out.set_samples(Countable(in.samples));
   out.set_score_tasks(in.score_tasks);
 }
 
@@ -114,7 +116,7 @@ void Fill(const ClosingStarted& in, v1::CoordinatorMessage& message) {
   v1::ClosingStarted& out = *message.mutable_closing_started();
   out.set_job(in.job.value);
   out.set_stop_step(in.stop_step);
-  for (const Version v : in.versions) out.add_versions(v.value);
+  for (const Version v : First(in.versions, limits::kFragments)) out.add_versions(v.value);
 }
 
 void Fill(const DrainRequested& in, v1::CoordinatorMessage& message) {

@@ -4,7 +4,9 @@
 #ifndef ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
 #define ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +38,16 @@ absl::StatusOr<FragmentVersion> FromProto(const v1::FragmentVersion& proto, cons
 v1::LeaseCursor ToProto(const LeaseCursor& value);
 absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::string& path);
 
-// Returns text that is valid to send: UTF-8 (other bytes become '?'), cut to `most` bytes.
+// Returns text that is valid to send: UTF-8 (other bytes become '?'), cut to `most` bytes, then
+// ending with "...".
 std::string Sendable(std::string_view text, size_t most = limits::kTextBytes);
+// The first entries of a list that the receiver takes.
+template <typename T>
+std::span<const T> First(const std::vector<T>& list, size_t most) {
+  return std::span(list).first(std::min(list.size(), most));
+}
+// A figure that was measured, as the receiver takes it.
+inline uint64_t Countable(uint64_t value) { return std::min(value, limits::kCount); }
 
 }  // namespace atl
 

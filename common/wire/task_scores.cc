@@ -11,7 +11,7 @@
 namespace atl {
 v1::TaskScore ToProto(const TaskScore& score) {
   v1::TaskScore out;
-  out.set_name(score.name);
+  out.set_name(Sendable(score.name));
   out.set_examples(score.examples);
   out.set_correct(score.correct);
   if (score.correct_per_byte) out.set_correct_per_byte(*score.correct_per_byte);

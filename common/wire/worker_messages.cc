@@ -11,6 +11,8 @@ namespace atl {
 namespace {
 
 // ---- to proto -------------------------------------------------------------------------------------------------------
+// The receiver takes every message: longer texts and lists are cut, larger figures lowered. Otherwise
+// the stream would end at one, and its sender would send the same after each reconnect.
 
 void Fill(const Hello& in, v1::WorkerMessage& message) {
   v1::Hello& out = *message.mutable_hello();
@@ -22,16 +24,16 @@ void Fill(const Hello& in, v1::WorkerMessage& message) {
   out.set_incarnation(in.incarnation.value);
   out.set_last_boot(in.last_boot.value);
   out.set_device(Sendable(in.device));
-  out.set_memory_bytes(in.memory_bytes);
+  out.set_memory_bytes(Countable(in.memory_bytes));
   out.set_evaluate_only(in.evaluate_only);
   out.set_job(in.job.value);
-  for (const FragmentVersion& v : in.applied) *out.add_applied() = ToProto(v);
-  for (const HeldContribution& held : in.held) {
+  for (const FragmentVersion& v : First(in.applied, limits::kFragments)) *out.add_applied() = ToProto(v);
+  for (const HeldContribution& held : First(in.held, limits::kFragments)) {
     v1::HeldContribution& h = *out.add_held();
     *h.mutable_target() = ToProto(held.target);
     *h.mutable_digest() = DigestToProto(held.digest);
   }
-  for (const LeaseCursor& lease : in.leases) *out.add_leases() = ToProto(lease);
+  for (const LeaseCursor& lease : First(in.leases, limits::kLeasesPerWorker)) *out.add_leases() = ToProto(lease);
 }
 
 void Fill(const Heartbeat& in, v1::WorkerMessage& message) {
@@ -41,18 +43,17 @@ void Fill(const Heartbeat& in, v1::WorkerMessage& message) {
   // The domain's values are the message's minus 1, because the domain has no UNSPECIFIED.
   out.set_activity(static_cast<v1::WorkerActivity>(static_cast<int>(in.activity) + 1));
   out.set_step(in.step);
-  out.set_tokens_total(in.tokens_total);
-  out.set_step_ns(in.step_ns);
-  out.set_loss_micro(in.loss_micro);
-  out.set_period_steps(in.period_steps);
-  out.set_upload_bytes_per_second(in.upload_bytes_per_second);
-  out.set_download_bytes_per_second(in.download_bytes_per_second);
+  out.set_tokens_total(Countable(in.tokens_total));
+  out.set_step_ns(std::max<int64_t>(0, in.step_ns));
+  out.set_loss_micro(std::clamp<int64_t>(in.loss_micro, 0, limits::kMostLossMicro));
+  out.set_period_steps(std::min(in.period_steps, kLongestPeriodSteps));
+  out.set_upload_bytes_per_second(Countable(in.upload_bytes_per_second));
+  out.set_download_bytes_per_second(Countable(in.download_bytes_per_second));
   out.set_waiting_for(Sendable(in.waiting_for));
-  const size_t count = std::min(in.metrics.size(), limits::kMetricsPerHeartbeat);
-  for (size_t i = 0; i < count; ++i) {
+  for (const MetricSample& metric : First(in.metrics, limits::kMetricsPerHeartbeat)) {
     v1::MetricSample& sample = *out.add_metrics();
-    sample.set_name(Sendable(in.metrics[i].name));
-    sample.set_value(in.metrics[i].value);
+    sample.set_name(Sendable(metric.name, limits::kLabelBytes));
+    sample.set_value(metric.value);
   }
 }
 
@@ -60,14 +61,14 @@ void Fill(const LeaseRequest& in, v1::WorkerMessage& message) {
   v1::LeaseRequest& out = *message.mutable_lease_request();
   out.set_job(in.job.value);
   out.set_request(in.request);
-  out.set_samples(in.samples);
+  out.set_samples(Countable(in.samples));
 }
 
 void Fill(const Ready& in, v1::WorkerMessage& message) {
   v1::Ready& out = *message.mutable_ready();
   out.set_job(in.job.value);
   out.set_step(in.step);
-  for (const FragmentVersion& v : in.applied) *out.add_applied() = ToProto(v);
+  for (const FragmentVersion& v : First(in.applied, limits::kFragments)) *out.add_applied() = ToProto(v);
 }
 
 void Fill(const Applied& in, v1::WorkerMessage& message) {
@@ -84,14 +85,14 @@ void Fill(const EvaluationDone& in, v1::WorkerMessage& message) {
   out.set_nll_micro_nats(in.nll_micro_nats);
   out.set_tokens(in.tokens);
   out.set_text_bytes(in.text_bytes);
-  for (const TaskScore& task : in.tasks) *out.add_tasks() = ToProto(task);
+  for (const TaskScore& task : First(in.tasks, limits::kEvalTasks)) *out.add_tasks() = ToProto(task);
   out.set_failure(Sendable(in.failure));
 }
 
 void Fill(const LeaseReturn& in, v1::WorkerMessage& message) {
   v1::LeaseReturn& out = *message.mutable_lease_return();
   out.set_job(in.job.value);
-  for (const LeaseCursor& lease : in.leases) *out.add_leases() = ToProto(lease);
+  for (const LeaseCursor& lease : First(in.leases, limits::kLeasesPerWorker)) *out.add_leases() = ToProto(lease);
 }
 
 void Fill(const Leaving& in, v1::WorkerMessage& message) { message.mutable_leaving()->set_reason(Sendable(in.reason)); }

@@ -309,7 +309,11 @@ TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
 TEST(ControlMessagesTest, TextInMessagesIsValidAndBounded) {
   const std::string long_text = std::string(4095, 'x') + "\xC3\xA9 tail";
   const auto leaving = WorkerMessageToProto(Leaving{long_text}).leaving().reason();
-  EXPECT_EQ(leaving, std::string(4095, 'x')) << "a letter is not cut in half";
+  EXPECT_EQ(leaving, std::string(4093, 'x') + "...");
+  const std::string fish = "\xF0\x9F\x90\xA0";
+  const auto letters = WorkerMessageToProto(Leaving{std::string(4090, 'x') + fish + fish}).leaving().reason();
+  EXPECT_EQ(letters, std::string(4090, 'x') + "...") << "a letter is not cut in half";
+  EXPECT_EQ(WorkerMessageToProto(Leaving{std::string(4096, 'x')}).leaving().reason(), std::string(4096, 'x'));
   EXPECT_EQ(WorkerMessageToProto(Leaving{"a\xFF\xC0\x80z"}).leaving().reason(), "a???z");
   LogLines lines;
   for (int i = 0; i < 3000; ++i) lines.lines.push_back(std::string(1000, 'y') + std::to_string(i));
