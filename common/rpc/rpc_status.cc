@@ -4,9 +4,13 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
+
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/plan/limits.h"
+#include "common/wire/field_checks.h"
 
 namespace atl {
 namespace {
@@ -22,6 +26,11 @@ constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kBadRequestUrl[] = "type.googleapis.com/google.rpc.BadRequest";
 constexpr size_t kDetails = 64;  // per repeated field; further ones are dropped
 
+// The trailers of a status, as sent: a client of gRPC takes 8 KiB, and reports RESOURCE_EXHAUSTED
+// for more, whatever the status was.
+constexpr size_t kTrailerBytes = 7900;
+constexpr size_t kViolationsBytes = 2400, kFieldBytes = 128, kDescriptionBytes = 512, kMetadataBytes = 256;
+
 class Writer {
  public:
   void Number(uint32_t field, uint64_t value) {
@@ -33,6 +42,7 @@ class Writer {
     Varint(value.size());
     out_ += value;
   }
+  size_t size() const { return out_.size(); }
   std::string Take() { return std::move(out_); }
 
  private:
@@ -79,9 +89,22 @@ std::string Payload(const absl::Status& status, const char* url) {
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
 
-std::string Cut(std::string text) {
-  if (text.size() > limits::kTextBytes) text.resize(limits::kTextBytes);
-  return text;
+// Size of the trailer grpc-message: gRPC writes some bytes as "%XX".
+size_t PercentEncodedBytes(const std::string& text) {
+  return text.size() + 2 * static_cast<size_t>(std::count_if(text.begin(), text.end(),
+                                                             [](char c) { return c < ' ' || c > '~' || c == '%'; }));
+}
+
+// The beginning of the message that fits the trailers: it is in grpc-message, and again in
+// grpc-status-details-bin (base64) with the payloads.
+std::string Fitting(const absl::Status& status) {
+  size_t payloads = 0;
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { payloads += url.size() + payload.size() + 16; });
+  for (size_t most = limits::kTextBytes;; most = most * 3 / 4) {
+    std::string text = Sendable({status.message().data(), status.message().size()}, most);
+    if (PercentEncodedBytes(text) + (text.size() + payloads) * 4 / 3 <= kTrailerBytes || most < 16) return text;
+  }
 }
 
 }  // namespace
@@ -94,7 +117,7 @@ absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info) {
   for (const auto& [key, value] : info.metadata) {
     Writer entry;
     entry.Text(1, key);
-    entry.Text(2, value);
+    entry.Text(2, Sendable(value, kMetadataBytes));
     out.Text(3, entry.Take());
   }
   status.SetPayload(kErrorInfoUrl, absl::Cord(out.Take()));
@@ -117,11 +140,19 @@ std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status) {
 absl::Status WithViolations(absl::Status status, const std::vector<FieldViolation>& violations) {
   if (status.ok()) return status;
   Writer out;
-  for (const FieldViolation& violation : violations) {
-    Writer entry;
-    entry.Text(1, violation.field);
-    entry.Text(2, violation.description);
-    out.Text(1, entry.Take());
+  const auto entry = [](const std::string& field, const std::string& description) {
+    Writer of;
+    of.Text(1, Sendable(field, kFieldBytes));
+    of.Text(2, Sendable(description, kDescriptionBytes));
+    return of.Take();
+  };
+  for (size_t i = 0; i < violations.size(); ++i) {
+    const std::string next = entry(violations[i].field, violations[i].description);
+    if (out.size() + next.size() > kViolationsBytes) {
+      out.Text(1, entry("...", absl::StrCat("and ", violations.size() - i, " more fields")));
+      break;
+    }
+    out.Text(1, next);
   }
   status.SetPayload(kBadRequestUrl, absl::Cord(out.Take()));
   return status;
@@ -140,7 +171,7 @@ std::vector<FieldViolation> ViolationsOf(const absl::Status& status) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const absl::Status told = ErrorInfoOf(status) ? status : WithErrorInfo(status, {CodeName(status.code()), {}});
-  const std::string message = Cut(std::string(told.message()));
+  const std::string message = Fitting(told);
   Writer out;
   out.Number(1, static_cast<uint64_t>(told.code()));
   out.Text(2, message);
@@ -155,7 +186,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status out(static_cast<absl::StatusCode>(status.error_code()), Cut(status.error_message()));
+  absl::Status out(static_cast<absl::StatusCode>(status.error_code()), Sendable(status.error_message()));
   for (const Field& field : TextFields(status.error_details())) {
     if (field.number != 3) continue;
     const std::vector<Field> any = TextFields(field.text);

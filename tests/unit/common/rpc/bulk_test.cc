@@ -126,6 +126,23 @@ TEST_P(BulkTest, RefusalsReachTheSenderWithTheirReason) {
   EXPECT_FALSE(handler_.StoredOf(DigestOf(*content)).accepted);
 }
 
+// A client of gRPC takes trailers of 8 KiB; for more it reports RESOURCE_EXHAUSTED, after which a worker asks for ever.
+TEST_P(BulkTest, RefusalsOfAnyLengthKeepTheirCode) {
+  const auto content = Pattern(1000);
+  for (const std::string& letter :
+       {std::string("x"), std::string("\n"), std::string("\xF0\x9F\x90\xA0"), std::string("\xFF")}) {
+    std::string text;
+    while (text.size() < 100'000) text += letter;
+    const std::vector<FieldViolation> violations(1000, {text, text});
+    for (const absl::Status& refusal :
+         {absl::InvalidArgumentError(text), WithViolations(absl::InvalidArgumentError(text), violations),
+          WithErrorInfo(absl::InvalidArgumentError(text), {"X", {{"have", text}}})}) {
+      handler_.RefuseBegin(refusal);
+      EXPECT_EQ(Upload(content).status.code(), absl::StatusCode::kInvalidArgument) << letter;
+    }
+  }
+}
+
 TEST_P(BulkTest, DownloadsArriveWholeAndResume) {
   const auto content = Pattern(2 * limits::kFramePayloadBytes + 777);
   handler_.Serve(sha_, content);

@@ -191,6 +191,20 @@ TEST(RpcStatusTest, AStatusWithoutAReasonGetsTheCodesName) {
   EXPECT_FALSE(ErrorInfoOf(absl::NotFoundError("x")).has_value());
 }
 
+TEST(RpcStatusTest, WhatDoesNotFitIsCutWithANote) {
+  const std::vector<FieldViolation> violations(100, {"spec.a", "is \xFF wrong " + std::string(200, 'x')});
+  const absl::Status back = FromGrpc(ToGrpc(WithViolations(absl::NotFoundError(std::string(9000, 'x')), violations)));
+  EXPECT_THAT(back.message(), testing::EndsWith("xxx..."));
+  const std::vector<FieldViolation> shown = ViolationsOf(back);
+  ASSERT_GT(shown.size(), 5u);
+  EXPECT_THAT(shown[0].description, testing::StartsWith("is ? wrong x"));
+  EXPECT_EQ(shown.back().field, "...");
+  EXPECT_EQ(shown.back().description, absl::StrCat("and ", 100 - (shown.size() - 1), " more fields"));
+  const grpc::Status cut = ToGrpc(absl::NotFoundError(std::string(4000, 'x') + "\xC3\xA9"));
+  EXPECT_EQ(cut.error_message(), ToGrpc(absl::NotFoundError(cut.error_message())).error_message());
+  EXPECT_EQ(ErrorInfoOf(back)->reason, "NOT_FOUND");
+}
+
 TEST(RpcStatusTest, ForeignDetailsDoNoHarm) {
   for (const std::string& details :
        {std::string("\x1a\xff\xff\xff\xff\x7f"), std::string("rubbish"), std::string(3, '\0')}) {
