@@ -17,9 +17,13 @@ class FragmentSink final : public BulkSink {
       : file_(file), fragment_(fragment), on_bytes_(std::move(on_bytes)) {}
 
   absl::Status OnHeader(const DownloadHeader& header) override {
-    if (header.total_bytes == Expected()) return absl::OkStatus();
-    return absl::DataLossError(
-        absl::StrCat("the coordinator sends ", header.total_bytes, " bytes, but the checkpoint has ", Expected()));
+    if (header.total_bytes != Expected())
+      return absl::DataLossError(
+          absl::StrCat("the coordinator sends ", header.total_bytes, " bytes, but the checkpoint has ", Expected()));
+    if (header.hash == fragment_.content_hash) return absl::OkStatus();
+    return absl::AbortedError(
+        absl::StrCat("checkpoint ", CheckpointNameOf(fragment_.key.job, fragment_.key.step),
+                     " was written again, after a rollback, since this command began: ", "run the command again"));
   }
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
     if (offset != received_) return absl::InternalError("bytes arrived out of order");

@@ -25,7 +25,7 @@ absl::Status NotRunning(const JobId& job) {
   return absl::NotFoundError(absl::StrCat("job ", job.value, " is not running"));
 }
 
-// Reads from a file that may be deleted during the download.
+// Reads from a file that may be deleted, or replaced by another of its name, during the download.
 template <typename Reader>
 class WhileKept {
  public:
@@ -33,7 +33,9 @@ class WhileKept {
       : reader_(std::move(reader)), name_(std::move(name)) {}
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const {
     absl::Status read = reader_->ReadAt(offset, out);
-    return absl::IsNotFound(read) ? absl::NotFoundError(absl::StrCat(name_, " is no longer kept")) : read;
+    if (absl::IsNotFound(read)) return absl::NotFoundError(absl::StrCat(name_, " is no longer kept"));
+    if (!absl::IsAborted(read)) return read;
+    return absl::AbortedError(absl::StrCat(name_, " was written again since this download began; begin again"));
   }
 
  private:

@@ -102,11 +102,8 @@ absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeade
   });
 }
 
-absl::StatusOr<SnapshotHeader> ReadHeader(const File& file) {
-  std::string page(kDataOffset, '\0');
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  if (size < kDataOffset) return Damaged(size, "it ends inside its header");
-  ATOLL_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(page))));
+// `page` has the first kDataOffset bytes of the file.
+absl::StatusOr<SnapshotHeader> ParseHeader(const std::string& page) {
   if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(0, "it does not begin with ATLSNAP1");
   std::array<uint32_t, 2> numbers{};
   std::memcpy(numbers.data(), page.data() + kMagic.size(), sizeof numbers);
@@ -117,11 +114,21 @@ absl::StatusOr<SnapshotHeader> ReadHeader(const File& file) {
   if (stray != std::string::npos) return Damaged(stray, "a byte after its header is not zero");
   absl::StatusOr<SnapshotHeader> parsed = ParseSnapshotHeader(bytes);
   if (!parsed.ok()) return Damaged(kPrologueBytes, parsed.status().message());
-  SnapshotHeader& header = *parsed;
-  if (header.format_revision > kSnapshotRevision) {
-    return absl::FailedPreconditionError(absl::StrCat("format revision ", header.format_revision, " is newer than ",
+  if (parsed->format_revision > kSnapshotRevision) {
+    return absl::FailedPreconditionError(absl::StrCat("format revision ", parsed->format_revision, " is newer than ",
                                                       kSnapshotRevision, ", which this program reads"));
   }
+  return parsed;
+}
+
+absl::StatusOr<SnapshotHeader> ReadHeader(const File& file) {
+  std::string page(kDataOffset, '\0');
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size < kDataOffset) return Damaged(size, "it ends inside its header");
+  ATOLL_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(page))));
+  absl::StatusOr<SnapshotHeader> parsed = ParseHeader(page);
+  if (!parsed.ok()) return parsed;
+  const SnapshotHeader& header = *parsed;
   const uint64_t expected = kDataOffset + 3 * header.elements * sizeof(float);
   if (size == expected) return parsed;
   return Damaged(std::min(size, expected),
@@ -196,7 +203,14 @@ SnapshotReader::SnapshotReader(FileByPath file, SnapshotHeader header, uint64_t 
 absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > size_bytes() || out.size() > size_bytes() - offset)
     return absl::OutOfRangeError("read beyond the public copy of a snapshot");
-  return file_.ReadAt(public_offset_ + offset, out);
+  ATOLL_RETURN_IF_ERROR(file_.ReadAt(public_offset_ + offset, out));
+  // After the bytes: if they are another file's, so is the header by now.
+  std::string page(kDataOffset, '\0');
+  ATOLL_RETURN_IF_ERROR(file_.ReadAt(0, std::as_writable_bytes(std::span(page))));
+  const absl::StatusOr<SnapshotHeader> now = ParseHeader(page);
+  if (!now.ok()) return now.status();
+  if (now->hash == header_.hash) return absl::OkStatus();
+  return absl::AbortedError("the snapshot was written again since the download began");
 }
 
 SnapshotStore::SnapshotStore(Files& files, DataDirectory directory, BootNumber boot)

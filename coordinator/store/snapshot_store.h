@@ -33,8 +33,8 @@ struct LoadedSnapshot {
   std::vector<float> public_copy, momentum, residual;
 };
 
-// The public copy of a snapshot as bytes (little-endian fp32), for downloads. Holds no open file:
-// ReadAt is NotFound after the snapshot was dropped. Thread-safe.
+// The public copy of a snapshot as bytes (little-endian fp32), for downloads. Holds no open file: ReadAt is NotFound
+// after the snapshot was dropped, Aborted after another one took its path (a checkpoint's step again). Thread-safe.
 class SnapshotReader {
  public:
   SnapshotReader(FileByPath file, SnapshotHeader header, uint64_t public_offset);

@@ -311,6 +311,24 @@ TEST_F(ExportTest, DamagedBytesAreNotExported) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("there"))) << "a directory of the user stays, empty as it was";
 }
 
+// After a rollback the job reaches its step again, with other parameters.
+TEST_F(ExportTest, ACheckpointThatIsWrittenAgainMeanwhileIsNotMixed) {
+  OfferCheckpoint();
+  harness_.fake.cut_every_bytes = 4'000;
+  harness_.fake.written_again = true;
+  for (const char* verb : {"export", "download"}) {
+    const RunResult result = harness_.Run({"checkpoint", verb, "tiny/400", Path("out")});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.talk,
+                HasSubstr("checkpoint jobs/tiny/checkpoints/400 was written again, after a rollback, since this "
+                          "command began: run the command again"));
+    EXPECT_FALSE(std::filesystem::exists(Path("out")));
+  }
+  harness_.fake.written_again = false;
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("out")}).code, 0);
+  ExpectExported("out");
+}
+
 TEST_F(ExportTest, BytesDamagedInTransitAreFetchedAgain) {
   OfferCheckpoint();
   harness_.fake.damaged_downloads = 1;

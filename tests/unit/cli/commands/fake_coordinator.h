@@ -51,9 +51,9 @@ class FakeCoordinator : public CoordinatorApi {
   size_t cut_uploads_every_bytes = 0;             // uploads break after this number of bytes and resume there; 0: never
   std::map<uint32_t, std::string> fragments;      // bytes of the checkpoint's fragments
   int cut_every_bytes = 0;                        // downloads break after this number of bytes; 0: never
-  absl::Status cut = absl::UnavailableError("cut");  // the error of broken transfers
-  int damaged_downloads = 0;                         // number of fragment downloads that still get a flipped bit
-  bool wrong_digest = false, no_digest = false;
+  absl::Status cut = absl::UnavailableError("cut");                     // the error of broken transfers
+  bool wrong_digest = false, no_digest = false, written_again = false;  // the last: in the middle of a download
+  int damaged_downloads = 0;  // number of fragment downloads that still get a flipped bit
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
     submitted.push_back(request);
@@ -205,14 +205,16 @@ class FakeCoordinator : public CoordinatorApi {
   absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override {
     before_transfer();
     std::string bytes;
+    DownloadHeader header;
     if (const auto* blob = std::get_if<BlobKey>(&request.key)) {
       if (blobs.count(blob->sha256) == 0) return absl::NotFoundError("no such file");
       bytes = blobs[blob->sha256];
     } else if (const auto* key = std::get_if<CheckpointFragmentKey>(&request.key)) {
       bytes = fragments[key->fragment.value];
       if (damaged_downloads-- > 0) bytes[100] ^= 1;
+      (void)Digest::FromHex(checkpoint.checkpoint().content_hashes(static_cast<int>(key->fragment.value)), header.hash);
+      if (request.offset_bytes > 0 && written_again) header.hash = {1, 2};
     }
-    DownloadHeader header;
     header.total_bytes = bytes.size();
     if (!no_digest) header.digest = wrong_digest ? Digest{1, 2} : DigestOf(AsBytes(bytes));
     if (absl::Status status = sink->OnHeader(header); !status.ok()) return status;

@@ -291,5 +291,35 @@ TEST_F(SnapshotWriting, RollbackWaitsForWritesInProgress) {
   EXPECT_EQ(Find<ParametersReady>(events_)->hashes, std::vector<Digest>{of_checkpoint});
 }
 
+// After a rollback a job reaches the step again, with other parameters.
+TEST_F(SnapshotWriting, DownloadOfACheckpointEndsWhenItIsWrittenAgain) {
+  const auto write = [this](uint64_t version) {
+    Round(version - 1);
+    TakeSnapshot(version);
+    c_.RunWork();
+  };
+  const auto open = [this] {
+    absl::StatusOr<DownloadContent> content = absl::UnknownError("no answer");
+    c_.data.OpenDownload({.key = CheckpointFragmentKey{job_, 10, FragmentIndex{0}}},
+                         [&content](absl::StatusOr<DownloadContent> answer) { content = std::move(answer); });
+    c_.work.RunAll();
+    return *content;
+  };
+  write(1);
+  const DownloadContent old = open();
+  EXPECT_TRUE(old.source->Read(0, 1).ok());
+  write(2);
+  const absl::Status ended = old.source->Read(1, 1).status();
+  EXPECT_TRUE(absl::IsAborted(ended)) << ended;
+  EXPECT_EQ(ended.message(),
+            "the checkpoint at step 10 of job tiny was written again since this download began; begin again");
+  const DownloadContent now = open();
+  EXPECT_NE(now.header.hash, old.header.hash) << "with which the receiver notices a resumed download";
+  EXPECT_TRUE(now.source->Read(1, 1).ok());
+  c_.data.WriteCheckpoint({job_, 10, {Version{2}}});  // again after a restart
+  c_.RunWork();
+  EXPECT_TRUE(now.source->Read(2, 1).ok());
+}
+
 }  // namespace
 }  // namespace atl
