@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/round_loss.h"
 
 namespace atl {
 namespace {
@@ -347,15 +348,20 @@ JobNote RoundCommittedNote(const RoundRecord& record) {
   }
   const std::string members = ListOf(contributors);
   const std::string dropped = record.dropped.empty() ? "" : ListOf(record.dropped);
+  const std::vector<WorkerId> bounded = LossesBounded(record);
+  const std::string far = bounded.empty() ? "" : ListOf(bounded);
   return {record.job,
           kRoundCommitted,
-          absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value,
-                       " with ", members, record.dropped.empty() ? "" : absl::StrCat("; dropped: ", dropped)),
+          Joined({absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value,
+                               " with ", members),
+                  dropped.empty() ? "" : absl::StrCat("dropped: ", dropped),
+                  far.empty() ? "" : absl::StrCat("loss far above the others', bounded in their mean: ", far)}),
           {{"fragment", absl::StrCat(record.reached.fragment.value)},
            {"version", absl::StrCat(record.reached.version.value)},
            {"epoch", absl::StrCat(record.epoch)},
            {"members", members},
            {"dropped", dropped},
+           {"loss_bounded", far},
            {"tokens", absl::StrCat(record.tokens)},
            {"upload_bytes", absl::StrCat(bytes)},
            {"update_bytes", absl::StrCat(record.update_bytes)},

@@ -9,6 +9,7 @@
 #include "common/format/eval_task.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/explain.h"
+#include "coordinator/core/round_loss.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/event_lines.h"
 
@@ -32,9 +33,10 @@ const char* ScreenOutcome(const std::string& kind) {
 }
 
 double MeanLoss(const RoundRecord& record) {
+  const int64_t most = MostLossCountedMicro(record);
   double sum = 0, tokens = 0;
   for (const CommittedContribution& contribution : record.contributions) {
-    sum += static_cast<double>(contribution.header.mean_loss_micro) * kMicro *
+    sum += static_cast<double>(std::min(contribution.header.mean_loss_micro, most)) * kMicro *
            static_cast<double>(contribution.header.tokens);
     tokens += static_cast<double>(contribution.header.tokens);
   }

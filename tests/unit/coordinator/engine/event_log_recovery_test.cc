@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "common/plan/limits.h"
 #include "coordinator/engine/observer.h"
 #include "tests/support/manual_clock.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
@@ -135,6 +136,18 @@ TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
   SmallCoordinator again(disk_, clock_);
   EXPECT_EQ(Merges(again).size(), 3u);
   for (const auto& [merge, lines] : Merges(again)) EXPECT_EQ(lines, 1);
+}
+
+TEST_F(EventLogRecovery, ALossFarAboveTheOthersIsBounded) {
+  RoundRecord round = Round(0, 1);
+  round.contributions.push_back(round.contributions[0]);
+  round.contributions[1].header.worker = WorkerId{"liar"};
+  round.contributions[1].header.mean_loss_micro = limits::kMostLossMicro;
+  Commit(round);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Merges(c).size(), 1u);
+  EXPECT_EQ(merge_.fields.at("loss"), "19.139999") << "(4.999999 + 33.28) / 2";
+  EXPECT_EQ(merge_.fields.at("loss_bounded"), "liar");
 }
 
 // There may be thousands of ended jobs: a start reads only what lists show.
