@@ -9,6 +9,7 @@
 
 #include "common/plan/limits.h"
 #include "coordinator/core/explain.h"
+#include "coordinator/engine/look_share.h"
 #include "coordinator/engine/observer.h"
 #include "coordinator/engine/read_fairness.h"
 
@@ -36,12 +37,6 @@ constexpr size_t kRecentLosses = 120;
 // The time that rounds being merged get when the engine is asked to stop. The next start merges the
 // others from the log.
 constexpr Duration kLastCommits = Seconds(5);
-
-// A query that waits until the core's state is durable.
-struct Look {
-  Instant since;
-  std::function<void()> show;
-};
 
 struct OpenUpload {
   std::shared_ptr<UploadSink> sink;
@@ -91,6 +86,7 @@ struct Engine::State {
   Watchers watchers;
   std::deque<Look> looks;
   size_t looks_left = kLooksAtOnce;  // before the mailbox must be emptied
+  LookShare queries_share, watchers_share;
   ReadFairness hold;
   LogsWishes logs_wishes{[this](const WorkerId& worker, const LogsWanted& wanted) { return SendTo(worker, wanted); }};
   Instant looked{}, awaited = kNever;  // the last read of the clock; the latest time of the next one
@@ -231,6 +227,7 @@ struct Engine::State {
 
   JobGlance Glance(const JobId& job, uint64_t after_revision, Instant now);
   void Show();
+  Instant NextLook() const;
   Instant NextDue() const;
   bool Holds(Instant now);
   Instant NoticeStall();
@@ -443,25 +440,38 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
 }
 
 // People see committed state only: shows the core's state once the ledger has flushed it. Queries
-// beyond kLooksAtOnce wait until the mailbox was emptied, so that callers cannot stop the rounds.
+// beyond kLooksAtOnce wait until the mailbox was emptied, and all looks wait for their share of the
+// time, so that callers cannot stop the rounds.
 void Engine::State::Show() {
   if (!pipeline.idle()) return;
   hold.Served();
-  for (; looks_left > 0 && !looks.empty(); --looks_left) {
+  Instant now = parts.clock.Now();
+  const auto took = [this, &now](LookShare& share) {
+    const Instant began = std::exchange(now, parts.clock.Now());
+    share.Took(now - began, now);
+  };
+  for (; looks_left > 0 && !looks.empty() && queries_share.Open(now); --looks_left) {
     const Look look = std::move(looks.front());
     looks.pop_front();
     look.show();
+    took(queries_share);
   }
-  const Instant now = parts.clock.Now();
-  watchers.Serve(now,
-                 [this, now](const JobId& job, uint64_t after_revision) { return Glance(job, after_revision, now); });
+  const auto glance = [this, &now](const JobId& job, uint64_t after) { return Glance(job, after, now); };
+  for (size_t left = kLooksAtOnce; left > 0 && watchers_share.Open(now) && watchers.ServeNext(now, glance); --left)
+    took(watchers_share);
+}
+
+// The time of the next look; kNever if none waits.
+Instant Engine::State::NextLook() const {
+  const Instant query = looks.empty() ? kNever : std::max(looks.front().since, queries_share.opens());
+  const Instant glance = watchers.NextDue();
+  return std::min(query, glance == kNever ? kNever : std::max(glance, watchers_share.opens()));
 }
 
 // Whether new steps are on hold.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
-  const Instant oldest = std::min(looks.empty() ? kNever : looks.front().since, watchers.NextDue());
-  return hold.Holds(now, oldest,
+  return hold.Holds(now, NextLook(),
                     ReadFairness::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
 
@@ -483,7 +493,7 @@ Instant Engine::State::NoticeStall() {
 
 Instant Engine::State::NextDue() const {
   Instant next = std::min(core->NextWake(), observer.NextPublish());
-  if (pipeline.idle()) next = std::min(next, looks.empty() ? watchers.NextDue() : looked);
+  if (pipeline.idle()) next = std::min(next, NextLook());
   return std::min(next, logs_wishes.NextDue());
 }
 

@@ -2,7 +2,6 @@
 #include "coordinator/engine/watchers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "coordinator/engine/engine.h"
@@ -35,19 +34,19 @@ Instant Watchers::NextDue() const {
   return next;
 }
 
-void Watchers::Serve(Instant now, const std::function<JobGlance(const JobId&, uint64_t)>& glance) {
-  for (auto it = watchers_.begin(); it != watchers_.end();) {
-    Watcher& watcher = it->second;
-    const bool due = watcher.due <= now;
-    if (due) watcher.due = now + kWatchInterval;
-    if (!due || !watcher.sink.takes()) {
-      ++it;
-      continue;
-    }
+bool Watchers::ServeNext(Instant now, const std::function<JobGlance(const JobId&, uint64_t)>& glance) {
+  while (true) {
+    const auto next = std::min_element(watchers_.begin(), watchers_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.due < b.second.due; });
+    if (next == watchers_.end() || next->second.due > now) return false;
+    Watcher& watcher = next->second;
+    watcher.due = now + kWatchInterval;
+    if (!watcher.sink.takes()) continue;
     const JobGlance look = glance(watcher.job, watcher.after_revision);
     if (!look.events.empty()) watcher.after_revision = look.events.back().revision;
     watcher.sink.show(&look);
-    it = HasEnded(look.view.record.state) ? watchers_.erase(it) : std::next(it);
+    if (HasEnded(look.view.record.state)) watchers_.erase(next);
+    return true;
   }
 }
 

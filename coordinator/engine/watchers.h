@@ -34,11 +34,11 @@ class Watchers {
   void MakeDue(uint64_t watcher, Instant now);
   // Makes all watchers of the job due.
   void MakeDue(const JobId& job, Instant now);
-  // When Serve must be called; kNever if no watcher is due.
+  // When ServeNext must be called; kNever if no watcher is due.
   Instant NextDue() const;
-  // Shows their job to the watchers that are due and ready; each is due again after half a second.
-  // A watcher that was shown its job's end is removed.
-  void Serve(Instant now, const std::function<JobGlance(const JobId& job, uint64_t after_revision)>& glance);
+  // Shows its job to the ready watcher that is due for the longest time; it is due again after half
+  // a second, or removed if its job has ended. False: no watcher is due and ready.
+  bool ServeNext(Instant now, const std::function<JobGlance(const JobId& job, uint64_t after_revision)>& glance);
 
  private:
   struct Watcher {

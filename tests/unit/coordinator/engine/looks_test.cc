@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries and events take turns: a flood of queries stops no round, and every query is answered.
+// S36. Queries and events take turns: a flood of queries stops no round, and every query is answered.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
+#include "coordinator/engine/look_share.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
@@ -72,6 +74,57 @@ TEST_F(Looks, WithoutEventsEachIsAnsweredAndTheEngineAsksForItsNextTurnAtOnce) {
     if (shown_ < kFlood) EXPECT_LE(next, clock_.Now());
   }
   EXPECT_GT(c_.engine.Turn(), clock_.Now());
+}
+
+// Whatever looks cost, events do not wait for them, and no step is held for a look that waits for its share.
+TEST_F(Looks, ExpensiveOnesTakeTheirShareOfTheTime) {
+  c_.Settle();
+  Flood();
+  on_look_ = [this] { clock_.Advance(Milliseconds(10)); };
+  const Instant begin = clock_.Now();
+  while (shown_ < kFlood / 10) {
+    const int before = shown_;
+    const Instant next = c_.engine.Turn();
+    EXPECT_LE(shown_ - before, 2 * static_cast<int>(kLooksAtOnce));
+    if (next > clock_.Now()) clock_.Set(next);
+  }
+  const Duration all = clock_.Now() - begin, looks = Milliseconds(10) * shown_;
+  EXPECT_LE(looks.ns, (all / LookShare::kOneIn + LookShare::kAtOnce + Milliseconds(20)).ns);
+  EXPECT_LE(all.ns, (looks * (LookShare::kOneIn + 2)).ns) << "no look waits longer than for its share";
+  EXPECT_TRUE(c_.Submit(TinySpec("tiny")).ok());
+  EXPECT_LT(shown_, kFlood);
+}
+
+TEST_F(Looks, ExpensiveWatchersTakeTheirShareOfTheTimeAndStarveNobody) {
+  c_.Settle();
+  ASSERT_TRUE(c_.Submit(TinySpec("tiny")).ok());
+  constexpr int kWatchers = 32;
+  std::vector<int> glances(kWatchers);
+  for (int i = 0; i < kWatchers; ++i) {
+    c_.engine.Watch(JobId{"tiny"}, 0, {[this, &glances, i](const absl::StatusOr<const JobGlance*>&) {
+                      ++glances[static_cast<size_t>(i)];
+                      clock_.Advance(Milliseconds(10));
+                    }});
+  }
+  const Instant begin = clock_.Now();
+  bool queried = false;
+  while (clock_.Now() < begin + Seconds(60)) {
+    const Instant next = c_.engine.Turn();
+    c_.RunWork();
+    if (next > clock_.Now()) clock_.Set(next);
+    if (!queried && clock_.Now() > begin + Seconds(30)) {
+      queried = true;
+      c_.engine.Query([this](const Core&, const History&, Instant) { ++shown_; });
+      (void)c_.engine.Turn();
+      EXPECT_EQ(shown_, 1) << "queries do not wait for watchers";
+    }
+  }
+  int all = 0;
+  for (const int of_one : glances) {
+    all += of_one;
+    EXPECT_GE(of_one, 60 * 100 / LookShare::kOneIn / kWatchers / 2);
+  }
+  EXPECT_LE(all, 60 * 100 / LookShare::kOneIn + 10);
 }
 
 TEST_F(Looks, AStopAnswersThoseThatWait) {

@@ -27,7 +27,7 @@ class Watching : public testing::Test {
     watchers_.MakeDue(watcher, now_);
   }
   void Serve() {
-    watchers_.Serve(now_, [this](const JobId& job, uint64_t after_revision) {
+    const auto glance = [this](const JobId& job, uint64_t after_revision) {
       EXPECT_EQ(job, kJob);
       JobGlance glance;
       glance.view.record.state = state_;
@@ -36,7 +36,9 @@ class Watching : public testing::Test {
         glance.events.back().revision = revision;
       }
       return glance;
-    });
+    };
+    while (watchers_.ServeNext(now_, glance)) {
+    }
   }
 
   const JobId kJob{"tiny"};
