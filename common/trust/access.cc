@@ -41,11 +41,11 @@ std::vector<AccessRule> MakeTable() {
       {"/atoll.v1.JobService/UpdateJob", steer, true},
       {"/atoll.v1.JobService/WatchJob", look},
       // Parameters and data: not for viewers.
-      {"/atoll.v1.TransferService/Download", bulk},
+      {"/atoll.v1.TransferService/Download", bulk, false, true},
       {"/atoll.v1.TransferService/MissingBlobs", steer},
       // Uploads are too frequent for an audit line each; the round log and the blob store record
       // them.
-      {"/atoll.v1.TransferService/Upload", bulk},
+      {"/atoll.v1.TransferService/Upload", bulk, false, true},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
       // Health checks are for every role. Enrolment is not listed: it has a listener of its own,
       // which asks for a token instead of a certificate.

@@ -15,6 +15,7 @@ struct AccessRule {
   std::string method;  // "/atoll.v1.JobService/SubmitJob"
   std::vector<Role> roles;
   bool changes_state = false;  // an allowed call gets an audit line; refused calls always get one
+  bool transfers = false;      // of data; neither this nor changes_state: a query
 };
 
 // The complete table, ordered by method.

@@ -70,10 +70,17 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   const Identity& who = caller.identity;
   ATOLL_RETURN_IF_ERROR(CheckRevoked(caller));
   ATOLL_RETURN_IF_ERROR(CheckAccess(method, who));
-  // A worker changes state only through its control stream (ControlSessions).
-  if (who.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
+  const AccessRule& rule = *FindAccessRule(method);
+  if (rule.transfers) return absl::OkStatus();  // limited by bytes (BulkSessions)
   MutexLock lock(mutex_);
-  if (changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
+  if (!rule.changes_state) {
+    if (queries_.Take(Who(who), clock_.Now())) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        RoleName(who.role), " '", who.name, "' asks too often: ", kQueriesOfOne.at_once, " queries at once and then ",
+        Seconds(1).ns / kQueriesOfOne.every.ns, " a second are allowed; try again in a second"));
+  }
+  // A worker changes state only through its control stream (ControlSessions).
+  if (who.role == Role::kWorker || changes_.Take(Who(who), clock_.Now())) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       RoleName(who.role), " '", who.name, "' changes more than the audit log can keep: ", kChangesOfOne.at_once,
       " calls at once and then one per second are allowed; try again in a second"));

@@ -23,6 +23,8 @@ std::string Who(const Identity& identity);
 
 // Each change writes two lines to the audit log; unlimited changes would push out older lines.
 inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Seconds(1)};
+// Queries of one identity, watches included, so that they leave the time to the rounds.
+inline constexpr CallBudget::Limits kQueriesOfOne = {.at_once = 200, .every = Milliseconds(50)};
 
 // Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
 // state, and for the outcome of a call that has one answer. Refusals, and allowed calls of workers, have a rate
@@ -31,8 +33,8 @@ class CallGuard {
  public:
   CallGuard(AuditTrail& trail, const Clock& clock, const AnswerBudget::Limits& answers = {})
       : trail_(trail), clock_(clock), answers_(answers) {}
-  // PermissionDenied with the reason, or ResourceExhausted for a person with too many changes. A
-  // CallCheck of common/rpc/tls.h.
+  // PermissionDenied with the reason, or ResourceExhausted for a person with too many changes or a
+  // caller with too many queries. A CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const CertificateFacts& caller) ATOLL_EXCLUDES(mutex_);
   // Logs the outcome of a call that Check allowed, if the call changes state: done, or failed with
   // the reason. `about`: the object of the call, as its caller named it, such as "jobs/tiny".
@@ -56,7 +58,7 @@ class CallGuard {
   const Clock& clock_;
   mutable Mutex mutex_;
   Revocations revoked_ ATOLL_GUARDED_BY(mutex_);
-  CallBudget changes_ ATOLL_GUARDED_BY(mutex_){kChangesOfOne};
+  CallBudget changes_ ATOLL_GUARDED_BY(mutex_){kChangesOfOne}, queries_ ATOLL_GUARDED_BY(mutex_){kQueriesOfOne};
   LineRate refusals_, workers_;
   AnswerBudget answers_;
 };

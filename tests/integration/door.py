@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S29, S31, S33, S34, S35: input to the real program's ports from strangers and hostile members below the level
+"""S29, S31, S33, S34, S35, S36: input to the real program's ports from strangers and hostile members below the level
 of calls.
 
 First: every header name that gRPC 1.51 treats specially, with good, empty, long and binary values, as HEADERS, as
@@ -19,7 +19,7 @@ import socket
 import time
 
 from atoll_harness import check, check_peak, equal, main, number, wait_for
-from floods import BUSY, CALL, CONTINUATION, MEMBERS, REACH_GRPC, STRANGERS, TO_ENROLMENT, block, client_context, flood_process
+from floods import BUSY, CALL, CONTINUATION, MEMBERS, QUERIES, REACH_GRPC, SHORT, STRANGERS, TO_ENROLMENT, block, client_context, flood_process
 from http2_by_hand import ACK, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, frame, greet
 
 SECONDS = float(os.environ.get("ATOLL_DOOR_SECONDS", "2"))
@@ -103,13 +103,14 @@ def check_floods(scene, coordinator, jobs_mb):
     core = sorted(os.sched_getaffinity(0))[-1]
     floods = [(name, ("control", "bulk"), scene.member) for name in MEMBERS]
     floods += [(name, ("control", "bulk", "enroll"), None) for name in STRANGERS] + [(TO_ENROLMENT, ("enroll",), None)]
+    floods += [(path, ("control",), scene.asker) for path in list(QUERIES)[:None if SECONDS > 2 or ASKED else SHORT]]
     floods = [flood for flood in floods if not ASKED or flood[0] in ASKED]
     reference = (BUSY, ("control",), None)
     # The speed of the machine drifts: a long run measures the reference before each flood.
     played = [one for flood in floods for one in (reference, flood)] if SECONDS > 2 else [reference, *floods]
     context, reached_grpc, quiet = multiprocessing.get_context("fork"), False, 0.0
     for name, ports, identity in played:
-        reached_grpc = reached_grpc or name in REACH_GRPC  # a peak stays
+        reached_grpc = reached_grpc or name in REACH_GRPC or name in QUERIES  # a peak stays
         for connections in (1,) if name == BUSY else (1, 8):
             begun, rounds = time.monotonic(), number(scene.job("tiny"), "round")
             flooder = context.Process(target=flood_process, args=(name, [coordinator.ports[p] for p in ports], identity, connections, core,
@@ -177,6 +178,8 @@ def test(scene):
     scene.identity = scene.atoll("ca", "init", trust).out.strip()
     scene.member = scene.path("viewer.pem")
     scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "eve", "--out", scene.member)
+    scene.asker = scene.path("asker.pem")
+    scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "ask", "--out", scene.asker)
     coordinator = scene.coordinator("--trust", trust, "--enroll-port", 0, state="trusted")
     check_headers(scene, coordinator, client_context(scene.member))
     check_full_ports(scene, coordinator)

@@ -9,7 +9,8 @@ import ssl
 import struct
 import time
 
-from http2_by_hand import CANCEL, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame
+from grpc_by_hand import message
+from http2_by_hand import CANCEL, DATA, END_HEADERS, END_STREAM, FIRST_ROOM, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, call, frame
 
 BUSY = "a busy loop"  # the reference
 REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data", "giant messages", "messages in pieces",
@@ -114,6 +115,47 @@ MEMBERS = {  # floods that end before gRPC come first
     "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
 
 
+QUERIES = {  # read-only calls and their requests, those first that cost the most
+    "/atoll.v1.JobService/StreamJobLogs": message((1, "jobs/tiny"), (3, 2000)),
+    "/atoll.v1.JobService/WatchJob": message((1, "jobs/tiny"), (2, 1)), "/atoll.v1.JobService/GetJob": message((1, "jobs/tiny")),
+    "/atoll.v1.JobService/GetJobMetrics": message((1, "jobs/tiny")),
+    "/atoll.v1.JobService/ListJobs": b"", "/atoll.v1.JobService/ListOffers": b"",
+    "/atoll.v1.AdminService/ListWorkers": message((2, 1)), "/atoll.v1.AdminService/ListCheckpoints": message((1, "jobs/tiny")),
+    "/atoll.v1.AdminService/GetCheckpoint": message((1, "jobs/tiny/checkpoints/latest")), "/atoll.v1.AdminService/GetServerInfo": b"",
+    "/grpc.health.v1.Health/Check": b""}
+SHORT = 4  # of them in a short run
+CALLS = 490  # queries a second of a connection; at 500 it is ended
+
+
+def query(port, context, path):
+    """Asks as fast as a connection may, and reads every answer."""
+    while True:
+        try:
+            with (yield from connect(port)) as plain, context.wrap_socket(plain, do_handshake_on_connect=False) as connection:
+                yield from finish(connection, connection.do_handshake)
+                room = struct.pack(">I", 2**31 - 1 - FIRST_ROOM)
+                yield from send(connection, PREFACE + frame(SETTINGS, struct.pack(">HI", INITIAL_WINDOW_SIZE, 2**31 - 1)) + frame(WINDOW_UPDATE, room))
+                begun, asked, unheard = time.monotonic(), 0, 0
+                while True:
+                    due = int((time.monotonic() - begun) * CALLS) - asked
+                    if due > 0:
+                        yield from send(connection, b"".join(call(2 * n + 1, path, QUERIES[path]) for n in range(asked, asked + due)))
+                        asked += due
+                    try:
+                        heard = len(connection.recv(1 << 20))
+                        if heard == 0:
+                            raise ConnectionResetError
+                        unheard += heard
+                    except ssl.SSLWantReadError:
+                        pass
+                    if unheard > 1 << 20:
+                        yield from send(connection, frame(WINDOW_UPDATE, struct.pack(">I", unheard)))
+                        unheard = 0
+                    yield None
+        except OSError:
+            yield None
+
+
 def client_hello():
     """The first record of a handshake."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -214,6 +256,8 @@ def flood_process(name, ports, identity, connections, core, until):
             pass
     elif name in STRANGERS:
         play([begin_handshakes(port, STRANGERS[name]) for port in ports for _ in range(connections)], until)
+    elif name in QUERIES:
+        play([query(port, client_context(identity), name) for port in ports for _ in range(connections)], until)
     else:
         flood = endless_block if name == TO_ENROLMENT else MEMBERS[name]
         play([connect_and_flood(port, client_context(identity), flood) for port in ports for _ in range(connections)], until)

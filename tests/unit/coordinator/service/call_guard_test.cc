@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/support/manual_clock.h"
 
 namespace atl {
@@ -99,6 +102,31 @@ TEST_F(CallGuardTest, ChangesPerPersonAreLimited) {
   clock_.Advance(Seconds(86'400));
   for (int64_t i = 0; i < kChangesOfOne.at_once; ++i) ASSERT_TRUE(Check(kCancel, bob).ok()) << i;
   EXPECT_FALSE(Check(kCancel, bob).ok()) << "what is not used is not saved up";
+}
+
+// S36. All queries of an identity count together, whatever its role; transfers and a worker's stream do not.
+TEST_F(CallGuardTest, QueriesOfAnIdentityAreLimited) {
+  for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin, Role::kWorker}) {
+    std::vector<std::string> queries;
+    for (const AccessRule& rule : AccessTable()) {
+      if (!rule.changes_state && !rule.transfers && CheckAccess(rule.method, {role, "eve", ""}).ok())
+        queries.push_back(rule.method);
+    }
+    const Identity eve = {role, "eve", ""};
+    for (int64_t i = 0; i < kQueriesOfOne.at_once; ++i)
+      ASSERT_TRUE(Check(queries[static_cast<size_t>(i) % queries.size()], eve).ok()) << RoleName(role) << i;
+    for (const std::string& query : queries) {
+      const absl::Status refused = Check(query, eve);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << query;
+      EXPECT_NE(std::string(refused.message()).find("'eve' asks too often"), std::string::npos) << refused;
+    }
+    EXPECT_TRUE(Check(queries[0], {role, "bob", ""}).ok());
+    for (const char* other : {kCancel, "/atoll.v1.TransferService/Download", "/atoll.v1.WorkerService/Control"})
+      EXPECT_EQ(Check(other, eve).ok(), CheckAccess(other, eve).ok()) << other;
+    clock_.Advance(kQueriesOfOne.every);
+    EXPECT_TRUE(Check(queries[0], eve).ok());
+    EXPECT_FALSE(Check(queries[0], eve).ok());
+  }
 }
 
 // Opening and dropping streams pushes nothing out of the log; users' actions are still logged.
