@@ -106,17 +106,27 @@ Connection::Next Relay::MoveBytes(Instant now, std::span<uint8_t> scratch) {
   now_ = now;
   scratch = scratch.first(*parts_.held > kHeldBytes ? kSmallChunkBytes : kChunkBytes);
   const Next next = MoveChunks(now, scratch);
+  if (!closing_) WatchOutput(now);
   if (*parts_.held > kHeldBytes || now - sent_ > kSendPause) socket().Release();
   CountHeld();
   CountLoad();  // the server may have ended calls
   return next;
 }
 
+void Relay::WatchOutput(Instant now) {
+  if (!has_output()) {
+    deadline_ = kNever;
+  } else if (moved_out_ || deadline_ == kNever) {
+    deadline_ = now + kUnreadTime;
+  }
+}
+
 Connection::Next Relay::MoveChunks(Instant now, std::span<uint8_t> scratch) {
   wake_ = kNever;
-  outer_is_dry_ = inner_is_dry_ = false;
+  outer_is_dry_ = inner_is_dry_ = moved_out_ = false;
   for (int turn = 0; turn < kTurns; ++turn) {
     const bool out = MoveOut(scratch);
+    moved_out_ = moved_out_ || out;
     const bool in = !lost_ && !closing_ && MoveIn(now, scratch);
     if (lost_) return Next::kEnd;
     if (closing_) return Next::kAgain;

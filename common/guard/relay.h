@@ -27,6 +27,9 @@ namespace atl::guard {
 // 64 KiB. A larger chunk would need a third, small packet.
 inline constexpr size_t kChunkBytes = 124 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
+// A connection ends whose peer takes no byte for this long while bytes for it wait. gRPC does not end it: its ping
+// waits behind them. A slow link takes some bytes.
+inline constexpr Duration kUnreadTime = Seconds(300);
 
 struct RelayParts {
   ConnectionParts connection;
@@ -51,6 +54,8 @@ class Relay final : public Connection {
   void Opened(Instant now) override;
   Next MoveBytes(Instant now, std::span<uint8_t> scratch) override;
   Next MoveChunks(Instant now, std::span<uint8_t> scratch);
+  // Sets the time at which the connection ends because nothing of its output moved.
+  void WatchOutput(Instant now);
   // Each returns whether bytes moved, and sets `lost_` when the connection cannot continue.
   bool MoveOut(std::span<uint8_t> scratch);
   bool MoveIn(Instant now, std::span<uint8_t> scratch);
@@ -81,6 +86,7 @@ class Relay final : public Connection {
   Instant now_{}, sent_{};
   bool judged_too_fast_ = false;
   bool peer_ended_ = false, lost_ = false;
+  bool moved_out_ = false;                            // in this turn of the loop
   bool outer_is_dry_ = false, inner_is_dry_ = false;  // nothing more to read in this turn of the loop
 };
 
