@@ -44,9 +44,11 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
       MutexLock lock(mutex_);
       return stream_ != nullptr && stream_->Takes();
     }
-    void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+    // `held` is released when the next response is written, or the stream ends (AnswerBudget): gRPC may
+    // still hold a short one after OnWriteDone.
+    void Feed(Response response, std::shared_ptr<const void> held = nullptr) ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
-      if (stream_ != nullptr) stream_->Feed(std::move(response));
+      if (stream_ != nullptr) stream_->Feed({std::move(response), std::move(held)});
     }
     // Ends the stream once all queued responses are written.
     void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
@@ -89,14 +91,18 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   }
 
  private:
+  struct Entry {
+    Response response;
+    std::shared_ptr<const void> held;
+  };
   bool Takes() ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     return !finishing_ && !writing_;  // the queue is then empty
   }
-  void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+  void Feed(Entry entry) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (finishing_) return;
-    waiting_.push_back(std::move(response));
+    waiting_.push_back(std::move(entry));
     if (!writing_) WriteNext();
   }
   void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
@@ -111,7 +117,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
     current_ = std::move(waiting_.front());
     waiting_.pop_front();
     LimitStall();
-    this->StartWrite(&current_);
+    this->StartWrite(&current_.response);
   }
   void FinishNow() ATOLL_REQUIRES(mutex_) {
     LimitStall();
@@ -125,11 +131,11 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   const Duration stall_limit_;
   const std::shared_ptr<Feeder> feeder_ = std::make_shared<Feeder>(this);
   Mutex mutex_;
-  std::deque<Response> waiting_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<Entry> waiting_ ATOLL_GUARDED_BY(mutex_);
   bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
   bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ATOLL_GUARDED_BY(mutex_);
-  Response current_;
+  Entry current_;
   Timer stall_ ATOLL_GUARDED_BY(mutex_);  // set while a write or the end is in flight
   std::shared_ptr<FedStream> self_;       // until the call is over
 };

@@ -118,9 +118,10 @@ class JobServiceImpl final : public JobMethods {
     }
     const absl::StatusOr<uint64_t> watcher =
         api_.WatchJob(*request, {.show =
-                                     [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
+                                     [this, who = WhoIs(IdentityOf(*context)),
+                                      feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
                                        if (!look.ok()) return feeder->End(look.status());
-                                       feeder->Feed(*look);  // a message with events alone has no state
+                                       FeedHeld(*feeder, who, *look);  // a message with events alone has no state
                                        if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
                                      },
                                  .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
@@ -139,33 +140,35 @@ class JobServiceImpl final : public JobMethods {
       FollowLogs(*request, IdentityOf(*context), stream);
       return stream;
     }
-    const auto held = std::make_shared<AnswerBudget::Held>();  // until both the answer and the stream are gone
-    stream->on_done = [held] {};
     api_.GetJobLogs(*request, 0,
-                    [this, held, who = WhoIs(IdentityOf(*context)), feeder = stream->feeder()](
+                    [this, who = WhoIs(IdentityOf(*context)), feeder = stream->feeder()](
                         const absl::Status& status, v1::StreamJobLogsResponse lines) {
                       if (!status.ok()) return feeder->End(status);
-                      // the lines, and their bytes while they are written
-                      absl::StatusOr<AnswerBudget::Held> place = guard_.answers().Take(who, 2 * lines.ByteSizeLong());
-                      if (!place.ok()) return feeder->End(place.status());
-                      *held = *std::move(place);
-                      feeder->Feed(std::move(lines));
+                      FeedHeld(*feeder, who, std::move(lines));
                       feeder->End(absl::OkStatus());
                     });
     return stream;
   }
 
  private:
+  // Feeds within the budget of answers that are not read yet; otherwise ends the stream.
+  template <typename Feeder, typename Response>
+  void FeedHeld(Feeder& feeder, const std::string& who, Response response) {
+    // the message, and its bytes while they are written
+    absl::StatusOr<AnswerBudget::Held> held = guard_.answers().Take(who, 2 * response.ByteSizeLong());
+    if (!held.ok()) return feeder.End(held.status());
+    feeder.Feed(std::move(response), *std::move(held));
+  }
   // Streams until the job has ended.
   void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller,
                   FedStream<v1::StreamJobLogsResponse>* stream) {
     const absl::StatusOr<WatchPlaces::Place> place = places_.Take(caller);
     if (!place.ok()) return stream->feeder()->End(place.status());
     const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
-        request,
-        {.lines = [feeder = stream->feeder()](v1::StreamJobLogsResponse fresh) { feeder->Feed(std::move(fresh)); },
-         .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); },
-         .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
+        request, {.lines = [this, who = WhoIs(caller), feeder = stream->feeder()](
+                               v1::StreamJobLogsResponse fresh) { FeedHeld(*feeder, who, std::move(fresh)); },
+                  .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); },
+                  .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
       stream->on_done = [this, id = *watcher, place = *place] { api_.StopWatching(id); };
     } else {

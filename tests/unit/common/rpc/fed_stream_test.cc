@@ -97,7 +97,8 @@ TEST_F(SoonCut, AReaderThatTakesNothingIsCutOff) {
 }
 
 TEST_F(SoonCut, WhoHasTakenEverythingMayWait) {
-  feeder_->Feed(Line("one"));
+  const auto held = std::make_shared<int>();
+  feeder_->Feed(Line("one"), held);
   EXPECT_EQ(Read(), "one");
   // Another stream is cut in the meantime.
   grpc::ClientContext context;
@@ -107,7 +108,9 @@ TEST_F(SoonCut, WhoHasTakenEverythingMayWait) {
   for (int i = 0; i < 60; ++i) feeder->Feed(Line(std::string(size_t{1} << 19, 'x')));
   EXPECT_TRUE(service_.ended.Take());
   EXPECT_TRUE(feeder_->Takes());
+  EXPECT_EQ(held.use_count(), 2) << "gRPC may still hold it";
   feeder_->Feed(Line("two"));
+  EXPECT_EQ(held.use_count(), 1);
   EXPECT_EQ(Read(), "two");
   feeder_->End(absl::OkStatus());
   EXPECT_EQ(Read(), "the end");

@@ -40,14 +40,29 @@ class ApiServiceTest : public testing::Test {
   grpc::Status ListJobs(v1::ListJobsResponse& jobs) {
     return Call([&](grpc::ClientContext& context) { return stub_->ListJobs(&context, {}, &jobs); });
   }
-  // The lines of the log about the job "tiny".
-  grpc::Status Logs(std::vector<std::string>& lines) {
+  // Watches the job "tiny" until its first message with a state.
+  grpc::Status Watch() {
+    return Call([&](grpc::ClientContext& context) {
+      v1::WatchJobRequest request;
+      request.set_name("jobs/tiny");
+      request.set_after_revision(1);
+      const auto reader = stub_->WatchJob(&context, request);
+      for (v1::WatchJobResponse look; reader->Read(&look);) {
+        if (look.has_job()) context.TryCancel();
+      }
+      return reader->Finish();
+    });
+  }
+  // The lines of the log about the job "tiny"; `follow`: until the first of them.
+  grpc::Status Logs(std::vector<std::string>& lines, bool follow = false) {
     return Call([&](grpc::ClientContext& context) {
       v1::StreamJobLogsRequest request;
       request.set_name("jobs/tiny");
+      request.set_follow(follow);
       const auto reader = stub_->StreamJobLogs(&context, request);
       for (v1::StreamJobLogsResponse part; reader->Read(&part);) {
         for (const std::string& line : part.lines()) lines.push_back(line);
+        if (follow) context.TryCancel();
       }
       return reader->Finish();
     });
@@ -85,6 +100,8 @@ TEST_F(ApiServiceTest, AnswersArriveAndAreGivenBack) {
     std::vector<std::string> lines;
     EXPECT_TRUE(Logs(lines).ok());
     EXPECT_EQ(lines.size(), size_t{1});
+    EXPECT_EQ(Watch().error_code(), grpc::StatusCode::CANCELLED) << "it was shown";
+    EXPECT_EQ(Logs(lines, true).error_code(), grpc::StatusCode::CANCELLED) << "likewise";
   }
   server_.reset();  // all calls are over
   EXPECT_EQ(guard_.answers().taken(), size_t{0});
@@ -110,7 +127,7 @@ TEST_F(WithoutRoom, AnswersOfAllServicesAreRefused) {
   v1::GetServerInfoResponse info;
   v1::ListJobsResponse jobs;
   std::vector<std::string> lines;
-  for (const grpc::Status& refused : {GetInfo(info), ListJobs(jobs), Logs(lines)}) {
+  for (const grpc::Status& refused : {GetInfo(info), ListJobs(jobs), Logs(lines), Logs(lines, true), Watch()}) {
     EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_NE(refused.error_message().find("the answers that wait for callers without certificate"), std::string::npos)
         << refused.error_message();
