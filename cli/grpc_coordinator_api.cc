@@ -16,6 +16,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/tls.h"
+#include "common/trust/access.h"
 
 namespace atl::cli {
 namespace {
@@ -65,9 +66,10 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
         deadline_(deadline),
         clock_(clock) {}
 
-#define ATOLL_UNARY(Service, Method)                                                                          \
-  absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request) override {                  \
-    return Call<v1::Service, v1::Method##Request, v1::Method##Response>(&v1::Service::Stub::Method, request); \
+#define ATOLL_UNARY(Service, Method)                                                                                   \
+  absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request) override {                           \
+    return AsQuery("/atoll.v1." #Service "/" #Method,                                                                  \
+                   Call<v1::Service, v1::Method##Request, v1::Method##Response>(&v1::Service::Stub::Method, request)); \
   }
   ATOLL_UNARY(JobService, SubmitJob)
   ATOLL_UNARY(JobService, GetJob)
@@ -154,7 +156,17 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     if (enough) context.TryCancel();
     const grpc::Status status = reader->Finish();
     running_.End();
-    return enough || status.ok() ? absl::OkStatus() : Explain(FromGrpc(status));
+    return enough || status.ok() ? absl::OkStatus() : TellToRepeat(Explain(FromGrpc(status)));
+  }
+
+  // A query that is refused with RESOURCE_EXHAUSTED, although it was repeated, may be made again later.
+  static absl::Status TellToRepeat(const absl::Status& status) {
+    return absl::IsResourceExhausted(status) ? absl::UnavailableError(status.message()) : status;
+  }
+  template <typename Response>
+  static absl::StatusOr<Response> AsQuery(const char* method, absl::StatusOr<Response> answer) {
+    if (answer.ok() || !FindAccessRule(method)->is_query()) return answer;
+    return TellToRepeat(answer.status());
   }
 
   absl::StatusOr<ChannelSecurity> Security() {
@@ -178,6 +190,9 @@ absl::Status GrpcCoordinatorApi::Connect() {
   if (channel_ != nullptr) return absl::OkStatus();
   ChannelOptions options;
   options.address = endpoint_;
+  for (const AccessRule& rule : AccessTable()) {
+    if (rule.is_query()) options.repeated.push_back(rule.method);
+  }
   ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, Security());
   ATOLL_ASSIGN_OR_RETURN(channel_, MakeControlChannel(options, security));
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/host_port.h"
 #include "common/plan/limits.h"
 #include "common/rpc/socket_options.h"
@@ -14,6 +16,19 @@ namespace atl {
 namespace {
 
 int Milli(Duration d) { return static_cast<int>(std::min<int64_t>(d.ns / 1'000'000, INT32_MAX)); }
+
+// gRPC's service config (github.com/grpc/proposal, A6).
+std::string ServiceConfigOf(const std::vector<std::string>& repeated) {
+  std::vector<std::string> names;
+  for (const std::string& method : repeated) {
+    const size_t slash = method.rfind('/');
+    names.push_back(absl::StrCat(R"({"service":")", method.substr(1, slash - 1), R"(","method":")",
+                                 method.substr(slash + 1), R"("})"));
+  }
+  return absl::StrCat(R"({"methodConfig":[{"name":[)", absl::StrJoin(names, ","),
+                      R"(],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.5s","maxBackoff":"2s",)",
+                      R"("backoffMultiplier":2,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]})");
+}
 
 grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   grpc::ChannelArguments args;
@@ -32,6 +47,7 @@ grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes));
   args.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));
+  if (!options.repeated.empty()) args.SetServiceConfigJSON(ServiceConfigOf(options.repeated));
   return args;
 }
 

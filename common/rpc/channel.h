@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/base/time.h"
@@ -40,6 +41,9 @@ struct ChannelOptions {
   std::string address;  // "127.0.0.1:7700"
   Duration keepalive_interval = Seconds(30);
   Duration keepalive_timeout = Seconds(10);
+  // Calls ("/atoll.v1.JobService/GetJob") that gRPC makes again, up to four times in about five seconds, when
+  // they are refused with RESOURCE_EXHAUSTED: their caller asked too often.
+  std::vector<std::string> repeated;
 };
 
 // True for 127.0.0.0/8, [::1], localhost and unix: addresses.

@@ -15,7 +15,8 @@ struct AccessRule {
   std::string method;  // "/atoll.v1.JobService/SubmitJob"
   std::vector<Role> roles;
   bool changes_state = false;  // an allowed call gets an audit line; refused calls always get one
-  bool transfers = false;      // of data; neither this nor changes_state: a query
+  bool transfers = false;      // of data
+  bool is_query() const { return !changes_state && !transfers; }
 };
 
 // The complete table, ordered by method.

@@ -73,7 +73,7 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   const AccessRule& rule = *FindAccessRule(method);
   if (rule.transfers) return absl::OkStatus();  // limited by bytes (BulkSessions)
   MutexLock lock(mutex_);
-  if (!rule.changes_state) {
+  if (rule.is_query()) {
     if (queries_.Take(Who(who), clock_.Now())) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(
         RoleName(who.role), " '", who.name, "' asks too often: ", kQueriesOfOne.at_once, " queries at once and then ",

@@ -39,6 +39,21 @@ class JobServer final : public v1::JobService::Service {
     while (!let_go_) changed_.Wait(mutex_);
     return answer;
   }
+  int refused = 0;  // queries that are refused before the first answer
+  int asked = 0;
+  grpc::Status Refuse() {
+    return ++asked > refused ? grpc::Status::OK : ToGrpc(absl::ResourceExhaustedError("asks too often"));
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::GetJobResponse*) override { return Refuse(); }
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::CancelJobResponse*) override {
+    return Refuse();
+  }
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
+                        grpc::ServerWriter<v1::WatchJobResponse>* out) override {
+    const grpc::Status refusal = Refuse();
+    if (refusal.ok()) out->Write({});
+    return refusal;
+  }
   // From now on a resume is answered.
   void LetGo() {
     const MutexLock lock(mutex_);
@@ -82,6 +97,25 @@ TEST_F(GrpcCoordinatorApiTest, TheCoordinatorsOwnWordIsNoLostConnection) {
 
   service_.answer = grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // an error of the transport
   EXPECT_THAT(std::string(Api()->RollbackJob({}).status().message()), HasSubstr("cannot reach the coordinator at"));
+}
+
+TEST_F(GrpcCoordinatorApiTest, QueriesThatAreRefusedAsTooManyAreRepeated) {
+  service_.refused = 1;
+  EXPECT_TRUE(Api()->GetJob({}).ok());
+  EXPECT_EQ(service_.asked, 2);
+  service_.asked = 0;
+  int shown = 0;
+  EXPECT_TRUE(Api()->WatchJob({}, [&](const v1::WatchJobResponse&) { return ++shown > 0; }).ok());
+  EXPECT_EQ(service_.asked, 2);
+  EXPECT_EQ(shown, 1);
+  service_.asked = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(Api()->CancelJob({}).status())) << "it may have no room";
+  EXPECT_EQ(service_.asked, 1);
+
+  service_.refused = 100;
+  const absl::Status refused = Api()->GetJob({}).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << "exit code 5: to be repeated";
+  EXPECT_EQ(refused.message(), "asks too often");
 }
 
 TEST_F(GrpcCoordinatorApiTest, ACallHasTheTimeThatIsLeft) {
