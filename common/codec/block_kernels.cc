@@ -48,40 +48,44 @@ HWY_EXPORT(DecodeMxfp4To);
 HWY_EXPORT(EncodeE3m0Blocks);
 HWY_EXPORT(DecodeE3m0To);
 
+namespace {
+
+// Whole blocks by `vectors`, the rest by the reference.
+template <size_t kBlock, size_t kBytes>
+void EncodeWith(void (*vectors)(const float*, size_t, std::byte*),
+                void (*reference)(std::span<const float>, std::byte*), std::span<const float> in, std::byte* out) {
+  const size_t blocks = in.size() / kBlock;
+  vectors(in.data(), blocks, out);
+  reference(in.subspan(blocks * kBlock), out + blocks * kBytes);
+}
+
+template <size_t kBlock, size_t kBytes>
+void DecodeWith(void (*vectors)(const std::byte*, size_t, float*),
+                void (*reference)(const std::byte*, std::span<float>), const std::byte* in, std::span<float> out) {
+  const size_t blocks = out.size() / kBlock;
+  vectors(in, blocks, out.data());
+  reference(in + blocks * kBytes, out.subspan(blocks * kBlock));
+}
+
+}  // namespace
+
 void EncodeInt8(std::span<const float> in, std::byte* out) {
-  const size_t blocks = in.size() / kInt8Block;
-  HWY_DYNAMIC_DISPATCH(EncodeInt8Blocks)(in.data(), blocks, out);
-  scalar::EncodeInt8(in.subspan(blocks * kInt8Block), out + blocks * Int8Bytes(kInt8Block));
+  EncodeWith<kInt8Block, Int8Bytes(kInt8Block)>(HWY_DYNAMIC_DISPATCH(EncodeInt8Blocks), scalar::EncodeInt8, in, out);
 }
-
 void DecodeInt8(const std::byte* in, std::span<float> out) {
-  const size_t blocks = out.size() / kInt8Block;
-  HWY_DYNAMIC_DISPATCH(DecodeInt8To)(in, blocks, out.data());
-  scalar::DecodeInt8(in + blocks * Int8Bytes(kInt8Block), out.subspan(blocks * kInt8Block));
+  DecodeWith<kInt8Block, Int8Bytes(kInt8Block)>(HWY_DYNAMIC_DISPATCH(DecodeInt8To), scalar::DecodeInt8, in, out);
 }
-
 void EncodeMxfp4(std::span<const float> in, std::byte* out) {
-  const size_t blocks = in.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(EncodeMxfp4Blocks)(in.data(), blocks, out);
-  scalar::EncodeMxfp4(in.subspan(blocks * kFp4Block), out + blocks * Fp4Bytes(kFp4Block));
+  EncodeWith<kFp4Block, Fp4Bytes(kFp4Block)>(HWY_DYNAMIC_DISPATCH(EncodeMxfp4Blocks), scalar::EncodeMxfp4, in, out);
 }
-
 void DecodeMxfp4(const std::byte* in, std::span<float> out) {
-  const size_t blocks = out.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(DecodeMxfp4To)(in, blocks, out.data());
-  scalar::DecodeMxfp4(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
+  DecodeWith<kFp4Block, Fp4Bytes(kFp4Block)>(HWY_DYNAMIC_DISPATCH(DecodeMxfp4To), scalar::DecodeMxfp4, in, out);
 }
-
 void EncodeE3m0(std::span<const float> in, std::byte* out) {
-  const size_t blocks = in.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(EncodeE3m0Blocks)(in.data(), blocks, out);
-  scalar::EncodeE3m0(in.subspan(blocks * kFp4Block), out + blocks * Fp4Bytes(kFp4Block));
+  EncodeWith<kFp4Block, Fp4Bytes(kFp4Block)>(HWY_DYNAMIC_DISPATCH(EncodeE3m0Blocks), scalar::EncodeE3m0, in, out);
 }
-
 void DecodeE3m0(const std::byte* in, std::span<float> out) {
-  const size_t blocks = out.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(DecodeE3m0To)(in, blocks, out.data());
-  scalar::DecodeE3m0(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
+  DecodeWith<kFp4Block, Fp4Bytes(kFp4Block)>(HWY_DYNAMIC_DISPATCH(DecodeE3m0To), scalar::DecodeE3m0, in, out);
 }
 
 }  // namespace atl::codec
