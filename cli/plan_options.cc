@@ -86,12 +86,14 @@ class Reader {
   std::vector<std::string> faults_;
 };
 
-CodecKind ReadCodec(Reader& reader, const char* flag, const std::string& text) {
-  constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
-                                   CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+std::vector<std::string> CodecNames() {
   std::vector<std::string> names;
-  for (const CodecKind codec : kCodecs) names.emplace_back(CodecName(codec));
-  return kCodecs[reader.Word(flag, text, names)];
+  for (const CodecKind codec : kCodecKinds) names.emplace_back(CodecName(codec));
+  return names;
+}
+
+CodecKind ReadCodec(Reader& reader, const char* flag, const std::string& text) {
+  return kCodecKinds[reader.Word(flag, text, CodecNames())];
 }
 
 void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
@@ -156,7 +158,7 @@ absl::StatusOr<PlanRequest> ParsePlanOptions(const PlanOptions& options) {
 void AddPlanCommand(CLI::App& root, Command& command) {
   CLI::App& app = *root.add_subcommand("plan", "estimate the training speed over a given link, without a coordinator");
   const auto o = std::make_shared<PlanOptions>();
-  const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
+  const auto add = [&](const char* flag, std::string& value, const char* type, const std::string& help) {
     return app.add_option(flag, value, help)->type_name(type);
   };
   add("--params", o->params, "N", "parameters of the model, such as 1e9")->required();
@@ -171,7 +173,8 @@ void AddPlanCommand(CLI::App& root, Command& command) {
   add("--method", o->method, "data-parallel|diloco|streaming", "synchronisation scheme")->capture_default_str();
   add("--inner-steps", o->inner_steps, "H", "steps between syncs of a fragment")->capture_default_str();
   add("--overlap-steps", o->overlap_steps, "TAU", "steps trained during a sync [1 for streaming, else 0]");
-  add("--codec", o->codec, "CODEC", "fp32, fp16, bf16, int8, mxfp4 or e3m0 [bf16 for data-parallel, else mxfp4]");
+  add("--codec", o->codec, "CODEC",
+      absl::StrCat(absl::StrJoin(CodecNames(), ", "), " [bf16 for data-parallel, else mxfp4]"));
   add("--download-codec", o->download_codec, "CODEC", "codec of updates, if it differs");
   add("--upload-error-memory", o->upload_error_memory, "off|feedback|loco", "the job's sync.upload_error_memory")
       ->capture_default_str();

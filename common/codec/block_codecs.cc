@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // int8, mxfp4 and e3m0: blocks of codes with a shared scale. This is the reference.
-// block_kernels-inl.h and the two fp4 files next to it compute the same in SIMD lanes.
+// block_kernels-inl.h and the two fp4 files next to it compute the same in SIMD lanes. At the end: the
+// table of all codecs.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
+#include "common/base/check.h"
 #include "common/codec/families.h"
 
 namespace atl::codec {
@@ -115,4 +118,34 @@ void EncodeE3m0(std::span<const float> in, std::byte* out) { EncodeFp4<E3m0Expon
 void DecodeE3m0(const std::byte* in, std::span<float> out) { DecodeFp4(kE3m0, in, out); }
 
 }  // namespace scalar
+
+namespace {
+
+// By CodecKind. A codec needs a row. Code for a CPU's widest vectors (fused.cc, weighted_sum.cc) and
+// for GPUs is optional.
+constexpr CodecForm kForms[] = {
+    {CodecKind::kFp32, "fp32", 1, 0, 32, EncodeFloats, DecodeFloats},
+    {CodecKind::kFp16, "fp16", 1, 0, 16, EncodeHalf, DecodeHalf},
+    {CodecKind::kBf16, "bf16", 1, 0, 16, EncodeBfloat16, DecodeBfloat16},
+    {CodecKind::kInt8, "int8", kInt8Block, 2, 8, EncodeInt8, DecodeInt8},
+    {CodecKind::kMxfp4, "mxfp4", kFp4Block, 1, 4, EncodeMxfp4, DecodeMxfp4},
+    {CodecKind::kE3m0, "e3m0", kFp4Block, 1, 4, EncodeE3m0, DecodeE3m0},
+};
+
+static_assert(std::size(kForms) == std::size(kCodecKinds) && [] {
+  for (size_t i = 0; i < std::size(kForms); ++i) {
+    if (kForms[i].kind != kCodecKinds[i] || kCodecKinds[i] != static_cast<CodecKind>(i)) return false;
+    if (kLargestBlock % kForms[i].block != 0) return false;
+  }
+  return true;
+}());
+
+}  // namespace
+
+const CodecForm& FormOf(CodecKind kind) {
+  const auto index = static_cast<size_t>(kind);
+  ATOLL_CHECK(index < std::size(kForms), "a codec outside the enumeration");
+  return kForms[index];
+}
+
 }  // namespace atl::codec

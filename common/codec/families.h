@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of each family of codecs for codec.cc. Private to this room. The caller checks sizes.
+// The form of each codec, and the functions of each family. Private to this room. The caller checks
+// sizes.
 #ifndef ATOLL_COMMON_CODEC_FAMILIES_H_
 #define ATOLL_COMMON_CODEC_FAMILIES_H_
 
@@ -45,6 +46,26 @@ void DecodeE3m0(const std::byte* in, std::span<float> out);
 // range ends within the encoding, and at its end unless it consists of whole codec blocks. Defined
 // in fused.cc.
 const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t elements);
+
+void EncodeFloats(std::span<const float> in, std::byte* out);
+void DecodeFloats(const std::byte* in, std::span<float> out);
+
+// An encoding: blocks of `block` elements, each of `head` bytes and then `bits` an element in whole
+// bytes. The last block may be shorter.
+struct CodecForm {
+  CodecKind kind;
+  const char* name;  // as in the job file
+  size_t block, head, bits;
+  void (*encode)(std::span<const float> in, std::byte* out);
+  void (*decode)(const std::byte* in, std::span<float> out);
+  constexpr size_t BytesOf(size_t elements_of_a_block) const { return head + (elements_of_a_block * bits + 7) / 8; }
+};
+
+// The form of `kind`, which must be in the enumeration: a row of the table in block_codecs.cc.
+const CodecForm& FormOf(CodecKind kind);
+
+// A multiple of every codec's block.
+inline constexpr size_t kLargestBlock = 128;
 
 namespace scalar {  // the reference: plain C++
 void EncodeInt8(std::span<const float> in, std::byte* out);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp16 and bf16 in integer arithmetic: the same bits with or without conversion instructions of the
-// CPU. This is the reference; word_kernels-inl.h computes the same in SIMD lanes.
+// fp32 unchanged; fp16 and bf16 in integer arithmetic: the same bits with or without conversion
+// instructions of the CPU. This is the reference; word_kernels-inl.h computes the same in SIMD lanes.
 #include <bit>
+#include <cstring>
 
 #include "common/codec/families.h"
 
@@ -49,5 +50,8 @@ uint16_t Bfloat16FromFloat(float x) {
 }
 
 float FloatFromBfloat16(uint16_t value) { return std::bit_cast<float>(static_cast<uint32_t>(value) << 16); }
+
+void EncodeFloats(std::span<const float> in, std::byte* out) { std::memcpy(out, in.data(), in.size_bytes()); }
+void DecodeFloats(const std::byte* in, std::span<float> out) { std::memcpy(out.data(), in, out.size_bytes()); }
 
 }  // namespace atl::codec

@@ -23,20 +23,13 @@ namespace HWY_NAMESPACE {
 // that are too short for the hardware prefetcher, which also stops at page boundaries.
 struct Ahead {
   const std::byte* next;
-  size_t quarter_shift;  // an element takes 4 bytes >> this
-  HWY_INLINE void Ask(size_t i) const { hwy::Prefetch(next + (i * 4 >> quarter_shift)); }
+  size_t bits;  // of an element
+  HWY_INLINE void Ask(size_t i) const { hwy::Prefetch(next + i * bits / 8); }
 };
 
 HWY_INLINE Ahead AheadOf(CodecKind kind, const std::byte* in) {
-  switch (kind) {
-    case CodecKind::kFp32: return {in + 4 * kCodecBlock, 0};
-    case CodecKind::kFp16:
-    case CodecKind::kBf16: return {in + 2 * kCodecBlock, 1};
-    case CodecKind::kInt8: return {in + kCodecBlock, 2};
-    case CodecKind::kMxfp4:
-    case CodecKind::kE3m0: return {in + kCodecBlock / 2, 3};
-  }
-  return {in, 0};
+  const size_t bits = FormOf(kind).bits;
+  return {in + kCodecBlock * bits / 8, bits};
 }
 
 // vecmath's Scale and ScaledAccumulate, one vector at a time.
@@ -172,7 +165,7 @@ double Lost(CodecKind kind, const std::byte* in, const float* h, float* lost, si
 
 // Returns false unless n consists of whole vectors and blocks.
 bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n, double* squares) {
-  if (n % kInt8Block != 0) return false;
+  if (n % kLargestBlock != 0) return false;
   const bool stream = h != lost && reinterpret_cast<uintptr_t>(lost) % 64 == 0;
   *squares = stream ? Lost<true>(kind, in, h, lost, n) : Lost<false>(kind, in, h, lost, n);
   return true;
@@ -305,7 +298,7 @@ bool ExactStatistics(CodecKind kind, const std::byte* in, size_t n, vecmath::Blo
 }
 
 bool Statistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockStats& stats) {
-  if (n % kInt8Block != 0) return false;
+  if (n % kLargestBlock != 0) return false;
   if (ExactStatistics(kind, in, n, stats)) return true;
   Sum sum(AheadOf(kind, in));
   DecodeEach(kind, in, n, sum);
@@ -390,7 +383,7 @@ void DecodeScaled(CodecKind kind, Bytes encoded, uint64_t begin, float weight, s
   if (out.empty()) return;
   const std::byte* in = codec::RangeAt(kind, encoded, begin, out.size());
   const size_t done = codec::ScaledInto(kind, in, weight, out);
-  std::array<float, codec::kInt8Block> scratch;
+  std::array<float, codec::kLargestBlock> scratch;
   vecmath::Scale(weight, Rest(kind, in, done, out.size(), scratch), out.subspan(done));
 }
 
@@ -398,7 +391,7 @@ void DecodeScaledAccumulate(CodecKind kind, Bytes encoded, uint64_t begin, float
   if (acc.empty()) return;
   const std::byte* in = codec::RangeAt(kind, encoded, begin, acc.size());
   const size_t done = codec::AccumulatedInto(kind, in, weight, acc);
-  std::array<float, codec::kInt8Block> scratch;
+  std::array<float, codec::kLargestBlock> scratch;
   vecmath::ScaledAccumulate(weight, Rest(kind, in, done, acc.size(), scratch), acc.subspan(done));
 }
 
@@ -432,7 +425,7 @@ Settled DecodeSettle(CodecKind kind, Bytes q, std::span<const float> h, std::spa
   const std::byte* in = codec::RangeAt(kind, q, 0, h.size());
   std::array<uint32_t, 2> maxima;
   const size_t done = codec::SettledInto(kind, in, h, lost, public_copy, maxima);
-  std::array<float, codec::kInt8Block> scratch;
+  std::array<float, codec::kLargestBlock> scratch;
   const std::span<const float> rest = Rest(kind, in, done, h.size(), scratch);
   vecmath::Subtract(h.subspan(done), rest, lost.subspan(done));
   vecmath::Add(rest, public_copy.subspan(done));

@@ -193,7 +193,7 @@ namespace {
 // Returns false when the inputs are not whole blocks of one format, or when this CPU gains nothing.
 bool SumAtOnce(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out) {
   const CodecKind kind = inputs.front().codec;
-  if (out.size() % kInt8Block != 0) return false;
+  if (out.size() % kLargestBlock != 0) return false;
   std::vector<SumInput> places;
   places.reserve(inputs.size());
   for (const WeightedEncoding& input : inputs) {

@@ -94,7 +94,10 @@ struct OuterOptimizerSpec {
   double momentum = -1;      // < 0: set at submit
 };
 
+// In the order of the wire's numbers. common/codec/block_codecs.cc has the form of each.
 enum class CodecKind { kFp32, kFp16, kBf16, kInt8, kMxfp4, kE3m0 };
+inline constexpr CodecKind kCodecKinds[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
+                                            CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 enum class ErrorMemory { kOff, kFeedback, kLoco };
 enum class FragmentPattern { kWhole, kStrided, kSequential, kBalanced };
 enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps, kShardSize };

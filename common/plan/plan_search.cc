@@ -7,8 +7,6 @@
 namespace atl {
 namespace {
 
-constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
-                                 CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 constexpr uint32_t kPeriods[] = {10, 30, 100, 300, kRecommendedInnerSteps};
 // Overlap of up to 10 steps costs less than 0.2 % of loss; on the paper's links more than 5 gains
 // little (2501.18512).
@@ -126,7 +124,7 @@ std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size
     periods = Including({std::begin(kPeriods), std::end(kPeriods)}, request.inner_steps);
   }
   std::vector<PlanPoint> points;
-  for (const CodecKind codec : kCodecs) {
+  for (const CodecKind codec : kCodecKinds) {
     for (const uint32_t overlap : overlaps) {
       for (const uint32_t period : periods) {
         if (overlap < period) points.push_back(PointOf(With(request, codec, overlap, period), wire_size));
@@ -139,7 +137,7 @@ std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size
 std::vector<LeastPeriod> LeastPeriods(const PlanRequest& request, WireSize wire_size) {
   std::vector<LeastPeriod> out;
   if (request.method == PlanMethod::kDataParallel) return out;
-  for (const CodecKind codec : kCodecs) {
+  for (const CodecKind codec : kCodecKinds) {
     for (const uint32_t overlap : kOverlaps) {
       const PlanRequest one = With(request, codec, overlap, request.inner_steps);
       out.push_back({codec, overlap, LeastInnerSteps(one, overlap + 1, wire_size)});

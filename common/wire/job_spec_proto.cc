@@ -32,12 +32,12 @@ constexpr EnumTable<v1::OuterOptimizerKind, OuterKind, 3> kOuterKinds = {
     {{v1::OUTER_OPTIMIZER_KIND_NESTEROV, OuterKind::kNesterov},
      {v1::OUTER_OPTIMIZER_KIND_MOMENTUM, OuterKind::kMomentum},
      {v1::OUTER_OPTIMIZER_KIND_SGD, OuterKind::kSgd}}};
-constexpr EnumTable<v1::CodecKind, CodecKind, 6> kCodecs = {{{v1::CODEC_KIND_FP32, CodecKind::kFp32},
-                                                             {v1::CODEC_KIND_FP16, CodecKind::kFp16},
-                                                             {v1::CODEC_KIND_BF16, CodecKind::kBf16},
-                                                             {v1::CODEC_KIND_INT8, CodecKind::kInt8},
-                                                             {v1::CODEC_KIND_MXFP4, CodecKind::kMxfp4},
-                                                             {v1::CODEC_KIND_E3M0, CodecKind::kE3m0}}};
+static_assert(std::size(kCodecKinds) == v1::CodecKind_MAX);
+constexpr auto kCodecs = [] {
+  EnumTable<v1::CodecKind, CodecKind, std::size(kCodecKinds)> table;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = {static_cast<v1::CodecKind>(i + 1), kCodecKinds[i]};
+  return table;
+}();
 constexpr EnumTable<v1::ErrorMemory, ErrorMemory, 3> kUploadMemories = {
     {{v1::ERROR_MEMORY_OFF, ErrorMemory::kOff},
      {v1::ERROR_MEMORY_FEEDBACK, ErrorMemory::kFeedback},

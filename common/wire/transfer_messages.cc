@@ -124,7 +124,7 @@ uint64_t UploadBytes(const UploadHeader& header) {
 int32_t CodecToNumber(CodecKind codec) { return static_cast<int32_t>(codec) + 1; }
 
 absl::StatusOr<CodecKind> CodecFromNumber(int32_t number, const std::string& path) {
-  if (number < 1 || number > CodecToNumber(CodecKind::kE3m0))
+  if (number < 1 || number > std::ssize(kCodecKinds))
     return FieldError(path, absl::StrCat("codec ", number, " is not known"));
   return static_cast<CodecKind>(number - 1);
 }
