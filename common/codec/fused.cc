@@ -57,6 +57,20 @@ struct AccumulateTo {
   }
 };
 
+// For a codec without vectors of its own: block after block through memory.
+template <class Emit>
+HWY_INLINE size_t DecodeThroughMemory(const CodecForm& form, const std::byte* in, size_t n, Emit& emit) {
+  const Floats d;
+  alignas(64) float values[kLargestBlock];
+  const size_t bytes = kLargestBlock / form.block * form.BytesOf(form.block);
+  size_t i = 0;
+  for (; i + kLargestBlock <= n; i += kLargestBlock, in += bytes) {
+    form.decode(in, {values, kLargestBlock});
+    for (size_t k = 0; k < kLargestBlock; k += hn::Lanes(d)) emit(i + k, hn::Load(d, values + k));
+  }
+  return i;
+}
+
 // Decodes as many of the n elements as whole vectors and blocks cover. Returns that number.
 template <class Emit>
 HWY_INLINE size_t DecodeEach(CodecKind kind, const std::byte* in, size_t n, Emit& emit) {
@@ -73,8 +87,8 @@ HWY_INLINE size_t DecodeEach(CodecKind kind, const std::byte* in, size_t n, Emit
     case CodecKind::kInt8: DecodeInt8Blocks(in, n / kInt8Block, emit); return n - n % kInt8Block;
     case CodecKind::kMxfp4: DecodeFp4Blocks<E2m1>(in, n / kFp4Block, emit); return n - n % kFp4Block;
     case CodecKind::kE3m0: DecodeFp4Blocks<E3m0>(in, n / kFp4Block, emit); return n - n % kFp4Block;
+    default: return DecodeThroughMemory(FormOf(kind), in, n, emit);
   }
-  return 0;
 }
 
 size_t ScaledInto(CodecKind kind, const std::byte* in, float weight, float* out, size_t n) {

@@ -164,6 +164,7 @@ bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float
       case CodecKind::kInt8: SumStretches<ScaledInt8>(some, streams, first, n, out); break;
       case CodecKind::kMxfp4: SumFp4<E2m1>(some, streams, first, last, n / kFp4Block, out); break;
       case CodecKind::kE3m0: SumFp4<E3m0>(some, streams, first, last, n / kFp4Block, out); break;
+      default: return false;
     }
   }
   return true;
