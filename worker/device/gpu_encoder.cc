@@ -16,17 +16,9 @@ namespace {
 
 constexpr char kFormed[] = "waiting for a contribution or a merge";
 
-atoll_gpu_codec OfPlugin(CodecKind codec) {
-  switch (codec) {
-    case CodecKind::kFp32: return ATOLL_GPU_CODEC_FP32;
-    case CodecKind::kFp16: return ATOLL_GPU_CODEC_FP16;
-    case CodecKind::kBf16: return ATOLL_GPU_CODEC_BF16;
-    case CodecKind::kInt8: return ATOLL_GPU_CODEC_INT8;
-    case CodecKind::kMxfp4: return ATOLL_GPU_CODEC_MXFP4;
-    case CodecKind::kE3m0: return ATOLL_GPU_CODEC_E3M0;
-  }
-  ATOLL_CHECK(false, "a codec outside the enumeration");
-}
+constexpr CodecKind kLastOfPlugin = CodecKind::kE3m0;
+static_assert(static_cast<int>(kLastOfPlugin) == ATOLL_GPU_CODEC_E3M0);
+atoll_gpu_codec OfPlugin(CodecKind codec) { return static_cast<atoll_gpu_codec>(codec); }
 
 uint64_t BlocksOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK; }
 
@@ -166,6 +158,8 @@ absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenGpuEncoder(const atoll_gpu_ta
     return absl::UnimplementedError(
         "the installed GPU plugin cannot form contributions; install the plugin of this worker's version");
   }
+  if (options.codec > kLastOfPlugin)
+    return absl::UnimplementedError(absl::StrCat("the GPU plugin does not encode ", CodecName(options.codec)));
   auto encoder = std::make_unique<GpuEncoder>(table, context, options);
   ATOLL_RETURN_IF_ERROR(encoder->Allocate());
   return std::unique_ptr<DeviceEncoder>(std::move(encoder));
