@@ -84,10 +84,8 @@ bool SameFloats(std::span<const float> a, std::span<const float> b) {
 // Every bit pattern decodes, with equal results alone, in ranges and added; decoded values can be
 // encoded.
 void Codec(const std::string& input) {
-  constexpr std::array kCodecs = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
-                                  CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
   if (input.size() < 3) return;
-  const CodecKind codec = kCodecs[static_cast<unsigned char>(input[0]) % kCodecs.size()];
+  const CodecKind codec = kCodecKinds[static_cast<unsigned char>(input[0]) % std::size(kCodecKinds)];
   const size_t elements = (static_cast<unsigned char>(input[1]) * 256u + static_cast<unsigned char>(input[2])) % 9000;
   std::string encoded = input.substr(3);
   encoded.resize(EncodedSize(codec, elements), '\x55');

@@ -14,9 +14,6 @@
 namespace atl::oracle {
 namespace {
 
-constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
-                                 CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
-
 ModelLayout OneFragment(uint64_t elements) {
   ModelLayout layout;
   layout.elements = elements;
@@ -81,7 +78,7 @@ TEST(OracleOuterStep, IsTheAggregatesToTheBit) {
   for (const OuterKind kind : {OuterKind::kNesterov, OuterKind::kMomentum, OuterKind::kSgd}) {
     for (const WeightRule weights : {WeightRule::kUniform, WeightRule::kTokens, WeightRule::kTokensSquaredOverSteps}) {
       for (const ErrorMemory memory : {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco}) {
-        for (const CodecKind codec : kCodecs) {
+        for (const CodecKind codec : kCodecKinds) {
           OuterParameters outer;
           outer.kind = kind;
           outer.learning_rate = 0.7;
@@ -93,7 +90,7 @@ TEST(OracleOuterStep, IsTheAggregatesToTheBit) {
           outer.loco = {.beta = seed % 3 == 0 ? 0.0 : 0.8, .reset_syncs = 3};
           Rounds rounds(outer, ++seed);
           for (int n = 0; n < 4; ++n) {
-            ASSERT_NO_FATAL_FAILURE(rounds.One(kCodecs[(seed + static_cast<uint64_t>(n)) % std::size(kCodecs)]))
+            ASSERT_NO_FATAL_FAILURE(rounds.One(kCodecKinds[(seed + static_cast<uint64_t>(n)) % std::size(kCodecKinds)]))
                 << seed;
           }
         }
@@ -106,7 +103,7 @@ TEST(OracleOuterStep, EveryMergeIsTheAggregatesToTheBit) {
   uint64_t seed = 1;
   for (const MergeRule rule : {MergeRule::kTrimmedMean, MergeRule::kMedian, MergeRule::kCenteredClip}) {
     for (const double amount : {0.0, 0.1, 0.3}) {
-      for (const CodecKind codec : kCodecs) {
+      for (const CodecKind codec : kCodecKinds) {
         OuterParameters outer;
         outer.learning_rate = 0.7;
         outer.momentum = 0.9;

@@ -425,7 +425,7 @@ TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   EXPECT_FALSE(ParseUploadHeader(SerializeUploadHeader(ContributionUpload{header, {}})).ok());
   v1::UploadHeader upload;
   *upload.mutable_contribution() = ContributionHeaderToProto(Contribution(), {});
-  for (const int codec : {0, 7, -1}) {
+  for (const int codec : {0, static_cast<int>(std::size(kCodecKinds)) + 1, -1}) {
     upload.mutable_contribution()->set_codec(codec);
     EXPECT_FALSE(ParseUploadHeader(upload.SerializeAsString()).ok()) << codec;
   }

@@ -18,9 +18,6 @@
 namespace atl {
 namespace {
 
-constexpr CodecKind kAll[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
-                              CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
-
 std::vector<std::byte> Encoded(CodecKind codec, size_t elements, bool finite = true) {
   std::vector<float> values(elements);
   for (size_t i = 0; i < elements; ++i) values[i] = NormalAt(7, i) * 1e-3f;
@@ -56,7 +53,7 @@ ContributionScreen Whole(CodecKind codec, Bytes encoded, size_t elements) {
 }
 
 TEST(ContributionScreener, PiecesGiveTheVerdictOfTheWhole) {
-  for (const CodecKind codec : kAll) {
+  for (const CodecKind codec : kCodecKinds) {
     for (const size_t elements : {size_t{1}, size_t{100}, kCodecBlock, 3 * kCodecBlock + 77, 10 * kCodecBlock}) {
       SCOPED_TRACE(std::string(CodecName(codec)) + " " + std::to_string(elements));
       const std::vector<std::byte> bytes = Encoded(codec, elements);
@@ -73,7 +70,7 @@ TEST(ContributionScreener, PiecesGiveTheVerdictOfTheWhole) {
 }
 
 TEST(ContributionScreener, FindsNonFiniteValues) {
-  for (const CodecKind codec : kAll) {
+  for (const CodecKind codec : kCodecKinds) {
     if (codec == CodecKind::kFp16 || codec == CodecKind::kBf16 || codec == CodecKind::kFp32) {
       const std::vector<std::byte> bytes = Encoded(codec, 3 * kCodecBlock, /*finite=*/false);
       const auto screen = Arrive(codec, 3 * kCodecBlock, bytes, 1);
