@@ -24,8 +24,8 @@ atoll_gpu_codec OfPlugin(CodecKind kind) {
     case CodecKind::kInt8: return ATOLL_GPU_CODEC_INT8;
     case CodecKind::kMxfp4: return ATOLL_GPU_CODEC_MXFP4;
     case CodecKind::kE3m0: return ATOLL_GPU_CODEC_E3M0;
+    default: return static_cast<atoll_gpu_codec>(7);
   }
-  return static_cast<atoll_gpu_codec>(7);
 }
 
 std::string LastError() {

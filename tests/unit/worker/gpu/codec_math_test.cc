@@ -66,6 +66,7 @@ ByteVector EncodeByLanes(CodecKind kind, std::span<const float> values) {
       case CodecKind::kInt8: EncodeInt8Block(block, out); break;
       case CodecKind::kMxfp4: EncodeFp4Block<codec_math::Mxfp4>(block, out); break;
       case CodecKind::kE3m0: EncodeFp4Block<codec_math::E3m0>(block, out); break;
+      default: ADD_FAILURE() << "the plugin has no " << CodecName(kind);
     }
   }
   return out;
@@ -92,6 +93,7 @@ Words DecodeByLanes(CodecKind kind, const ByteVector& in, size_t elements) {
         break;
       case CodecKind::kMxfp4: out[i] = Fp4ValueAt<codec_math::Mxfp4>(in, i); break;
       case CodecKind::kE3m0: out[i] = Fp4ValueAt<codec_math::E3m0>(in, i); break;
+      default: ADD_FAILURE() << "the plugin has no " << CodecName(kind);
     }
   }
   return out;
