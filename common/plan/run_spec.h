@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The course of a job: its workers, end, evaluations, checkpoints and screens (job_spec.h).
+#ifndef ATOLL_COMMON_PLAN_RUN_SPEC_H_
+#define ATOLL_COMMON_PLAN_RUN_SPEC_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+
+namespace atl {
+
+struct WorkersSpec {
+  uint32_t min = 1;
+  uint32_t max = 64;
+  uint32_t planned = 0;  // for the outer defaults; 0: min
+};
+
+// The run ends at the first rule met; at least one is set.
+struct StopSpec {
+  uint64_t inner_steps = 0;  // job clock
+  uint64_t tokens = 0;       // consumed tokens
+};
+
+// A file of examples that evaluations score (docs/formats/eval-tasks.md).
+struct EvaluationTaskSpec {
+  std::string name;       // unique in the job; for people and metrics
+  Sha256 file;            // blob, stored at submit
+  uint32_t examples = 0;  // number scored, from the first; 0: all, replaced by their number at submit
+};
+
+struct EvaluationSpec {
+  uint32_t every_rounds = 0;    // outer steps of fragment 0 between evaluations; 0: only first and last
+  uint64_t max_tokens = 65536;  // held-out tokens read by one evaluation
+  std::vector<EvaluationTaskSpec> tasks;
+  uint32_t tasks_every_rounds = 0;  // like every_rounds, for evaluations that also score the tasks
+};
+
+struct CheckpointSpec {
+  uint32_t every_rounds = 0;        // 0: only the final one
+  uint32_t keep_last = 3;           // at least 1
+  uint32_t keep_every = 0;          // keeps also every n-th permanently; 0: none
+  bool keep_contributions = false;  // round logs are not dropped after snapshots (replay)
+};
+
+// Deliberate disturbances of a run, to measure their cost.
+enum class PoolSchedule { kConstant, kDoubling, kHalving, kRampUp, kRampDown };
+struct ExperimentSpec {
+  double drop_sync_probability = 0;  // share of each worker's syncs, at least 0 and below 1; see experiment.h
+  PoolSchedule pool = PoolSchedule::kConstant;  // number of planned workers that take part, over the job clock
+};
+
+// How the norm of a contribution is judged (docs/screens.md). Values that are not finite or could
+// overflow are refused in every mode.
+enum class ScreenMode { kReport, kClip, kEnforce };
+struct ScreensSpec {
+  ScreenMode norm = ScreenMode::kEnforce;
+  double clip_above = 3;     // norm per step over the running median; a larger contribution is scaled down to it
+  double refuse_above = 10;  // same ratio; a larger contribution is refused and its worker quarantined
+  uint32_t strikes = 3;      // consecutive clipped contributions to one fragment that quarantine the worker
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_RUN_SPEC_H_
