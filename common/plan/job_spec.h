@@ -2,7 +2,7 @@
 // A job as requested by the user: the domain form of atoll.v1.JobSpec. common/wire converts it from
 // and to the message; rooms below never see protobuf. Plain values; copies are cheap. The defaults
 // here are those of the job file. ValidateJobSpec (job_validation.h) alone defines which values are
-// allowed.
+// allowed, by the rows of kNumbers and by rules.
 #ifndef ATOLL_COMMON_PLAN_JOB_SPEC_H_
 #define ATOLL_COMMON_PLAN_JOB_SPEC_H_
 
@@ -34,6 +34,25 @@ struct JobSpec {
   ExperimentSpec experiment;
   ScreensSpec screens;
 };
+
+// Visits the rows of all sections. Spec is JobSpec or const JobSpec.
+template <class Spec, class Visit>
+void ForEachNumber(Spec& spec, const Visit& visit) {
+  ForEachNumber("model", spec.model, visit);
+  ForEachNumber("data", spec.data, visit);
+  ForEachNumber("batch", spec.batch, visit);
+  ForEachNumber("inner_optimizer", spec.inner, visit);
+  ForEachNumber("inner_optimizer.schedule", spec.inner.schedule, visit);
+  ForEachNumber("sync", spec.sync, visit);
+  ForEachNumber("sync.loco", spec.sync.loco, visit);
+  ForEachNumber("sync", spec.sync.merge, visit);
+  ForEachNumber("workers", spec.workers, visit);
+  ForEachNumber("stop", spec.stop, visit);
+  ForEachNumber("evaluation", spec.evaluation, visit);
+  ForEachNumber("checkpoint", spec.checkpoint, visit);
+  ForEachNumber("experiment", spec.experiment, visit);
+  ForEachNumber("screens", spec.screens, visit);
+}
 
 }  // namespace atl
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <type_traits>
 
 #include "absl/strings/match.h"
 #include "common/base/check.h"
@@ -48,8 +49,37 @@ class Report {
     Require(std::isfinite(value) && value >= low && value < high, field,
             absl::StrCat("is ", value, "; it must be at least ", low, " and below ", high));
   }
+  // Every row of a section (kNumbers).
+  template <class Section>
+  void Numbers(const char* section, const Section& values) {
+    ForEachNumber(section, values, [this](const char* at, const auto& field, const auto value) {
+      const std::string path = absl::StrCat(at, ".", field.name);
+      if constexpr (std::is_floating_point_v<decltype(value)>) {
+        this->Check(path, value, field.bounds);
+      } else {
+        this->Check(path, uint64_t{value}, field.bounds);
+      }
+    });
+  }
 
  private:
+  void Check(const std::string& field, double value, const Bounds& bounds) {
+    switch (bounds.kind) {
+      case Bounds::Kind::kNone: return;
+      case Bounds::Kind::kClosed: return Real(field, value, bounds.low, bounds.high);
+      case Bounds::Kind::kAboveLow: return Above(field, value, bounds.low, bounds.high);
+      case Bounds::Kind::kBelowHigh: return Below(field, value, bounds.low, bounds.high);
+      case Bounds::Kind::kZeroOr: break;
+    }
+    ATOLL_CHECK(false, "bounds of whole numbers for a real number");
+  }
+  void Check(const std::string& field, uint64_t value, const Bounds& bounds) {
+    if (bounds.kind == Bounds::Kind::kNone || (bounds.kind == Bounds::Kind::kZeroOr && value == 0)) return;
+    ATOLL_CHECK(bounds.kind == Bounds::Kind::kClosed || bounds.kind == Bounds::Kind::kZeroOr,
+                "bounds of real numbers for a whole number");
+    Range(field, value, static_cast<uint64_t>(bounds.low), static_cast<uint64_t>(bounds.high));
+  }
+
   std::vector<Violation>& out_;
 };
 
@@ -81,7 +111,6 @@ void CheckMetadata(const JobSpec& spec, bool before_submit, Report& report) {
 uint32_t HeadDim(const ModelSpec& m) { return m.head_dim != 0 ? m.head_dim : m.hidden_size / std::max(1u, m.heads); }
 
 void CheckHeads(const ModelSpec& m, Report& report) {
-  report.Range("model.heads", m.heads, 1, 1024);
   if (m.heads == 0) return;
   report.Require(m.kv_heads == 0 || m.heads % m.kv_heads == 0, "model.kv_heads",
                  absl::StrCat("is ", m.kv_heads, "; model.heads (", m.heads, ") must be a multiple of it"));
@@ -96,15 +125,8 @@ void CheckHeads(const ModelSpec& m, Report& report) {
 }
 
 void CheckModel(const ModelSpec& m, Report& report) {
-  report.Range("model.vocab_size", m.vocab_size, 0, uint64_t{1} << 24);
-  report.Range("model.hidden_size", m.hidden_size, 8, 65'536);
-  report.Range("model.intermediate_size", m.intermediate_size, 0, 1'048'576);
-  report.Range("model.layers", m.layers, 1, limits::kLayers);
+  report.Numbers("model", m);
   CheckHeads(m, report);
-  report.Above("model.rope_theta", m.rope_theta, 1, 1e12);
-  report.Above("model.rms_norm_eps", m.rms_norm_eps, 0, 1);
-  report.Real("model.init_std", m.init_std, 0, 1);
-  report.Real("model.z_loss", m.z_loss, 0, 1);
   // Computed in double: the sizes above may be invalid, and this must not overflow.
   const double hidden = m.hidden_size, inner = m.intermediate_size != 0 ? m.intermediate_size : hidden * 3;
   const double heads = (2.0 * m.heads + 2.0 * (m.kv_heads != 0 ? m.kv_heads : m.heads)) * HeadDim(m);
@@ -145,9 +167,7 @@ void CheckCorpora(const DataSpec& data, bool before_submit, Report& report) {
 
 void CheckData(const DataSpec& data, bool before_submit, Report& report) {
   CheckCorpora(data, before_submit, report);
-  report.Range("data.sequence_length", data.sequence_length, 8, 1'048'576);
-  report.Range("data.window_blocks", data.window_blocks, 1, 65'536);
-  report.Real("data.max_epochs", data.max_epochs, 0, 1e6);
+  report.Numbers("data", data);
   report.Require(data.tokenizer_files.size() == data.tokenizer_file_names.size(), "data.tokenizer_file_names",
                  "must have one name for each file in data.tokenizer_sha256");
   report.Require(data.tokenizer_files.size() <= limits::kTokenizerFiles, "data.tokenizer_sha256",
@@ -186,14 +206,11 @@ void CheckShards(const JobSpec& spec, Report& report) {
 }
 
 void CheckBatch(const BatchSpec& batch, Report& report) {
-  report.Range("batch.sequences_per_step", batch.sequences_per_step, 1, 1'048'576);
+  report.Numbers("batch", batch);
   report.Require(batch.micro_batch <= batch.sequences_per_step, "batch.micro_batch",
                  absl::StrCat("is ", batch.micro_batch, "; it must be at most batch.sequences_per_step (",
                               batch.sequences_per_step, "), or 0 for an automatic choice"));
 }
-
-// Bound on step counts, far above any run and far below overflow in sums and products.
-constexpr uint64_t kMaxSteps = 1'000'000'000'000;
 
 // Returns the given number of decay steps, or the default.
 uint64_t DecayStepsOf(const ScheduleSpec& schedule, uint64_t total_steps) {
@@ -203,8 +220,7 @@ uint64_t DecayStepsOf(const ScheduleSpec& schedule, uint64_t total_steps) {
 void CheckSchedule(const JobSpec& spec, Report& report) {
   const ScheduleSpec& s = spec.inner.schedule;
   const std::string at = "inner_optimizer.schedule";
-  report.Range(at + ".total_steps", s.total_steps, 0, kMaxSteps);
-  report.Real(at + ".final_ratio", s.final_ratio, 0, 1);
+  report.Numbers("inner_optimizer.schedule", s);
   const uint64_t total = s.total_steps != 0 ? s.total_steps : PlannedInnerSteps(spec);
   if (total == 0) return;  // the missing stop rule is reported elsewhere
   report.Require(s.warmup_steps <= total, at + ".warmup_steps",
@@ -218,13 +234,7 @@ void CheckSchedule(const JobSpec& spec, Report& report) {
 }
 
 void CheckInner(const JobSpec& spec, Report& report) {
-  const InnerOptimizerSpec& inner = spec.inner;
-  report.Above("inner_optimizer.learning_rate", inner.learning_rate, 0, 1e3);
-  report.Below("inner_optimizer.beta1", inner.beta1, 0, 1);
-  report.Below("inner_optimizer.beta2", inner.beta2, 0, 1);
-  report.Above("inner_optimizer.epsilon", inner.epsilon, 0, 1);
-  report.Real("inner_optimizer.weight_decay", inner.weight_decay, 0, 100);
-  report.Real("inner_optimizer.gradient_clip", inner.gradient_clip, 0, 1e6);
+  report.Numbers("inner_optimizer", spec.inner);
   CheckSchedule(spec, report);
 }
 
@@ -264,7 +274,6 @@ void CheckOuter(const JobSpec& spec, Report& report) {
 
 void CheckFragments(const JobSpec& spec, Report& report) {
   const SyncSpec& s = spec.sync;
-  report.Range("sync.layers_per_fragment", s.layers_per_fragment, 1, limits::kLayers);
   if (s.pattern == FragmentPattern::kWhole || s.layers_per_fragment == 0) return;
   const uint64_t fragments = uint64_t{spec.model.layers} / s.layers_per_fragment + 2;
   report.Require(fragments <= limits::kFragments, "sync.layers_per_fragment",
@@ -273,33 +282,24 @@ void CheckFragments(const JobSpec& spec, Report& report) {
 
 void CheckSync(const JobSpec& spec, Report& report) {
   const SyncSpec& s = spec.sync;
-  report.Range("sync.inner_steps", s.inner_steps, 1, kLongestPeriodSteps);
+  report.Numbers("sync", s);
   report.Require(s.inner_steps == 0 || s.overlap_steps < s.inner_steps, "sync.overlap_steps",
                  absl::StrCat("is ", s.overlap_steps, "; it must be below sync.inner_steps (", s.inner_steps, ")"));
-  report.Real("sync.mix", s.mix, 0, 1);
   CheckFragments(spec, report);
-  report.Below("sync.loco.beta", s.loco.beta, 0, 1);
-  report.Range("sync.loco.reset_syncs", s.loco.reset_syncs, 1, 1'000'000);
+  report.Numbers("sync.loco", s.loco);
   report.Require(s.pace == Pace::kUniform || s.weights != WeightRule::kUniform, "sync.weights",
                  "is uniform, and with sync.pace balanced slower workers take fewer steps; use tokens");
-  report.Below("sync.trim_share", s.merge.trim_share, 0, 0.5);
-  report.Above("sync.clip_radius", s.merge.clip_radius, 0, 1000);
+  report.Numbers("sync", s.merge);
   report.Require(s.quorum <= spec.workers.max, "sync.quorum",
                  absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));
   constexpr Duration kDay = Seconds(86'400);
   report.Require(s.deadline >= Duration{} && s.deadline <= kDay, "sync.deadline", "must be 0s to 86400s");
-  report.Range("sync.max_missed", s.max_missed, 1, 1000);
-  report.Range("sync.max_unsynced_periods", s.max_unsynced_periods, 1, 1000);
   report.Range("sync.join_warmup_steps", s.join_warmup_steps, 0, 1'000'000);
-  constexpr uint64_t kSlowest = 1000, kFastest = 1'000'000'000'000;
-  if (s.upload_bytes_per_second != 0)
-    report.Range("sync.upload_bytes_per_second", s.upload_bytes_per_second, kSlowest, kFastest);
-  if (s.download_bytes_per_second != 0)
-    report.Range("sync.download_bytes_per_second", s.download_bytes_per_second, kSlowest, kFastest);
 }
 
 void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
   const EvaluationSpec& e = spec.evaluation;
+  report.Numbers("evaluation", e);
   report.Require(
       e.max_tokens >= spec.data.sequence_length, "evaluation.max_tokens",
       absl::StrCat("is ", e.max_tokens, "; it must be at least one sample (", spec.data.sequence_length, " tokens)"));
@@ -325,7 +325,7 @@ void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
 
 void CheckWorkers(const JobSpec& spec, Report& report) {
   const WorkersSpec& w = spec.workers;
-  report.Range("workers.min", w.min, 1, limits::kWorkers);
+  report.Numbers("workers", w);
   report.Range("workers.max", w.max, 1, limits::kWorkers);
   const std::string why = spec.data.pin_shards && w.max == spec.data.corpora.size()
                               ? ", the number of data.corpora: with data.assignment shards each corpus has one worker"
@@ -340,12 +340,11 @@ void CheckWorkers(const JobSpec& spec, Report& report) {
 void CheckStop(const StopSpec& stop, Report& report) {
   report.Require(stop.inner_steps > 0 || stop.tokens > 0, "stop",
                  "has no stop rule; set stop.inner_steps or stop.tokens, so that the job ends");
-  report.Range("stop.inner_steps", stop.inner_steps, 0, kMaxSteps);
-  report.Range("stop.tokens", stop.tokens, 0, uint64_t{1} << 60);
+  report.Numbers("stop", stop);
 }
 
 void CheckExperiment(const JobSpec& spec, Report& report) {
-  report.Below("experiment.drop_sync_probability", spec.experiment.drop_sync_probability, 0, 1);
+  report.Numbers("experiment", spec.experiment);
   if (spec.experiment.pool == PoolSchedule::kConstant) return;
   report.Require(spec.stop.inner_steps > 0, "experiment.pool",
                  "changes the pool over the planned steps; set stop.inner_steps, or use constant");
@@ -356,11 +355,10 @@ void CheckExperiment(const JobSpec& spec, Report& report) {
 }
 
 void CheckScreens(const ScreensSpec& screens, Report& report) {
-  report.Above("screens.clip_above", screens.clip_above, 1, 1e6);
+  report.Numbers("screens", screens);
   report.Require(screens.refuse_above >= screens.clip_above && screens.refuse_above <= 1e9, "screens.refuse_above",
                  absl::StrCat("is ", screens.refuse_above, "; it must be at least screens.clip_above, ",
                               screens.clip_above, ", and at most 1e+09"));
-  report.Range("screens.strikes", screens.strikes, 1, 1000);
 }
 
 uint64_t RoundUp(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -428,7 +426,7 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
   CheckWorkers(spec, report);
   CheckStop(spec.stop, report);
   CheckEvaluation(spec, before_submit, report);
-  report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);
+  report.Numbers("checkpoint", spec.checkpoint);
   CheckExperiment(spec, report);
   CheckScreens(spec.screens, report);
   report.Require(spec.priority >= -1000 && spec.priority <= 1000, "priority",

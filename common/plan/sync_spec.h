@@ -4,8 +4,12 @@
 #define ATOLL_COMMON_PLAN_SYNC_SPEC_H_
 
 #include <cstdint>
+#include <tuple>
 
 #include "common/base/time.h"
+#include "common/plan/limits.h"
+#include "common/plan/number_field.h"
+#include "common/plan/paced_clock.h"
 
 namespace atl {
 
@@ -33,12 +37,20 @@ struct MergeSpec {
   double trim_share = 0.25;  // kTrimmedMean: share dropped at each end, in [0, 0.5)
   double clip_radius = 1;    // kCenteredClip: relative to the median distance from the median, > 0
 };
+template <>
+inline constexpr auto kNumbers<MergeSpec> =
+    std::tuple{NumberField("trim_share", &MergeSpec::trim_share, Bounds::Below(0, 0.5)),
+               NumberField("clip_radius", &MergeSpec::clip_radius, Bounds::Above(0, 1000))};
 
 // LoCo's moving average (2407.04480): memory := beta * memory + (1 - beta) * error, cleared every `reset_syncs` syncs.
 struct LocoSpec {
   double beta = 0.8;
   uint32_t reset_syncs = 64;
 };
+template <>
+inline constexpr auto kNumbers<LocoSpec> =
+    std::tuple{NumberField("beta", &LocoSpec::beta, Bounds::Below(0, 1)),
+               NumberField("reset_syncs", &LocoSpec::reset_syncs, Bounds::Within(1, 1'000'000))};
 
 struct SyncSpec {
   uint32_t inner_steps = 100;  // H
@@ -62,6 +74,17 @@ struct SyncSpec {
   // Caps on the bulk bytes of each worker, in addition to its own; 0: none.
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
+template <>
+inline constexpr auto kNumbers<SyncSpec> = std::tuple{
+    NumberField("inner_steps", &SyncSpec::inner_steps, Bounds::Within(1, kLongestPeriodSteps)),
+    NumberField("overlap_steps", &SyncSpec::overlap_steps),
+    NumberField("mix", &SyncSpec::mix, Bounds::Within(0, 1)),
+    NumberField("layers_per_fragment", &SyncSpec::layers_per_fragment, Bounds::Within(1, limits::kLayers)),
+    NumberField("quorum", &SyncSpec::quorum),
+    NumberField("max_missed", &SyncSpec::max_missed, Bounds::Within(1, 1000)),
+    NumberField("max_unsynced_periods", &SyncSpec::max_unsynced_periods, Bounds::Within(1, 1000)),
+    NumberField("upload_bytes_per_second", &SyncSpec::upload_bytes_per_second, Bounds::ZeroOr(1000, 1e12)),
+    NumberField("download_bytes_per_second", &SyncSpec::download_bytes_per_second, Bounds::ZeroOr(1000, 1e12))};
 
 }  // namespace atl
 

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/hash.h"
+#include "common/plan/limits.h"
+#include "common/plan/number_field.h"
 
 namespace atl {
 
@@ -30,6 +33,21 @@ struct ModelSpec {
   double init_std = 0.02;  // normal; output projections of attention and MLP scaled by 1/sqrt(2 layers)
   Precision precision = Precision::kFp32;
 };
+template <>
+inline constexpr auto kNumbers<ModelSpec> =
+    std::tuple{NumberField("vocab_size", &ModelSpec::vocab_size, Bounds::Within(0, 1 << 24)),
+               NumberField("hidden_size", &ModelSpec::hidden_size, Bounds::Within(8, 65'536)),
+               NumberField("intermediate_size", &ModelSpec::intermediate_size, Bounds::Within(0, 1'048'576)),
+               NumberField("layers", &ModelSpec::layers, Bounds::Within(1, limits::kLayers)),
+               NumberField("heads", &ModelSpec::heads, Bounds::Within(1, 1024)),
+               NumberField("kv_heads", &ModelSpec::kv_heads),
+               NumberField("head_dim", &ModelSpec::head_dim),
+               NumberField("rope_theta", &ModelSpec::rope_theta, Bounds::Above(1, 1e12)),
+               NumberField("rms_norm_eps", &ModelSpec::rms_norm_eps, Bounds::Above(0, 1)),
+               NumberField("tie_embeddings", &ModelSpec::tie_embeddings),
+               NumberField("init_std", &ModelSpec::init_std, Bounds::Within(0, 1)),
+               NumberField("qk_norm", &ModelSpec::qk_norm),
+               NumberField("z_loss", &ModelSpec::z_loss, Bounds::Within(0, 1))};
 
 // The source of version 0: exactly one, by default the seed. No worker ever provides initial state.
 struct InitSpec {
@@ -56,6 +74,13 @@ struct DataSpec {
   bool separate_documents = false;                // attention and positions stop at end-of-text tokens
   bool pin_shards = false;                        // data.assignment: shards; see shards.h
 };
+template <>
+inline constexpr auto kNumbers<DataSpec> =
+    std::tuple{NumberField("sequence_length", &DataSpec::sequence_length, Bounds::Within(8, 1'048'576)),
+               NumberField("seed", &DataSpec::seed),
+               NumberField("window_blocks", &DataSpec::window_blocks, Bounds::Within(1, 65'536)),
+               NumberField("max_epochs", &DataSpec::max_epochs, Bounds::Within(0, 1e6)),
+               NumberField("separate_documents", &DataSpec::separate_documents)};
 
 enum class ScheduleKind { kConstant, kCosine, kLinear, kWsd };
 struct ScheduleSpec {
@@ -65,6 +90,11 @@ struct ScheduleSpec {
   double final_ratio = 0.1;   // learning rate at the end / peak
   uint64_t total_steps = 0;   // 0: the job's planned inner steps
 };
+template <>
+inline constexpr auto kNumbers<ScheduleSpec> = std::tuple{
+    NumberField("warmup_steps", &ScheduleSpec::warmup_steps), NumberField("decay_steps", &ScheduleSpec::decay_steps),
+    NumberField("total_steps", &ScheduleSpec::total_steps, Bounds::Within(0, kMaxSteps)),
+    NumberField("final_ratio", &ScheduleSpec::final_ratio, Bounds::Within(0, 1))};
 
 struct InnerOptimizerSpec {
   double learning_rate = 4e-4;
@@ -76,11 +106,23 @@ struct InnerOptimizerSpec {
   ScheduleSpec schedule;
   enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;  // SGD with H = 1 is data parallelism; tests check this
 };
+template <>
+inline constexpr auto kNumbers<InnerOptimizerSpec> =
+    std::tuple{NumberField("learning_rate", &InnerOptimizerSpec::learning_rate, Bounds::Above(0, 1e3)),
+               NumberField("beta1", &InnerOptimizerSpec::beta1, Bounds::Below(0, 1)),
+               NumberField("beta2", &InnerOptimizerSpec::beta2, Bounds::Below(0, 1)),
+               NumberField("epsilon", &InnerOptimizerSpec::epsilon, Bounds::Above(0, 1)),
+               NumberField("weight_decay", &InnerOptimizerSpec::weight_decay, Bounds::Within(0, 100)),
+               NumberField("gradient_clip", &InnerOptimizerSpec::gradient_clip, Bounds::Within(0, 1e6))};
 
 struct BatchSpec {
   uint32_t sequences_per_step = 8;  // samples of one inner step of one worker
   uint32_t micro_batch = 0;         // samples of one forward pass; 0: chosen by the worker
 };
+template <>
+inline constexpr auto kNumbers<BatchSpec> =
+    std::tuple{NumberField("sequences_per_step", &BatchSpec::sequences_per_step, Bounds::Within(1, 1'048'576)),
+               NumberField("micro_batch", &BatchSpec::micro_batch)};
 
 }  // namespace atl
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 
@@ -81,6 +82,58 @@ Wire ToWire(const EnumTable<Wire, Domain, N>& table, Domain value) {
   ATOLL_CHECK(false, "an enum value without a number on the wire");
 }
 
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+const FieldDescriptor& FieldOf(const Message& message, const std::string& name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  ATOLL_CHECK(field != nullptr, "a row of kNumbers has no field in job.proto");
+  return *field;
+}
+
+// The message of a section, such as "inner_optimizer.schedule", in a JobSpec.
+const Message& SectionOf(const Message& job, const char* path) {
+  const Message* at = &job;
+  for (const absl::string_view name : absl::StrSplit(path, '.')) {
+    at = &at->GetReflection()->GetMessage(*at, &FieldOf(*at, std::string(name)));
+  }
+  return *at;
+}
+Message& SectionOf(Message& job, const char* path) {
+  Message* at = &job;
+  for (const absl::string_view name : absl::StrSplit(path, '.')) {
+    at = at->GetReflection()->MutableMessage(at, &FieldOf(*at, std::string(name)));
+  }
+  return *at;
+}
+
+void Get(const Reflection& r, const Message& m, const FieldDescriptor& f, uint32_t& to) { to = r.GetUInt32(m, &f); }
+void Get(const Reflection& r, const Message& m, const FieldDescriptor& f, uint64_t& to) { to = r.GetUInt64(m, &f); }
+void Get(const Reflection& r, const Message& m, const FieldDescriptor& f, double& to) { to = r.GetDouble(m, &f); }
+void Get(const Reflection& r, const Message& m, const FieldDescriptor& f, bool& to) { to = r.GetBool(m, &f); }
+void Set(const Reflection& r, Message& m, const FieldDescriptor& f, uint32_t value) { r.SetUInt32(&m, &f, value); }
+void Set(const Reflection& r, Message& m, const FieldDescriptor& f, uint64_t value) { r.SetUInt64(&m, &f, value); }
+void Set(const Reflection& r, Message& m, const FieldDescriptor& f, double value) { r.SetDouble(&m, &f, value); }
+void Set(const Reflection& r, Message& m, const FieldDescriptor& f, bool value) { r.SetBool(&m, &f, value); }
+
+// A missing field leaves the default.
+void ReadNumbers(const v1::JobSpec& message, JobSpec& out) {
+  ForEachNumber(out, [&message](const char* path, const auto& row, auto& value) {
+    const Message& section = SectionOf(static_cast<const Message&>(message), path);
+    const FieldDescriptor& field = FieldOf(section, row.name);
+    const Reflection& reflection = *section.GetReflection();
+    if (!field.has_presence() || reflection.HasField(section, &field)) Get(reflection, section, field, value);
+  });
+}
+
+void WriteNumbers(const JobSpec& spec, v1::JobSpec& message) {
+  ForEachNumber(spec, [&message](const char* path, const auto& row, const auto& value) {
+    Message& section = SectionOf(static_cast<Message&>(message), path);
+    Set(*section.GetReflection(), section, FieldOf(section, row.name), value);
+  });
+}
+
 class Reader {
  public:
   explicit Reader(bool before_submit) : before_submit_(before_submit) {}
@@ -133,19 +186,6 @@ class Reader {
 };
 
 void Reader::Model(const v1::ModelSpec& m, ModelSpec& out) {
-  out.vocab_size = m.vocab_size();
-  if (m.has_hidden_size()) out.hidden_size = m.hidden_size();
-  out.intermediate_size = m.intermediate_size();
-  if (m.has_layers()) out.layers = m.layers();
-  if (m.has_heads()) out.heads = m.heads();
-  out.kv_heads = m.kv_heads();
-  out.head_dim = m.head_dim();
-  if (m.has_rope_theta()) out.rope_theta = m.rope_theta();
-  if (m.has_rms_norm_eps()) out.rms_norm_eps = m.rms_norm_eps();
-  if (m.has_tie_embeddings()) out.tie_embeddings = m.tie_embeddings();
-  if (m.has_init_std()) out.init_std = m.init_std();
-  out.qk_norm = m.qk_norm();
-  out.z_loss = m.z_loss();
   Enum("model.precision", kPrecisions, m.precision(), out.precision);
 }
 
@@ -183,11 +223,6 @@ void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
     }
     out.corpora.push_back(std::move(corpus));
   }
-  if (m.has_sequence_length()) out.sequence_length = m.sequence_length();
-  out.seed = m.seed();
-  if (m.has_window_blocks()) out.window_blocks = m.window_blocks();
-  out.max_epochs = m.max_epochs();
-  out.separate_documents = m.separate_documents();
   Enum("data.assignment", kAssignments, m.assignment(), out.pin_shards);
   for (int i = 0; i < m.tokenizer_sha256_size(); ++i) {
     Sha256 hash;
@@ -198,19 +233,9 @@ void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
 }
 
 void Reader::Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out) {
-  if (m.has_learning_rate()) out.learning_rate = m.learning_rate();
-  if (m.has_beta1()) out.beta1 = m.beta1();
-  if (m.has_beta2()) out.beta2 = m.beta2();
-  if (m.has_epsilon()) out.epsilon = m.epsilon();
-  if (m.has_weight_decay()) out.weight_decay = m.weight_decay();
-  if (m.has_gradient_clip()) out.gradient_clip = m.gradient_clip();
   Enum("inner_optimizer.kind", kInnerKinds, m.kind(), out.kind);
   const v1::ScheduleSpec& s = m.schedule();
   Enum("inner_optimizer.schedule.kind", kSchedules, s.kind(), out.schedule.kind);
-  out.schedule.warmup_steps = s.warmup_steps();
-  out.schedule.decay_steps = s.decay_steps();
-  if (s.has_final_ratio()) out.schedule.final_ratio = s.final_ratio();
-  out.schedule.total_steps = s.total_steps();
 }
 
 // In the domain, 0 and -1 mean "fixed at submit". On the wire a missing field means that, so these
@@ -236,49 +261,29 @@ void Reader::Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out) {
 }
 
 void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
-  if (m.has_inner_steps()) out.inner_steps = m.inner_steps();
-  out.overlap_steps = m.overlap_steps();
-  out.mix = m.mix();
   Enum("sync.fragments", kPatterns, m.fragments(), out.pattern);
-  if (m.has_layers_per_fragment()) out.layers_per_fragment = m.layers_per_fragment();
   Enum("sync.upload_codec", kCodecs, m.upload_codec(), out.upload_codec);
   Enum("sync.download_codec", kCodecs, m.download_codec(), out.download_codec);
   Enum("sync.upload_error_memory", kUploadMemories, m.upload_error_memory(), out.upload_error_memory);
   Enum("sync.download_error_memory", kDownloadMemories, m.download_error_memory(), out.download_error_memory);
-  if (m.loco().has_beta()) out.loco.beta = m.loco().beta();
-  if (m.loco().has_reset_syncs()) out.loco.reset_syncs = m.loco().reset_syncs();
   Enum("sync.weights", kWeights, m.weights(), out.weights);
   Enum("sync.merge", kMerges, m.merge(), out.merge.rule);
-  if (m.has_trim_share()) out.merge.trim_share = m.trim_share();
-  if (m.has_clip_radius()) out.merge.clip_radius = m.clip_radius();
   Enum("sync.pace", kPaces, m.pace(), out.pace);
-  out.quorum = m.quorum();
   if (m.has_deadline()) Time("sync.deadline", m.deadline(), out.deadline);
-  if (m.has_max_missed()) out.max_missed = m.max_missed();
-  if (m.has_max_unsynced_periods()) out.max_unsynced_periods = m.max_unsynced_periods();
   // A given 0 means no ramp, which equals a ramp of one step. ResolveDefaults handles only a
   // missing value.
   if (m.has_join_warmup_steps()) out.join_warmup_steps = std::max<uint32_t>(1, m.join_warmup_steps());
-  out.upload_bytes_per_second = m.upload_bytes_per_second();
-  out.download_bytes_per_second = m.download_bytes_per_second();
 }
 
 void Reader::Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out) {
-  out.drop_sync_probability = m.drop_sync_probability();
   Enum("experiment.pool", kPools, m.pool(), out.pool);
 }
 
 void Reader::Screens(const v1::ScreensSpec& m, ScreensSpec& out) {
   Enum("screens.norm", kScreenModes, m.norm(), out.norm);
-  if (m.has_clip_above()) out.clip_above = m.clip_above();
-  if (m.has_refuse_above()) out.refuse_above = m.refuse_above();
-  if (m.has_strikes()) out.strikes = m.strikes();
 }
 
 void Reader::Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out) {
-  out.every_rounds = m.every_rounds();
-  if (m.has_max_tokens()) out.max_tokens = m.max_tokens();
-  out.tasks_every_rounds = m.tasks_every_rounds();
   for (int i = 0; i < m.tasks_size(); ++i) {
     const v1::EvaluationTaskSpec& t = m.tasks(i);
     const std::string at = absl::StrCat("evaluation.tasks[", i, "]");
@@ -301,19 +306,6 @@ void SetTime(Duration d, google::protobuf::Duration* out) {
 
 void WriteModel(const JobSpec& spec, v1::ModelSpec* m) {
   const ModelSpec& in = spec.model;
-  m->set_vocab_size(in.vocab_size);
-  m->set_hidden_size(in.hidden_size);
-  m->set_intermediate_size(in.intermediate_size);
-  m->set_layers(in.layers);
-  m->set_heads(in.heads);
-  m->set_kv_heads(in.kv_heads);
-  m->set_head_dim(in.head_dim);
-  m->set_rope_theta(in.rope_theta);
-  m->set_rms_norm_eps(in.rms_norm_eps);
-  m->set_tie_embeddings(in.tie_embeddings);
-  m->set_init_std(in.init_std);
-  m->set_qk_norm(in.qk_norm);
-  m->set_z_loss(in.z_loss);
   m->set_precision(ToWire(kPrecisions, in.precision));
   m->mutable_init()->set_seed(spec.init.seed);
   m->mutable_init()->set_checkpoint(spec.init.checkpoint);
@@ -328,62 +320,31 @@ void WriteData(const DataSpec& in, v1::DataSpec* m) {
     out->set_weight(c.weight);
     out->set_samples(c.samples);
   }
-  m->set_sequence_length(in.sequence_length);
-  m->set_seed(in.seed);
-  m->set_window_blocks(in.window_blocks);
-  m->set_max_epochs(in.max_epochs);
-  m->set_separate_documents(in.separate_documents);
   m->set_assignment(ToWire(kAssignments, in.pin_shards));
   for (const Sha256& hash : in.tokenizer_files) m->add_tokenizer_sha256(hash.Hex());
   for (const std::string& name : in.tokenizer_file_names) m->add_tokenizer_file_names(name);
 }
 
 void WriteInner(const InnerOptimizerSpec& in, v1::InnerOptimizerSpec* m) {
-  m->set_learning_rate(in.learning_rate);
-  m->set_beta1(in.beta1);
-  m->set_beta2(in.beta2);
-  m->set_epsilon(in.epsilon);
-  m->set_weight_decay(in.weight_decay);
-  m->set_gradient_clip(in.gradient_clip);
   m->set_kind(ToWire(kInnerKinds, in.kind));
   v1::ScheduleSpec* s = m->mutable_schedule();
   s->set_kind(ToWire(kSchedules, in.schedule.kind));
-  s->set_warmup_steps(in.schedule.warmup_steps);
-  s->set_decay_steps(in.schedule.decay_steps);
-  s->set_final_ratio(in.schedule.final_ratio);
-  s->set_total_steps(in.schedule.total_steps);
 }
 
 void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
-  m->set_inner_steps(in.inner_steps);
-  m->set_overlap_steps(in.overlap_steps);
-  m->set_mix(in.mix);
   m->set_fragments(ToWire(kPatterns, in.pattern));
-  m->set_layers_per_fragment(in.layers_per_fragment);
   m->set_upload_codec(ToWire(kCodecs, in.upload_codec));
   m->set_download_codec(ToWire(kCodecs, in.download_codec));
   m->set_upload_error_memory(ToWire(kUploadMemories, in.upload_error_memory));
   m->set_download_error_memory(ToWire(kDownloadMemories, in.download_error_memory));
-  m->mutable_loco()->set_beta(in.loco.beta);
-  m->mutable_loco()->set_reset_syncs(in.loco.reset_syncs);
   m->set_weights(ToWire(kWeights, in.weights));
   m->set_merge(ToWire(kMerges, in.merge.rule));
-  m->set_trim_share(in.merge.trim_share);
-  m->set_clip_radius(in.merge.clip_radius);
   m->set_pace(ToWire(kPaces, in.pace));
-  m->set_quorum(in.quorum);
   if (in.deadline.ns != 0) SetTime(in.deadline, m->mutable_deadline());
-  m->set_max_missed(in.max_missed);
-  m->set_max_unsynced_periods(in.max_unsynced_periods);
   if (in.join_warmup_steps != 0) m->set_join_warmup_steps(in.join_warmup_steps);
-  m->set_upload_bytes_per_second(in.upload_bytes_per_second);
-  m->set_download_bytes_per_second(in.download_bytes_per_second);
 }
 
 void WriteEvaluation(const EvaluationSpec& in, v1::EvaluationSpec* m) {
-  m->set_every_rounds(in.every_rounds);
-  m->set_max_tokens(in.max_tokens);
-  m->set_tasks_every_rounds(in.tasks_every_rounds);
   for (const EvaluationTaskSpec& task : in.tasks) {
     v1::EvaluationTaskSpec* out = m->add_tasks();
     out->set_name(task.name);
@@ -402,27 +363,18 @@ uint32_t DefaultMaxWorkers(const JobSpec& spec) {
 }  // namespace
 
 std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_submit, JobSpec& out) {
+  ReadNumbers(message, out);
   Reader reader(before_submit);
   reader.Model(message.model(), out.model);
   reader.Init(message.model().init(), out.init);
   reader.Data(message.data(), out.data);
-  if (message.batch().has_sequences_per_step()) out.batch.sequences_per_step = message.batch().sequences_per_step();
-  out.batch.micro_batch = message.batch().micro_batch();
   reader.Inner(message.inner_optimizer(), out.inner);
   reader.Outer(message.outer_optimizer(), out.outer);
   reader.Sync(message.sync(), out.sync);
   const bool weights_given = message.sync().weights() != v1::WEIGHT_RULE_UNSPECIFIED;
   if (out.data.pin_shards && !weights_given) out.sync.weights = WeightRule::kShardSize;
-  if (message.workers().has_min()) out.workers.min = message.workers().min();
-  out.workers.planned = message.workers().planned();
   out.workers.max = message.workers().has_max() ? message.workers().max() : DefaultMaxWorkers(out);
-  out.stop.inner_steps = message.stop().inner_steps();
-  out.stop.tokens = message.stop().tokens();
   reader.Evaluation(message.evaluation(), out.evaluation);
-  out.checkpoint.every_rounds = message.checkpoint().every_rounds();
-  if (message.checkpoint().has_keep_last()) out.checkpoint.keep_last = message.checkpoint().keep_last();
-  out.checkpoint.keep_every = message.checkpoint().keep_every();
-  out.checkpoint.keep_contributions = message.checkpoint().keep_contributions();
   out.priority = message.priority();
   reader.Experiment(message.experiment(), out.experiment);
   reader.Screens(message.screens(), out.screens);
@@ -431,33 +383,20 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
 
 v1::JobSpec JobSpecToProto(const JobSpec& spec) {
   v1::JobSpec m;
+  WriteNumbers(spec, m);
   WriteModel(spec, m.mutable_model());
   WriteData(spec.data, m.mutable_data());
-  m.mutable_batch()->set_sequences_per_step(spec.batch.sequences_per_step);
-  m.mutable_batch()->set_micro_batch(spec.batch.micro_batch);
   WriteInner(spec.inner, m.mutable_inner_optimizer());
   v1::OuterOptimizerSpec* outer = m.mutable_outer_optimizer();
   outer->set_kind(ToWire(kOuterKinds, spec.outer.kind));
   if (spec.outer.learning_rate != 0) outer->set_learning_rate(spec.outer.learning_rate);
   if (spec.outer.momentum >= 0) outer->set_momentum(spec.outer.momentum);
   WriteSync(spec.sync, m.mutable_sync());
-  m.mutable_workers()->set_min(spec.workers.min);
   m.mutable_workers()->set_max(spec.workers.max);
-  m.mutable_workers()->set_planned(spec.workers.planned);
-  m.mutable_stop()->set_inner_steps(spec.stop.inner_steps);
-  m.mutable_stop()->set_tokens(spec.stop.tokens);
   WriteEvaluation(spec.evaluation, m.mutable_evaluation());
-  m.mutable_checkpoint()->set_every_rounds(spec.checkpoint.every_rounds);
-  m.mutable_checkpoint()->set_keep_last(spec.checkpoint.keep_last);
-  m.mutable_checkpoint()->set_keep_every(spec.checkpoint.keep_every);
-  m.mutable_checkpoint()->set_keep_contributions(spec.checkpoint.keep_contributions);
   m.set_priority(spec.priority);
-  m.mutable_experiment()->set_drop_sync_probability(spec.experiment.drop_sync_probability);
   m.mutable_experiment()->set_pool(ToWire(kPools, spec.experiment.pool));
   m.mutable_screens()->set_norm(ToWire(kScreenModes, spec.screens.norm));
-  m.mutable_screens()->set_clip_above(spec.screens.clip_above);
-  m.mutable_screens()->set_refuse_above(spec.screens.refuse_above);
-  m.mutable_screens()->set_strikes(spec.screens.strikes);
   return m;
 }
 

@@ -4,15 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/model_layout.h"
 
 namespace atl {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 JobSpec Valid() {
   JobSpec spec;
@@ -278,6 +283,49 @@ const Case kCases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, OneViolation, testing::ValuesIn(kCases));
 
+// The fields of the violations once the row `path` has another value.
+template <class Value>
+std::vector<std::string> FieldsWith(const std::string& path, Value other) {
+  JobSpec spec = Valid();
+  ForEachNumber(spec, [&](const char* section, const auto& row, auto& value) {
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, Value>) {
+      if (absl::StrCat(section, ".", row.name) == path) value = other;
+    }
+  });
+  return Fields(spec);
+}
+
+TEST(ValidateJobSpec, RefusesEachNumberBeyondItsBounds) {
+  const JobSpec spec;
+  int checked = 0;
+  ForEachNumber(spec, [&](const char* section, const auto& row, const auto& value) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    const Bounds& bounds = row.bounds;
+    if (bounds.kind == Bounds::Kind::kNone) return;
+    const std::string path = absl::StrCat(section, ".", row.name);
+    const Value low = static_cast<Value>(bounds.low), high = static_cast<Value>(bounds.high);
+    const auto next = [](Value from, int step) {
+      if constexpr (std::is_same_v<Value, double>) return std::nextafter(from, step * 1e300);
+      return static_cast<Value>(from + static_cast<Value>(step));
+    };
+    const bool real = std::is_same_v<Value, double>, above = bounds.kind == Bounds::Kind::kAboveLow;
+    if (real || low > 0) {
+      EXPECT_THAT(FieldsWith(path, above ? low : next(low, -1)), Contains(path));
+    }
+    EXPECT_THAT(FieldsWith(path, above ? next(low, 1) : low), Not(Contains(path)));
+    const bool below = bounds.kind == Bounds::Kind::kBelowHigh;
+    EXPECT_THAT(FieldsWith(path, below ? high : next(high, 1)), Contains(path));
+    if (real) {
+      EXPECT_THAT(FieldsWith(path, static_cast<Value>(kNan)), Contains(path));
+    }
+    if (bounds.kind == Bounds::Kind::kZeroOr) {
+      EXPECT_THAT(FieldsWith(path, Value{0}), Not(Contains(path)));
+    }
+    ++checked;
+  });
+  EXPECT_GT(checked, 30);
+}
+
 // (2 + 2 mu) / (1 + 2 mu): 1.357 at 0.9, 2 without momentum.
 TEST(ValidateJobSpec, RefusesUnstableOuterRates) {
   JobSpec spec = Valid();
@@ -340,7 +388,7 @@ TEST(ResolveDefaults, ShortRunsGetLessMomentumAndANotice) {
   const std::vector<std::string> notes = ResolveDefaults(spec, 256);
   EXPECT_DOUBLE_EQ(spec.outer.learning_rate, 0.7);
   EXPECT_DOUBLE_EQ(spec.outer.momentum, 0.6);
-  EXPECT_THAT(notes, testing::Contains("outer_optimizer.momentum 0.6: 199 planned outer steps are fewer than 200"));
+  EXPECT_THAT(notes, Contains("outer_optimizer.momentum 0.6: 199 planned outer steps are fewer than 200"));
   JobSpec longer = Valid();
   longer.stop.inner_steps = 20'000;
   ResolveDefaults(longer, 256);
