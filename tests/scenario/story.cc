@@ -129,7 +129,25 @@ Lines Story::Do(const std::string& command) {
   return lines;
 }
 
+namespace {
+
+// Sets a number of the job file by its path, such as stop.tokens.
+void SetNumber(JobSpec& spec, const std::string& path, double number) {
+  bool found = false;
+  ForEachNumber(spec, [&](const char* section, const auto& field, auto& value) {
+    if (absl::StrCat(section, ".", field.name) != path) return;
+    value = static_cast<std::remove_reference_t<decltype(value)>>(number);
+    found = true;
+  });
+  ATOLL_CHECK(found, "a story sets a number that a job does not have");
+}
+
+}  // namespace
+
 void Story::Change(JobSpec& spec, const Words& w) {
+  for (const auto& [key, value] : w.values) {
+    if (key.find('.') != std::string::npos) SetNumber(spec, key, std::stod(value));
+  }
   spec.workers.min = static_cast<uint32_t>(w.Number("min", spec.workers.min));
   spec.workers.max = static_cast<uint32_t>(w.Number("max", spec.workers.max));
   spec.sync.inner_steps = static_cast<uint32_t>(w.Number("inner", spec.sync.inner_steps));
