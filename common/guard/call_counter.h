@@ -32,17 +32,23 @@ struct CallerLoad {
   std::atomic<int64_t> calls = 0;             // open ones
   std::atomic<int64_t> unfinished_bytes = 0;  // of messages that are not complete
 };
-inline constexpr int64_t kMostOpenCalls = 512;             // of a peer; further ones are refused
+inline constexpr int64_t kMostOpenCalls = 512;    // of a peer; further ones are refused
+inline constexpr int64_t kOpenCallsOfAll = 1024;  // of all peers of a port; beyond that each may have kOpenCallsAlways
+inline constexpr int64_t kOpenCallsAlways = 3;    // of a peer that are not refused
 inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; a connection that adds to more is ended
 
-inline constexpr uint32_t kUpdatesPerCall = 64;  // window updates that count as a call
-inline constexpr uint32_t kCallsPerReset = 4;    // that a call counts as if its caller resets it before its answer
+inline constexpr uint32_t kUpdatesPerCall = 64;     // window updates that count as a call
+inline constexpr uint32_t kSmallPiecesPerCall = 8;  // messages or data frames below 1 KiB that count as a call;
+                                                    // likewise data for a call that has ended
+inline constexpr uint32_t kCallsPerReset = 4;  // that a call counts as if its caller resets it before its answer
 
 class CallCounter {
  public:
   explicit CallCounter(CallLimits limits) : limits_(limits) {}
   void Add(const std::string& peer, uint32_t calls, Instant now) ATOLL_EXCLUDES(mutex_);
   std::shared_ptr<CallerLoad> LoadOf(const std::string& peer) ATOLL_EXCLUDES(mutex_);
+  // Open calls of all peers.
+  std::atomic<int64_t>& open_calls() { return open_calls_; }
   // nullopt while the peer may be read.
   std::optional<Instant> PausedUntil(const std::string& peer, Instant now) ATOLL_EXCLUDES(mutex_);
 
@@ -50,6 +56,7 @@ class CallCounter {
   void Begin(Instant now) ATOLL_REQUIRES(mutex_);
 
   const CallLimits limits_;
+  std::atomic<int64_t> open_calls_ = 0;
   Mutex mutex_;
   Instant began_ ATOLL_GUARDED_BY(mutex_){};
   uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // calls beyond `always` of each peer

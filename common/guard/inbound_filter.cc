@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/guard/call_counter.h"
 
 namespace atl::guard {
 namespace {
@@ -254,6 +255,13 @@ bool InboundFilter::Erase(uint32_t stream) {
   return true;
 }
 
+uint32_t InboundFilter::TakeCost() {
+  const uint32_t calls = updates_ / kUpdatesPerCall + small_pieces_ / kSmallPiecesPerCall;
+  updates_ %= kUpdatesPerCall;
+  small_pieces_ %= kSmallPiecesPerCall;
+  return calls;
+}
+
 void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
   constexpr uint32_t kPrefix = 5;
   while (!bytes.empty() && !call.too_long) {
@@ -269,6 +277,7 @@ void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
     }
     if (call.prefix < kPrefix || call.content < call.length) continue;
     unfinished_ -= call.content;
+    small_pieces_ += call.length < kPieceBytes ? 1 : 0;
     call = {.peer_has_ended = call.peer_has_ended};
   }
 }
@@ -281,6 +290,7 @@ absl::Status InboundFilter::EndData(Pieces& to_server, std::string& to_peer) {
     AppendFrame(FrameType::kWindowUpdate, 0, 0, credit, to_peer);
   }
   const auto found = open_.find(frame_.stream);
+  small_pieces_ += found == open_.end() || frame_.length < kPieceBytes ? 1 : 0;
   if (found == open_.end()) return absl::OkStatus();
   Call& call = found->second;
   if (call.too_long) {

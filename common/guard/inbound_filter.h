@@ -40,7 +40,7 @@ struct HttpLimits {
   uint32_t empty_frames_per_second = 1'000;  // empty data, priorities, unknown types; with more the connection is ended
   uint32_t resets_per_second = 500;          // of streams; with more the connection is ended
   uint32_t window_updates_per_second = 200'000;  // with more the connection is ended
-  uint32_t message_bytes = 5 << 20;              // of a gRPC message; the call of a longer one is refused
+  uint32_t message_bytes = 17 << 16;             // of a gRPC message; the call of a longer one is refused
   uint32_t pieces_of_a_message = 64;             // frames below kPieceBytes; with more the connection is ended
   size_t prelude_bytes = 2 << 10;  // kept for gRPC until the first call; with more the connection is ended
 };
@@ -78,12 +78,9 @@ class InboundFilter {
   // Returns and resets the number of calls that the peer reset before the server ended them, or that had a
   // message too long.
   uint32_t TakeResets() { return std::exchange(reset_, 0); }
-  // Returns how many times `unit` window updates have come, and leaves the rest for later.
-  uint32_t TakeWindowUpdates(uint32_t unit) {
-    const uint32_t units = updates_ / unit;
-    updates_ %= unit;
-    return units;
-  }
+  // Returns and resets the cost, in calls, of window updates, of data for calls that have ended, and of frames and
+  // messages below kPieceBytes: gRPC spends about the same time on each, whatever its size.
+  uint32_t TakeCost();
 
  private:
   enum class State { kInPreface, kInHeader, kInPayload };
@@ -140,7 +137,7 @@ class InboundFilter {
   bool block_ends_stream_ = false;
   bool settings_seen_ = false, own_settings_acknowledged_ = false, admitted_ = false;
   uint32_t last_stream_ = 0;
-  uint32_t reset_ = 0, updates_ = 0;
+  uint32_t reset_ = 0, updates_ = 0, small_pieces_ = 0;
   size_t unfinished_ = 0;
   std::map<uint32_t, Call> open_;  // by stream
   Rate pings_, settings_, empty_, resets_, window_updates_;

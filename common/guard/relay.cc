@@ -60,6 +60,7 @@ Relay::~Relay() {
   *parts_.held -= counted_;
   if (load_) {
     load_->calls -= calls_in_load_;
+    parts_.calls->open_calls() -= calls_in_load_;
     load_->unfinished_bytes -= bytes_in_load_;
   }
   if (!name_.empty()) ThePeers().End(name_);
@@ -83,6 +84,10 @@ CallVerdict Relay::Judge(const std::string& path, const absl::Status& refusal) {
   if (verdict.status.ok() && load_->calls >= kMostOpenCalls) {
     verdict.status = absl::ResourceExhaustedError(
         absl::StrCat(caller_, " has ", kMostOpenCalls, " calls open at this port, the limit; end some"));
+  } else if (verdict.status.ok() && parts_.calls->open_calls() >= kOpenCallsOfAll && load_->calls >= kOpenCallsAlways) {
+    verdict.status =
+        absl::ResourceExhaustedError(absl::StrCat("this port has ", kOpenCallsOfAll, " open calls; until some end, ",
+                                                  caller_, " may have ", kOpenCallsAlways, "; try again in a second"));
   }
   if (!verdict.end_connection) parts_.calls->Add(caller_, 1, now_);
   judged_too_fast_ = judged_too_fast_ || verdict.end_connection;
@@ -98,7 +103,9 @@ void Relay::CountHeld() {
 void Relay::CountLoad() {
   const auto calls = static_cast<int64_t>(filter_.open_streams());
   const auto bytes = static_cast<int64_t>(filter_.unfinished_bytes());
-  load_->calls += calls - std::exchange(calls_in_load_, calls);
+  const int64_t more = calls - std::exchange(calls_in_load_, calls);
+  load_->calls += more;
+  parts_.calls->open_calls() += more;
   load_->unfinished_bytes += bytes - std::exchange(bytes_in_load_, bytes);
 }
 
@@ -221,8 +228,7 @@ bool Relay::MoveIn(Instant now, std::span<uint8_t> scratch) {
   const bool was_lost = std::exchange(lost_, false);  // bytes received before the loss still count
   pieces_.Clear();
   absl::Status status = filter_.Consume(scratch.first(have), now, pieces_, injected_);
-  if (const uint32_t cost = filter_.TakeResets() * kCallsPerReset + filter_.TakeWindowUpdates(kUpdatesPerCall);
-      cost > 0)
+  if (const uint32_t cost = filter_.TakeResets() * kCallsPerReset + filter_.TakeCost(); cost > 0)
     parts_.calls->Add(caller_, cost, now);
   const int64_t unfinished = bytes_in_load_;
   CountLoad();

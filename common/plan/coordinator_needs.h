@@ -25,9 +25,9 @@ constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 // is more, up to 1 GiB. 0 (unknown) gives 256 MiB. Near the quota gRPC shrinks its windows: with 1
 // MiB for each upload, uploads break; with 4 MiB they run at full rate.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
-// Memory bound of the guard in front of each of these ports (common/guard/guard.h), and of the
-// enrolment port's guard.
-constexpr uint64_t kGuardBytes = uint64_t{64} << 20;
+// Memory bound of the guard in front of each of these ports (common/guard/guard.h) with gRPC's state of open
+// calls, some 14 KB each (kOpenCallsOfAll), and of the enrolment port's guard.
+constexpr uint64_t kGuardBytes = uint64_t{128} << 20;
 constexpr uint64_t kEnrollGuardBytes = uint64_t{24} << 20;
 
 // Sizes derived from model, fragments and codecs.

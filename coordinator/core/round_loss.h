@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the losses claimed by a round's contributions count in its mean. For people: nothing is decided
 // with it. No coordinator can verify a loss, and an honest worker that diverges has a large one, so
-// none is refused. But one worker alone must not move the curve of all. Pure.
+// none is refused. But one of several must not move the curve of all. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_LOSS_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_LOSS_H_
 

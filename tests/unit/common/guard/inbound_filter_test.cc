@@ -217,16 +217,16 @@ INSTANTIATE_TEST_SUITE_P(
 // gRPC would collect the message, and check its length at its end.
 TEST_F(InboundFilterTest, TheCallOfAMessageThatIsTooLongIsRefused) {
   ASSERT_TRUE(Feed(Hello() + Call(1) + Call(3)).ok());
-  const std::string begun = Frame(FrameType::kData, 0, 1, std::string("\0\0\x50\0\1", 5) + "xyz");
+  const std::string begun = Frame(FrameType::kData, 0, 1, std::string("\0\0\x11\0\1", 5) + "xyz");
   ASSERT_TRUE(Feed(begun.substr(0, 12)).ok());
   to_server_.clear();
   ASSERT_TRUE(Feed(begun.substr(12)).ok());
-  EXPECT_NE(TakePeer().find("a message of 5242881 bytes; this port takes 5242880 at most"), std::string::npos);
+  EXPECT_NE(TakePeer().find("a message of 1114113 bytes; this port takes 1114112 at most"), std::string::npos);
   EXPECT_TRUE(to_server_.ends_with(Frame(FrameType::kResetStream, 0, 1, std::string("\0\0\0\x08", 4))));
   EXPECT_EQ(filter_.open_streams(), 1u);
   EXPECT_EQ(filter_.unfinished_bytes(), 0u);
   EXPECT_EQ(filter_.TakeResets(), 1u);
-  ASSERT_TRUE(Feed(Frame(FrameType::kData, kEndStream, 3, std::string("\0\0\x50\0\0", 5))).ok());
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, kEndStream, 3, std::string("\0\0\x11\0\0", 5))).ok());
   EXPECT_EQ(filter_.open_streams(), 2u - 1u);
 }
 
@@ -256,8 +256,25 @@ TEST_F(InboundFilterTest, WindowUpdatesAreCounted) {
   ASSERT_TRUE(Feed(Hello() + Call(1)).ok());
   for (int i = 0; i < 130; ++i)
     ASSERT_TRUE(Feed(Frame(FrameType::kWindowUpdate, 0, 0, std::string("\0\0\0\1", 4))).ok());
-  EXPECT_EQ(filter_.TakeWindowUpdates(64), 2u);
-  EXPECT_EQ(filter_.TakeWindowUpdates(64), 0u);
+  EXPECT_EQ(filter_.TakeCost(), 2u);
+  EXPECT_EQ(filter_.TakeCost(), 0u);
+}
+
+TEST_F(InboundFilterTest, SmallMessagesAndFramesAreCounted) {
+  ASSERT_TRUE(Feed(Hello() + Call(1)).ok());
+  const std::string message("\0\0\0\0\1x", 6);
+  ASSERT_TRUE(
+      Feed(Frame(FrameType::kData, 0, 1, std::string(2000, 'x').replace(0, 5, std::string("\0\0\0\x07\xcb", 5)))).ok());
+  EXPECT_EQ(filter_.TakeCost(), 0u) << "a large message in a large frame";
+  std::string many;
+  while (many.size() < kPieceBytes) many += message;
+  ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 1, many)).ok());
+  EXPECT_EQ(filter_.TakeCost(), many.size() / message.size() / 8);
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 1, message)).ok());
+  EXPECT_EQ(filter_.TakeCost(), 4u) << "a frame and a message each";
+  filter_.StreamEnded(1);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(Feed(Frame(FrameType::kData, 0, 1, std::string(16'384, 'x'))).ok());
+  EXPECT_EQ(filter_.TakeCost(), 1u) << "data for a call that has ended";
 }
 
 TEST_F(InboundFilterTest, OpenCallsAreLimitedAndEndedOnesMakeRoom) {

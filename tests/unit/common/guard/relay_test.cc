@@ -65,6 +65,26 @@ class RelayTest : public testing::Test {
   std::unique_ptr<Relay> relay_;
 };
 
+TEST_F(RelayTest, ManyOpenCallsOfOthersLeaveAFewToEach) {
+  const auto call_is_refused = [this](uint32_t stream) {
+    while (Read(1 << 16) > 0) {
+    }
+    const std::string call = Call(stream);
+    EXPECT_EQ(::send(client_.get(), call.data(), call.size(), 0), static_cast<ssize_t>(call.size()));
+    Pump();
+    return Read(1 << 16) > 0;
+  };
+  calls_.open_calls() += kOpenCallsOfAll;
+  EXPECT_FALSE(call_is_refused(3));
+  EXPECT_FALSE(call_is_refused(5));
+  EXPECT_TRUE(call_is_refused(7)) << "it has kOpenCallsAlways";
+  calls_.open_calls() -= kOpenCallsOfAll;
+  EXPECT_FALSE(call_is_refused(9));
+  EXPECT_EQ(calls_.open_calls(), 4);
+  relay_.reset();
+  EXPECT_EQ(calls_.open_calls(), 0);
+}
+
 TEST_F(RelayTest, APeerThatReadsNothingIsCut) {
   FillOutput();
   EXPECT_EQ(relay_->wake(), now_ + kUnreadTime);
