@@ -23,7 +23,6 @@
 #include "common/base/host_memory.h"
 #include "common/base/host_port.h"
 #include "common/base/log.h"
-#include "common/base/open_files.h"
 #include "common/base/output_buffer.h"
 #include "common/base/private_memory.h"
 #include "common/base/process.h"
@@ -330,10 +329,9 @@ absl::Status Coordinator::Start() {
   events_ = std::make_unique<QueuedEventLog>(std::move(events_), executors_->logs, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : UsableCores();
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io,
-                                                     executors_->snapshot_io, executors_->compute, *ledger_, *rounds_,
-                                                     *snapshots_, *blobs_, directory_, log_, options_.data_root,
-                                                     threads, fatal, FilesOfDownloads(OpenFilesLimit())});
+  data_ = std::make_unique<DataPlane>(
+      DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io, executors_->snapshot_io, executors_->compute,
+                     *ledger_, *rounds_, *snapshots_, *blobs_, directory_, log_, options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,

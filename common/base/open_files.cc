@@ -3,8 +3,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
-
 namespace atl {
 
 uint64_t OpenFilesLimit() {
@@ -18,11 +16,6 @@ uint64_t RaiseOpenFiles() {
   limit.rlim_cur = limit.rlim_max;
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
   return OpenFilesLimit();
-}
-
-uint64_t FilesOfDownloads(uint64_t limit) {
-  constexpr uint64_t kShare = 8, kLeast = 16, kMost = 4096;
-  return limit == 0 ? kMost : std::clamp(limit / kShare, kLeast, kMost);
 }
 
 }  // namespace atl

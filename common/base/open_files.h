@@ -13,10 +13,6 @@ uint64_t OpenFilesLimit();
 // Raises the soft limit (`ulimit -Sn`) to the hard one (`ulimit -Hn`). Returns the new limit.
 uint64_t RaiseOpenFiles();
 
-// Returns the number of files, out of `limit`, that a coordinator's downloads may hold open; 0:
-// unknown.
-uint64_t FilesOfDownloads(uint64_t limit);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_BASE_OPEN_FILES_H_

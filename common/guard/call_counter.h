@@ -38,9 +38,8 @@ inline constexpr int64_t kOpenCallsAlways = 3;    // of a peer that are not refu
 inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; a connection that adds to more is ended
 
 inline constexpr uint32_t kUpdatesPerCall = 64;     // window updates that count as a call
-inline constexpr uint32_t kSmallPiecesPerCall = 8;  // messages or data frames below 1 KiB that count as a call;
-                                                    // likewise data for a call that has ended
-inline constexpr uint32_t kCallsPerReset = 4;  // that a call counts as if its caller resets it before its answer
+inline constexpr uint32_t kSmallPiecesPerCall = 8;  // small messages or frames, or frames of ended calls
+inline constexpr uint32_t kCallsPerReset = 4;       // that a call counts as if its caller resets it before its answer
 
 class CallCounter {
  public:

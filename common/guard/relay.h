@@ -27,8 +27,8 @@ namespace atl::guard {
 // 64 KiB. A larger chunk would need a third, small packet.
 inline constexpr size_t kChunkBytes = 124 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
-// A connection ends whose peer takes no byte for this long while bytes for it wait. gRPC does not end it: its ping
-// waits behind them. A slow link takes some bytes.
+// A connection ends when its peer takes no byte for this long while bytes for it wait. gRPC does not end it: its ping
+// waits for them. A slow link takes some bytes.
 inline constexpr Duration kUnreadTime = Seconds(300);
 
 struct RelayParts {

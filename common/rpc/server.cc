@@ -53,8 +53,7 @@ guard::ConnectionLimits Fitting(guard::ConnectionLimits limits) {
   constexpr size_t kOwnDescriptors = 128, kLeast = 8;
   const size_t all = OpenFilesLimit();
   if (all == 0) return limits;
-  const size_t own = kOwnDescriptors + FilesOfDownloads(all);
-  const size_t fitting = all > own ? (all - own) / (kPerConnection * kListeners) : 0;
+  const size_t fitting = all > kOwnDescriptors ? (all - kOwnDescriptors) / (kPerConnection * kListeners) : 0;
   limits.connections = std::min(limits.connections, std::max(fitting, kLeast));
   limits.per_address = std::min(limits.per_address, limits.connections);
   return limits;
@@ -84,7 +83,7 @@ absl::Status ListenError(const std::string& address, const absl::Status& why) {
 
 uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits) {
   const uint64_t all = OpenFilesLimit();
-  const uint64_t taken = kPerConnection * kListeners * Fitting(limits).connections + FilesOfDownloads(all);
+  const uint64_t taken = kPerConnection * kListeners * Fitting(limits).connections;
   return all == 0 ? 0 : std::max<uint64_t>(1, all - std::min(all, taken));
 }
 

@@ -12,7 +12,7 @@ namespace {
 // The number of claimed tokens per token that may be covered and never claimed. A worker with
 // non-finite steps, or with repeated fetches of fragments, then loses no larger part.
 constexpr uint64_t kPerUnclaimed = 2;
-// The fetches whose lost samples a worker may have before it has claimed others: its old incarnation and
+// The fetches with lost samples that a worker may have before it has claimed others: its old incarnation and
 // its new one may each have lost a fragment's.
 constexpr uint64_t kFetchesForgiven = 2;
 

@@ -61,7 +61,6 @@ struct DataPlaneParts {
   unsigned threads = 1;
   // The files can no longer be trusted or written: must end the process with this status (I24).
   std::function<void(const absl::Status&)> fatal;
-  uint64_t download_files = 4096;  // limit of downloads that read files; a quarter of it for one worker
 };
 
 class DataPlane {
@@ -125,7 +124,7 @@ class DataPlane {
 
   // ---- downloads and blobs; thread-safe ----
 
-  // Errors also include those of rights(). Unavailable while download_files downloads read files.
+  // Errors also include those of rights().
   // Sources hold no file open between reads; after the file's removal a read is NotFound.
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   DownloadRights& rights() { return rights_; }
@@ -207,8 +206,6 @@ class DataPlane {
   std::atomic<uint64_t> passes_ = 0;  // requested and not finished
   std::atomic<bool> merge_no_more_ = false;
   // The number of downloads that read files. Shared, because a download may outlive this object.
-  const std::shared_ptr<std::atomic<uint64_t>> files_of_downloads_ = std::make_shared<std::atomic<uint64_t>>(0);
-  std::map<WorkerId, std::shared_ptr<std::atomic<uint64_t>>> files_of_worker_;  // I/O executor
 };
 
 }  // namespace atl

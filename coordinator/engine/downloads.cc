@@ -2,7 +2,6 @@
 // Opens downloads, each from an immutable source: encoded updates, snapshots, checkpoints, blobs,
 // shards.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -82,12 +81,6 @@ std::shared_ptr<BulkSource> Holding(std::shared_ptr<const void> held, std::share
   return {both, both->second.get()};
 }
 
-// Counted in `count` while it is referenced.
-std::shared_ptr<const void> CountedIn(std::shared_ptr<std::atomic<uint64_t>> count) {
-  ++*count;
-  return {nullptr, [count = std::move(count)](const void*) { --*count; }};
-}
-
 // A snapshot in transfer to a worker. VersionPins bounds the snapshots and updates kept for it.
 class DownloadPin {
  public:
@@ -138,27 +131,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   // log is written.
   if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
   if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // reads no file
-  parts_.io.Post([this, request, reply = std::move(reply)] {
-    if (*files_of_downloads_ >= parts_.download_files) {
-      return reply(absl::UnavailableError(absl::StrCat("the coordinator already has ", parts_.download_files,
-                                                       " downloads of files, the limit; ask again")));
-    }
-    std::erase_if(files_of_worker_, [](const auto& of) { return *of.second == 0; });
-    std::shared_ptr<std::atomic<uint64_t>>& of_worker = files_of_worker_[request.worker];
-    if (of_worker == nullptr) of_worker = std::make_shared<std::atomic<uint64_t>>(0);
-    // Only for workers: requests of people carry no name.
-    if (const uint64_t most = std::max<uint64_t>(1, parts_.download_files / 4);
-        !request.worker.value.empty() && *of_worker >= most) {
-      return reply(absl::UnavailableError(absl::StrCat("worker '", request.worker.value, "' already has ", most,
-                                                       " downloads of files, the limit for one worker; ask again")));
-    }
-    absl::StatusOr<DownloadContent> content = Open(request);
-    if (content.ok()) {
-      content->source =
-          Holding(CountedIn(files_of_downloads_), Holding(CountedIn(of_worker), std::move(content->source)));
-    }
-    reply(std::move(content));
-  });
+  parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
 }
 
 absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) {

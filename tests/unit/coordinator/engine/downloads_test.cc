@@ -52,8 +52,7 @@ class Downloads : public testing::Test {
   }
   SmallDisk disk_;
   ManualClock clock_;
-  SmallCoordinator c_{disk_, clock_, "/corpora", kFiles};
-  static constexpr uint64_t kFiles = 8;  // of downloads
+  SmallCoordinator c_{disk_, clock_, "/corpora"};
 };
 
 class DownloadsOfUpdates : public Downloads {
@@ -113,17 +112,6 @@ TEST_F(DownloadsOfUpdates, OpenDownloadEndsWithItsSegment) {
   const absl::Status gone = Update(1).status();
   EXPECT_TRUE(absl::IsNotFound(gone)) << gone;
   EXPECT_NE(gone.message().find("is no longer kept; fetch the fragment"), absl::string_view::npos) << gone;
-}
-
-TEST_F(DownloadsOfUpdates, ThoseThatReadFilesAreLimited) {
-  std::vector<DownloadContent> held;
-  for (uint64_t i = 0; i < kFiles; ++i) held.push_back(*Update(1));
-  EXPECT_TRUE(absl::IsUnavailable(Update(1).status()));
-  EXPECT_TRUE(Update(2).ok()) << "the newest is in memory";
-  held.push_back(*Open(Probe{1000}));
-  EXPECT_TRUE(absl::IsUnavailable(Update(1).status())) << "a probe reads no file";
-  held.erase(held.begin());
-  EXPECT_TRUE(Update(1).ok());
 }
 
 TEST_F(DownloadsOfUpdates, ADamagedOneIsNotServed) {
@@ -192,19 +180,6 @@ class DownloadsOfFragments : public Downloads {
   uint64_t head_ = 0;
   Digest hash_;  // of the newest version
 };
-
-TEST_F(DownloadsOfFragments, OneWorkerMayHaveAQuarter) {
-  Rounds(1);
-  Snapshot();
-  std::vector<DownloadContent> held;
-  for (uint64_t i = 0; i < kFiles / 4; ++i) held.push_back(*Newest());
-  const absl::Status further = Newest().status();
-  EXPECT_TRUE(absl::IsUnavailable(further));
-  EXPECT_NE(further.message().find("worker 'w' already has 2 downloads of files"), absl::string_view::npos) << further;
-  EXPECT_TRUE(Newest("another").ok());
-  held.pop_back();
-  EXPECT_TRUE(Newest().ok());
-}
 
 TEST_F(DownloadsOfFragments, BrokenDownloadResumesDespiteNewerSnapshots) {
   Rounds(1);

@@ -55,7 +55,7 @@ const T* Find(const std::vector<Event>& events) {
 
 class SmallCoordinator {
  public:
-  SmallCoordinator(SmallDisk& disk, ManualClock& its_clock, std::string data_root = "", uint64_t download_files = 4096)
+  SmallCoordinator(SmallDisk& disk, ManualClock& its_clock, std::string data_root = "")
       : clock(its_clock),
         log({.minimum = LogLevel::kError}),
         ledger(MakeMemoryLedger(disk.ledger, {})),
@@ -66,7 +66,7 @@ class SmallCoordinator {
         events(*EventLog::Open(disk.files, {.directory = "/state/events"})),
         data({disk.files, its_clock, work, work, snapshot_work, work, *ledger, rounds, snapshots, blobs,
               DataDirectory("/state"), log, std::move(data_root), 1,
-              [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }, download_files}),
+              [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
         engine({.core = {.heartbeat_interval = Seconds(2), .membership_timeout = Seconds(20), .boot_nonce = 42}},
                {its_clock, work, *ledger, data, *events, metrics, log,
                 [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }},
