@@ -176,8 +176,8 @@ def check_full_ports(scene, coordinator):
 def test(scene):
     trust = scene.path("trust")
     scene.identity = scene.atoll("ca", "init", trust).out.strip()
-    scene.member = scene.path("viewer.pem")
-    scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "eve", "--out", scene.member)
+    scene.member = scene.path("operator.pem")
+    scene.atoll("ca", "issue", trust, "--role", "operator", "--name", "eve", "--out", scene.member)
     scene.asker = scene.path("asker.pem")
     scene.atoll("ca", "issue", trust, "--role", "viewer", "--name", "ask", "--out", scene.asker)
     coordinator = scene.coordinator("--trust", trust, "--enroll-port", 0, state="trusted")

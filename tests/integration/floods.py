@@ -14,12 +14,13 @@ from http2_by_hand import CANCEL, DATA, END_HEADERS, END_STREAM, FIRST_ROOM, HEA
 
 BUSY = "a busy loop"  # the reference
 REACH_GRPC = ("rapid resets", "zero windows", "pings", "settings", "empty data", "giant messages", "messages in pieces",
-              "window updates")  # with admitted calls
+              "window updates", "small messages", "data for ended calls", "open calls")  # with admitted calls
 PATIENCE = 0.5  # seconds without progress, then the connection is made again
 HELD = 200  # half handshakes of a connection's loop
 CONTINUATION = 9
-PATH = "/atoll.v1.JobService/ListJobs"
-CALL = [(":method", b"POST"), (":scheme", b"http"), (":path", PATH.encode()), (":authority", b"atoll"), ("content-type", b"application/grpc"),
+UPLOAD, DOWNLOAD = "/atoll.v1.TransferService/Upload", "/atoll.v1.TransferService/Download"  # calls without a limit a second
+PROBE = message((1, 1 << 26))  # of a link
+CALL = [(":method", b"POST"), (":scheme", b"http"), (":path", UPLOAD.encode()), (":authority", b"atoll"), ("content-type", b"application/grpc"),
         ("te", b"trailers")]
 
 
@@ -31,6 +32,10 @@ def length(n):
     while n > 127:
         out, n = out + bytes([n & 127 | 128]), n >> 7
     return out + bytes([n])
+
+
+def one_message(content):
+    return b"\0" + struct.pack(">I", len(content)) + content
 
 
 def block(fields):
@@ -79,7 +84,7 @@ def zero_windows():
     """Calls with answers that never fit."""
     yield frame(SETTINGS, struct.pack(">HI", 4, 0))
     for stream in range(1, 4000, 2):
-        yield frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, b"\0\0\0\0\0", END_STREAM, stream)
+        yield call(stream, DOWNLOAD, message((9, PROBE)))
     while True:
         yield frame(WINDOW_UPDATE, struct.pack(">I", 1), 0, 0)
 
@@ -102,6 +107,27 @@ def messages(length, piece):
         stream += 2
 
 
+def small_messages():
+    """Uploads of a few bytes a message, as many as fit the first windows."""
+    stream = 1
+    while True:
+        yield frame(HEADERS, block(CALL), END_HEADERS, stream) + frame(DATA, one_message(message((1, message((3, PROBE))))), 0, stream)
+        yield frame(DATA, one_message(b"x" * 17) * 50, 0, stream) * 50
+        stream += 2
+
+
+def data_for_ended_calls():
+    yield call(1, UPLOAD, b"")
+    yield from same(frame(DATA, b"x" * 32, 0, 1))()
+
+
+def open_calls():
+    """As many as a connection may have."""
+    yield b"".join(frame(HEADERS, block(CALL), END_HEADERS, stream) for stream in range(1, 128, 2))
+    while True:
+        yield b""
+
+
 def window_updates():
     yield frame(HEADERS, block(CALL), END_HEADERS, 1)
     yield from same(frame(WINDOW_UPDATE, struct.pack(">I", 1)))()
@@ -111,7 +137,7 @@ MEMBERS = {  # floods that end before gRPC come first
     "endless header block": endless_block, "small continuations": small_continuations, "header bombs": header_bombs, "rapid resets": rapid_resets,
     "settings": same(frame(SETTINGS, struct.pack(">HI", 4, 70000))), "pings": same(frame(PING, b"12345678")),
     "giant messages": lambda: messages(2**32 - 1, 15_000), "messages in pieces": lambda: messages(1_000_000, 1),
-    "window updates": window_updates, "zero windows": zero_windows,
+    "window updates": window_updates, "small messages": small_messages, "data for ended calls": data_for_ended_calls, "open calls": open_calls, "zero windows": zero_windows,
     "empty data": same(frame(HEADERS, block(CALL), END_HEADERS, 1), frame(DATA, b"", 0, 1))}
 
 
