@@ -170,7 +170,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
  protected:
   // Writes the first message.
   virtual void OnBegun() = 0;
-  virtual absl::Status OnMessage(const grpc::ByteBuffer& message) = 0;
+  virtual absl::Status OnMessage(grpc::ByteBuffer& message) = 0;  // takes the message
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
   // Name of the missing data, for the error message of a stall.
@@ -242,7 +242,7 @@ class UploadTransfer final : public Transfer {
 
  private:
   void OnBegun() override { Write(HeaderFrame(SerializeUploadHeader(header_))); }
-  absl::Status OnMessage(const grpc::ByteBuffer& message) override {
+  absl::Status OnMessage(grpc::ByteBuffer& message) override {
     ATOLL_ASSIGN_OR_RETURN(const std::string header, ReadHeaderFrame(message));
     ATOLL_ASSIGN_OR_RETURN(const UploadStatus status, ParseUploadStatus(header));
     if (status.accepted) {
@@ -321,7 +321,7 @@ class DownloadTransfer final : public Transfer {
   void OnWritten() override { StartWritesDone(); }
   bool Complete() const override { return complete_; }
   const char* Awaited() const override { return "nothing came from the coordinator"; }
-  absl::Status OnMessage(const grpc::ByteBuffer& message) override {
+  absl::Status OnMessage(grpc::ByteBuffer& message) override {
     if (!header_) return OnHeader(message);
     if (complete_) return absl::InvalidArgumentError("the coordinator sent bytes after the last");
     ATOLL_ASSIGN_OR_RETURN(const auto frame, frames_.Read(message));
@@ -334,7 +334,7 @@ class DownloadTransfer final : public Transfer {
     complete_ = frame->view.last;
     return absl::OkStatus();
   }
-  absl::Status OnHeader(const grpc::ByteBuffer& message) {
+  absl::Status OnHeader(grpc::ByteBuffer& message) {
     ATOLL_ASSIGN_OR_RETURN(const std::string bytes, ReadHeaderFrame(message));
     ATOLL_ASSIGN_OR_RETURN(header_, ParseDownloadHeader(bytes));
     if (offset_ > header_->total_bytes) {

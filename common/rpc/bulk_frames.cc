@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rpc/bulk_frames.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <array>
 #include <utility>
 
@@ -9,12 +11,15 @@ namespace {
 
 grpc::Slice CopiedSlice(Bytes bytes) { return grpc::Slice(bytes.data(), bytes.size()); }
 
-absl::Status ReadInto(const grpc::ByteBuffer& buffer, ReceivedFrame& frame) {
-  if (const grpc::Status status = buffer.Dump(&frame.slices); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("a bulk message cannot be read: ", status.error_message()));
+absl::Status ReadInto(grpc::ByteBuffer& message, ReceivedFrame& frame) {
+  frame.message.Swap(&message);
+  grpc::ProtoBufferReader pieces(&frame.message);
+  if (!pieces.status().ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("a bulk message cannot be read: ", pieces.status().error_message()));
   }
-  for (const grpc::Slice& slice : frame.slices) {
-    frame.views.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
+  const void* piece = nullptr;
+  for (int size = 0; pieces.Next(&piece, &size);) {
+    frame.views.emplace_back(static_cast<const std::byte*>(piece), static_cast<size_t>(size));
   }
   return DecodeFrame(frame.views, frame.view);
 }
@@ -64,20 +69,20 @@ absl::StatusOr<grpc::ByteBuffer> FrameSender::Next(BulkSource& source, uint64_t 
 }
 
 void ReceivedFrame::Clear() {
-  slices.clear();
   views.clear();
   view.payload.clear();
+  message.Clear();
 }
 
-absl::StatusOr<std::shared_ptr<const ReceivedFrame>> FrameReceiver::Read(const grpc::ByteBuffer& buffer) {
+absl::StatusOr<std::shared_ptr<const ReceivedFrame>> FrameReceiver::Read(grpc::ByteBuffer& message) {
   std::shared_ptr<ReceivedFrame> frame = frames_->Take();
-  ATOLL_RETURN_IF_ERROR(ReadInto(buffer, *frame));
+  ATOLL_RETURN_IF_ERROR(ReadInto(message, *frame));
   return std::shared_ptr<const ReceivedFrame>(std::move(frame));
 }
 
-absl::StatusOr<std::string> ReadHeaderFrame(const grpc::ByteBuffer& buffer) {
+absl::StatusOr<std::string> ReadHeaderFrame(grpc::ByteBuffer& message) {
   ReceivedFrame frame;
-  ATOLL_RETURN_IF_ERROR(ReadInto(buffer, frame));
+  ATOLL_RETURN_IF_ERROR(ReadInto(message, frame));
   if (!frame.view.has_header && frame.view.payload_bytes > 0) {
     return absl::InvalidArgumentError("a bulk conversation begins with payload instead of a header");
   }

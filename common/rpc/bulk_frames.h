@@ -44,18 +44,23 @@ class FrameSender {
   const std::shared_ptr<ReusePool<Held>> held_ = ReusePool<Held>::Make(4);
 };
 
-// A received frame and the memory that holds it.
+// A received frame and the message that holds its memory. May be destroyed on any thread. No
+// grpc::Slice refers to the memory: while a memory quota is used up, freed memory wakes the quota's
+// reclaimer, which needs an ExecCtx of gRPC on the thread and dereferences a null pointer without
+// one. In gRPC 1.51 grpc_byte_buffer_destroy makes one (src/core/lib/surface/byte_buffer.cc),
+// grpc_slice_unref does not (src/core/lib/slice/slice_api.cc).
 struct ReceivedFrame {
-  std::vector<grpc::Slice> slices;
-  std::vector<Bytes> views;  // views of the slices
-  FrameView view;            // borrows from the slices
+  grpc::ByteBuffer message;
+  std::vector<Bytes> views;  // of the message
+  FrameView view;            // borrows from the message
   void Clear();
 };
 
 // Reads the frames of one transfer. One call at a time.
 class FrameReceiver {
  public:
-  absl::StatusOr<std::shared_ptr<const ReceivedFrame>> Read(const grpc::ByteBuffer& buffer);
+  // Takes the message.
+  absl::StatusOr<std::shared_ptr<const ReceivedFrame>> Read(grpc::ByteBuffer& message);
 
  private:
   // One for each frame that a handler may leave unanswered, plus the one being parsed.
@@ -65,9 +70,9 @@ inline BulkBytes PayloadOf(const std::shared_ptr<const ReceivedFrame>& frame) {
   return {std::span<const Bytes>(frame->view.payload), frame};
 }
 
-// Returns the header of a first frame. An empty message is an empty header, because protobuf leaves
-// out empty fields.
-absl::StatusOr<std::string> ReadHeaderFrame(const grpc::ByteBuffer& buffer);
+// Takes the message and returns the header of a first frame. An empty message is an empty header,
+// because protobuf leaves out empty fields.
+absl::StatusOr<std::string> ReadHeaderFrame(grpc::ByteBuffer& message);
 
 }  // namespace atl
 

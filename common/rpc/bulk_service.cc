@@ -85,7 +85,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     StartRead(&in_);
   }
 
-  absl::Status OnHeader(const grpc::ByteBuffer& message) {
+  absl::Status OnHeader(grpc::ByteBuffer& message) {
     ATOLL_ASSIGN_OR_RETURN(const std::string bytes, ReadHeaderFrame(message));
     ATOLL_ASSIGN_OR_RETURN(UploadHeader header, ParseUploadHeader(bytes));
     begun_ = true;
@@ -110,7 +110,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     Read();
   }
 
-  absl::Status OnPayload(const grpc::ByteBuffer& message) {
+  absl::Status OnPayload(grpc::ByteBuffer& message) {
     if (!granted_) return absl::InvalidArgumentError("payload came before the upload was granted");
     if (last_seen_) return absl::InvalidArgumentError("payload came after the last frame");
     ATOLL_ASSIGN_OR_RETURN(const auto frame, frames_.Read(message));

@@ -43,10 +43,10 @@ struct FrameView {
   size_t payload_bytes = 0;
 };
 
-// Decodes one message, given as slices in order, as from ByteBuffer::Dump, and reuses the memory of
-// `out`. Skips unknown fields. InvalidArgument: not a frame, a payload above
-// limits::kFramePayloadBytes, both header and payload, a duplicate field. Does not check the CRC.
-// After an error the content of `out` is undefined.
+// Decodes one message, given as slices in order, and reuses the memory of `out`. Skips unknown
+// fields. InvalidArgument: not a frame, a payload above limits::kFramePayloadBytes, both header and
+// payload, a duplicate field. Does not check the CRC. After an error the content of `out` is
+// undefined.
 absl::Status DecodeFrame(std::span<const Bytes> slices, FrameView& out);
 
 // DataLoss when the payload does not match the frame's CRC; OutOfRange when it does not begin at

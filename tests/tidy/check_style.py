@@ -36,6 +36,8 @@ CODE_RULES = {
     "secret-compare": (r"\bCRYPTO_memcmp\b|\b(memcmp|strcmp|strncmp|std::(ranges::)?(equal|mismatch|lexicographical_compare\w*))\s*\([^;]*(secret|proof|passphrase|password)"
                        r"|(secret|passphrase|password)(\(\))?\s*[=!]=",
                        "hold both as Secret<N> of common/base/secret.h: they are compared in constant time"),
+    "received-slice": (r"(\.|->)(Dump|DumpToSingleSlice|TrySingleSlice)\s*\(|\bgrpc_(slice_(un)?ref|byte_buffer_reader_\w+)\b",
+                       "leave received bytes in their grpc::ByteBuffer, as ReceivedFrame of common/rpc/bulk_frames.h does and why"),
     "getenv": (r"\b(std::)?(secure_)?getenv\s*\(", "read the environment in common/config only and pass the value"),
 }
 TEST_RULES = {

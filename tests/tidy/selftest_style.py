@@ -32,7 +32,7 @@ class Style(Tree):
             "bare-new": "int* p = new int;", "throw": "void F() { throw 1; }", "assert": "void F() { assert(true); }",
             "cout": "void F() { std::cout << 1; }", "thread-local": "thread_local int x;", "rand": "int x = rand();",
             "system-clock": "auto t = std::chrono::steady_clock::now();", "secret-compare": "auto s = a.secret == b.secret;", "getenv": 'auto s = std::getenv("HOME");',
-            "fadvise": "::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);",
+            "received-slice": "auto s = message.Dump(&slices);", "fadvise": "::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);",
         }
         self.assertEqual(planted.keys(), check_style.CODE_RULES.keys())
         for rule, code in planted.items():
