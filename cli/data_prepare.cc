@@ -51,7 +51,7 @@ class AllDocuments {
       if (const auto size = reader->file_bytes()) {
         total_bytes_ += *size;
         const absl::Status begins = reader->Probe();
-        if (!absl::IsInvalidArgument(begins) || !options_.on_bad) ATOLL_RETURN_IF_ERROR(begins);
+        if (!absl::IsInvalidArgument(begins) || !options_.on_bad) ATOLL_RETURN_IF_ERROR(Explain(begins));
       } else {
         pipes_.emplace(i, std::move(reader));
         first_pipe_ = first_pipe_.empty() ? paths_[i] : first_pipe_;
@@ -67,11 +67,8 @@ class AllDocuments {
         ATOLL_RETURN_IF_ERROR(OpenNext());
       }
       auto more = reader_->Next(text);
-      if (absl::IsInvalidArgument(more.status())) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(more.status().message(), " (--skip-bad skips bad documents and counts them)"));
-      }
-      if (!more.ok() || *more) return more;
+      if (!more.ok()) return Explain(more.status());
+      if (*more) return true;
       finished_bytes_ += reader_->position_bytes();
       repaired_ += reader_->repaired_documents();
       reader_.reset();
@@ -84,6 +81,14 @@ class AllDocuments {
   uint64_t repaired_documents() const { return repaired_; }      // in inputs read to their end
 
  private:
+  // Both are text that cannot be read, but --skip-bad helps only where documents are bad.
+  static absl::Status Explain(const absl::Status& status) {
+    if (absl::IsUnimplemented(status)) return absl::InvalidArgumentError(status.message());
+    if (!absl::IsInvalidArgument(status)) return status;
+    return absl::InvalidArgumentError(
+        absl::StrCat(status.message(), " (--skip-bad skips bad documents and counts them)"));
+  }
+
   absl::Status OpenNext() {
     if (const auto pipe = pipes_.find(next_); pipe != pipes_.end()) {
       reader_ = std::move(pipe->second);

@@ -23,6 +23,19 @@ bool IsZstd(std::string_view head) {
   return head.starts_with("\x28\xb5\x2f\xfd") || skippable;
 }
 
+// Command for a compression that is only recognised; nullptr for anything else.
+const char* Unpacker(std::string_view head) {
+  if (head.starts_with(std::string_view("\xfd"
+                                        "7zXZ\0",
+                                        6)))
+    return "xz -dc";
+  if (head.starts_with("BZh") && head.substr(4).starts_with("1AY&SY")) return "bzip2 -dc";
+  if (head.starts_with("\x04\x22\x4d\x18")) return "lz4 -dc";
+  if (head.starts_with("PK\x03\x04")) return "unzip -p";
+  return nullptr;
+}
+bool IsCompressed(std::string_view head) { return IsGzip(head) || IsZstd(head) || Unpacker(head) != nullptr; }
+
 std::string NameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 class PlainSource final : public ByteSource {
@@ -78,6 +91,9 @@ class PartsSource : public ByteSource {
   virtual absl::StatusOr<Step> Decode(std::string_view in, std::span<char> out) = 0;
 
   absl::Status Bad(const std::string& what) const { return absl::InvalidArgumentError(absl::StrCat(path_, " ", what)); }
+  absl::Status Unsupported(const std::string& what) const {
+    return absl::UnimplementedError(absl::StrCat(path_, " ", what));
+  }
   absl::Status Damaged(const char* reason) const {
     return Bad(absl::StrCat("is damaged: ", name_, " reports \"", reason == nullptr ? "data error" : reason,
                             "\"; copy or download it again"));
@@ -122,12 +138,14 @@ class PartsSource : public ByteSource {
     if (Begins(std::string_view(in_).substr(used_))) return true;
     const uint64_t good = plain_->position_bytes() - (in_.size() - used_);
     if (good == 0) {
-      return Bad(absl::StrCat("is named ", ending_, ", but its first bytes are not those of ", name_,
-                              ". If it is not compressed, rename it without ", ending_,
-                              "; otherwise copy or download it again"));
+      return Unsupported(absl::StrCat("is named ", ending_, ", but its first bytes are not those of ", name_,
+                                      ". If it is not compressed, rename it without ", ending_,
+                                      "; otherwise copy or download it again"));
     }
-    return Bad(absl::StrCat("contains other data than ", name_, " from byte ", good,
-                            " on. To keep the data before it: head -c ", good, " ", path_, " > whole-", NameOf(path_)));
+    const std::string what =
+        absl::StrCat("contains other data than ", name_, " from byte ", good,
+                     " on. To keep the data before it: head -c ", good, " ", path_, " > whole-", NameOf(path_));
+    return IsCompressed(std::string_view(in_).substr(used_)) ? Unsupported(what) : Bad(what);
   }
 
   std::unique_ptr<ByteSource> plain_;
@@ -154,14 +172,19 @@ class ZstdSource final : public PartsSource {
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const size_t hint = ZSTD_decompressStream(context_, &to, &from);
     if (!ZSTD_isError(hint)) return Step{from.pos, to.pos, hint == 0};
-    if (ZSTD_getErrorCode(hint) == ZSTD_error_dictionary_wrong) {
-      return Bad(absl::StrCat("was compressed with a dictionary (zstd -D), which is not supported. Compress it again: ",
-                              "zstd -dc -D DICTIONARY ", path_, " | zstd -o plain-", NameOf(path_)));
+    switch (ZSTD_getErrorCode(hint)) {
+      case ZSTD_error_dictionary_wrong:
+        return Unsupported(
+            absl::StrCat("was compressed with a dictionary (zstd -D), which is not supported. Compress it again: ",
+                         "zstd -dc -D DICTIONARY ", path_, " | zstd -o plain-", NameOf(path_)));
+      case ZSTD_error_frameParameter_windowTooLarge:
+        return Unsupported(
+            absl::StrCat("was compressed with a window of more than ", 1 << (kWindowLog - 20),
+                         " MiB (zstd --long), which is not supported. Compress it again: zstd -dc --long=31 ", path_,
+                         " | zstd -o smaller-", NameOf(path_)));
+      case ZSTD_error_memory_allocation: return absl::ResourceExhaustedError("no memory to decode zstd");
+      default: return Damaged(ZSTD_getErrorName(hint));
     }
-    if (ZSTD_getErrorCode(hint) != ZSTD_error_frameParameter_windowTooLarge) return Damaged(ZSTD_getErrorName(hint));
-    return Bad(absl::StrCat("was compressed with a window of more than ", 1 << (kWindowLog - 20),
-                            " MiB (zstd --long), which is not supported. Compress it again: zstd -dc --long=31 ", path_,
-                            " | zstd -o smaller-", NameOf(path_)));
   }
   ZSTD_DCtx* context_;
 };
@@ -210,8 +233,8 @@ class SniffedSource final : public ByteSource {
     }
     ATOLL_RETURN_IF_ERROR(CheckNotLfsPointer(path_, head));
     if (const char* program = Unpacker(head)) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, " has a compression that is not supported; use: ", program,
-                                                     " ", path_, " | gzip > ", NameOf(path_), ".gz"));
+      return absl::UnimplementedError(absl::StrCat(path_, " has a compression that is not supported; use: ", program,
+                                                   " ", path_, " | gzip > ", NameOf(path_), ".gz"));
     }
     const size_t old = out.size();
     if (IsGzip(head) || (EndsWith(".gz") && !IsZstd(head))) {
@@ -234,20 +257,15 @@ class SniffedSource final : public ByteSource {
  private:
   static constexpr size_t kHeadBytes = 64;
 
-  // Command for a compression that is only recognised; nullptr for anything else.
-  static const char* Unpacker(std::string_view head) {
-    if (head.starts_with(std::string_view("\xfd"
-                                          "7zXZ\0",
-                                          6)))
-      return "xz -dc";
-    if (head.starts_with("BZh") && head.substr(4).starts_with("1AY&SY")) return "bzip2 -dc";
-    if (head.starts_with("\x04\x22\x4d\x18")) return "lz4 -dc";
-    if (head.starts_with("PK\x03\x04")) return "unzip -p";
-    return nullptr;
-  }
   bool EndsWith(const char* ending) const { return std::string_view(path_).ends_with(ending); }
-  // Removes the mark. Returns true when other bytes were read, or more may follow.
+  // Removes the mark of UTF-8, refuses that of UTF-16. Returns true when other bytes were read, or
+  // more may follow.
   absl::StatusOr<bool> WithoutMark(std::string& out, size_t old) {
+    const std::string_view head = std::string_view(out).substr(old);
+    if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")) {
+      return absl::UnimplementedError(
+          absl::StrCat(path_, " is UTF-16, which is not supported; convert it to UTF-8: ", "iconv -f UTF-16 -t UTF-8"));
+    }
     if (out.compare(old, kByteOrderMark.size(), kByteOrderMark) == 0) out.erase(old, kByteOrderMark.size());
     if (out.size() > old) return true;
     return source_->Read(out);

@@ -17,8 +17,9 @@ namespace atl {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Appends at least one byte to `out`; false at the end. InvalidArgument, with a helpful command,
-  // when compressed data is damaged, truncated or not supported.
+  // Appends at least one byte to `out`; false at the end. With a helpful command: InvalidArgument
+  // when compressed data is damaged or truncated, Unimplemented when the file may be sound but is of
+  // a kind that is not supported.
   virtual absl::StatusOr<bool> Read(std::string& out) = 0;
   // Bytes of the (compressed) file read so far.
   virtual uint64_t position_bytes() const = 0;
@@ -30,7 +31,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenPlain(const Files& files, const 
 
 // The first Read selects the decoder by the first bytes, whatever the name. Consecutive frames or
 // members form one stream. Zeros after them are skipped, anything else is refused. A file named .gz
-// or .zst must have that compression. A UTF-8 byte order mark at the beginning is skipped.
+// or .zst must have that compression. A UTF-8 byte order mark at the beginning is skipped, one of
+// UTF-16 is not supported.
 std::unique_ptr<ByteSource> Decompressed(std::unique_ptr<ByteSource> plain, const std::string& path);
 
 }  // namespace atl

@@ -129,10 +129,8 @@ class WindowReader : public DocumentReader {
     const auto breaks = std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(bad), '\n');
     const size_t line_begin = bad == 0 ? std::string::npos : text.rfind('\n', bad - 1);
     const size_t column = line_begin == std::string::npos ? bad : bad - line_begin - 1;
-    const bool utf16 = line == 1 && bad == 0 && (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"));
     return Bad(line + static_cast<uint64_t>(breaks),
-               absl::StrCat("byte ", column + 1, " is not valid UTF-8; convert the file to UTF-8 first",
-                            utf16 ? ": iconv -f UTF-16 -t UTF-8" : ""));
+               absl::StrCat("byte ", column + 1, " is not valid UTF-8; convert the file to UTF-8 first"));
   }
   Window window_;
   const DocumentOptions options_;

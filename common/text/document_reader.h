@@ -39,7 +39,8 @@ struct DocumentOptions {
   TextSplit text_split = TextSplit::kPieces;
   DocumentFormat format = DocumentFormat::kByName;
   // If set, receives the error of each bad document, which is then skipped, like the rest of a file
-  // with damaged compression. Otherwise Next returns the first such error.
+  // with damaged compression. Otherwise Next returns the first such error, InvalidArgument. A file of
+  // a kind that is not supported is Unimplemented in either case: its documents may be sound.
   std::function<void(const absl::Status&)> on_bad;
 };
 

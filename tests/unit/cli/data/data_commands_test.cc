@@ -20,6 +20,7 @@
 namespace atl::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -373,6 +374,30 @@ TEST_F(DataCommands, BadDocumentsAreLeftOutAndCounted) {
   options.json = true;
   ASSERT_EQ(Run(options), absl::OkStatus());
   EXPECT_EQ(nlohmann::json::parse(out_.str())["left_out_documents"], 7);
+}
+
+TEST_F(DataCommands, SkippingBadDocumentsDropsNoFileOfAnUnsupportedKind) {
+  const std::string good = dir_.Write("good.jsonl", ManyDocuments(50));
+  const std::string dictionary("\x28\xb5\x2f\xfd\x01\x58\x07\x01\0\0", 10);
+  const std::string window("\x28\xb5\x2f\xfd\0\xa8\x01\0\0", 9);  // 2^31 bytes
+  const std::string plain_first("\x28\xb5\x2f\xfd\x20\0\x01\0\0", 9);
+  const std::string xz("\xfd\x37zXZ\0rest", 10);
+  for (const std::string& unsupported : {dictionary, window, plain_first + window, xz}) {
+    auto options = Prepare({good, dir_.Write("other.jsonl.zst", unsupported)});
+    for (const bool skip : {false, true}) {
+      options.skip_bad = skip;
+      const absl::Status refused = Run(options);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+      EXPECT_THAT(std::string(refused.message()),
+                  AllOf(HasSubstr("other.jsonl.zst"), HasSubstr("not supported"), Not(HasSubstr("--skip-bad"))));
+      EXPECT_FALSE(files_->Exists(dir_ / "corpus"));
+    }
+  }
+  auto options = Prepare({good, dir_.Write("cut.jsonl.zst", dictionary.substr(0, 4))});
+  EXPECT_THAT(Error(options), HasSubstr("the file is incomplete"));
+  options.skip_bad = true;
+  ASSERT_EQ(Run(options), absl::OkStatus()) << "damage is no other kind";
+  EXPECT_THAT(out_.str(), HasSubstr("skipped: 1 bad document"));
 }
 
 TEST_F(DataCommands, PipesAreReadOnce) {

@@ -170,6 +170,42 @@ TEST_F(Documents, BadOnesCanBeLeftOut) {
   EXPECT_THAT(bad, ElementsAre(HasSubstr("line 2: byte 1 is not valid UTF-8")));
 }
 
+// Its documents may be sound, so that none is left out silently.
+TEST_F(Documents, AFileOfAnUnsupportedKindIsRefusedAlsoWhenBadOnesAreLeftOut) {
+  const std::string line = "{\"text\": \"a\"}\n";
+  const std::string with_dictionary = std::string("\x28\xb5\x2f\xfd\x01\x58\x07", 7) + Zstd(line).substr(6);
+  const std::string xz("\xfd\x37zXZ\0rest", 10), utf16("\xff\xfe{\0\n\0", 6);
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"a.jsonl.zst", ZstdWithWindow(line, 28)},
+      {"b.jsonl.zst", Zstd(line) + ZstdWithWindow(line, 28)},
+      {"c.jsonl.zst", with_dictionary},
+      {"d.jsonl.zst", Zstd(line) + with_dictionary},
+      {"e.jsonl.xz", xz},
+      {"f.jsonl", xz},
+      {"g.jsonl.bz2", "BZh91AY&SYrest"},
+      {"h.jsonl.lz4", "\x04\x22\x4d\x18rest"},
+      {"i.jsonl", "PK\x03\x04rest"},
+      {"j.jsonl.gz", line},
+      {"k.jsonl.zst", line},
+      {"l.jsonl.gz", Gzip(line) + Zstd(line)},
+      {"m.jsonl.zst", Zstd(line) + Gzip(line)},
+      {"n.jsonl.zst", Zstd(line) + xz},
+      {"o.jsonl", utf16},
+      {"p.txt", "\xfe\xff" + utf16.substr(3)},
+      {"q.jsonl.gz", Gzip(utf16)},
+  };
+  for (const auto& [name, content] : files) {
+    std::vector<std::string> bad;
+    DocumentOptions options;
+    EXPECT_EQ(All(name, content, options).status().code(), absl::StatusCode::kUnimplemented) << name;
+    options.on_bad = [&bad](const absl::Status& why) { bad.emplace_back(why.message()); };
+    const absl::Status refused = All(name, content, options).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented) << name << ": " << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(name));
+    EXPECT_THAT(bad, ElementsAre()) << name;
+  }
+}
+
 TEST_F(Documents, ByteOrderMarksAndLineEnds) {
   const std::string mark = "\xef\xbb\xbf";
   EXPECT_THAT(*All("a.txt", mark + "text"), ElementsAre("text"));
@@ -233,6 +269,8 @@ TEST_F(Documents, GzipMembersAndWhatFollowsThem) {
   std::vector<std::string> before;
   EXPECT_THAT(Skip("e.jsonl.gz", b + damaged, before), ElementsAre(HasSubstr("is damaged: gzip reports")));
   EXPECT_THAT(before, ElementsAre("b", "a")) << "only the checksum is wrong";
+  EXPECT_THAT(Skip("d.jsonl.gz", a + "garbage", before), ElementsAre(HasSubstr("other data than gzip from byte")));
+  EXPECT_THAT(before, ElementsAre("a"));
   EXPECT_THAT(Error("f.jsonl.gz", "plain"), HasSubstr("f.jsonl.gz is named .gz, but its first bytes are not those of "
                                                       "gzip. If it is not compressed, rename it without .gz; "));
 }
