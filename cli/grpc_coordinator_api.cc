@@ -125,6 +125,9 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   void Limit(grpc::ClientContext& context, std::optional<Duration> otherwise) const;
   // `limit`: time limit of the call when there is no deadline.
   absl::Status Explain(const absl::Status& status, Duration limit = limits::kControlDeadline);
+  absl::Status ExplainUnavailable(const absl::Status& status);
+  // Result of a short call, not explained.
+  absl::Status Ask();
   absl::Status Await(PendingAnswer<absl::Status>& pending, BulkCall& call);
 
   template <typename Service, typename Request, typename Response, typename Method>
@@ -227,24 +230,45 @@ std::string CauseOf(const std::string& message) {
   return at == std::string::npos ? message : message.substr(at + marker.size());
 }
 
+absl::Status GrpcCoordinatorApi::Ask() {
+  ATOLL_RETURN_IF_ERROR(Connect());
+  grpc::ClientContext context;
+  Limit(context, limits::kControlDeadline);
+  v1::GetServerInfoResponse response;
+  if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
+  const grpc::Status status = v1::AdminService::NewStub(channel_)->GetServerInfo(&context, {}, &response);
+  running_.End();
+  return FromGrpc(status);
+}
+
+absl::Status GrpcCoordinatorApi::ExplainUnavailable(const absl::Status& status) {
+  // When a server answers, restarting the coordinator would not help.
+  if (const absl::Status fault = FindTlsFault(endpoint_, identity_, passphrase_); !fault.ok())
+    return absl::UnavailableError(absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
+  const std::string cause = CauseOf(std::string(status.message()));
+  // The coordinator closes the connections of a revoked identity without an answer to their calls.
+  const absl::Status asked = Ask();
+  if (running_.interrupted()) return absl::CancelledError("interrupted");
+  if (absl::IsUnauthenticated(asked) || absl::IsPermissionDenied(asked)) return asked;
+  if (asked.ok()) {
+    return absl::UnavailableError(absl::StrCat("the connection to the coordinator at ", endpoint_, " broke (", cause,
+                                               "), and a new one works: repeat the command"));
+  }
+  return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", cause,
+                                             "): start atoll-coordinator there, or name another address with "
+                                             "--endpoint or ATOLL_ENDPOINT",
+                                             identity_.empty()
+                                                 ? "; if it runs with --trust, name your file with --identity"
+                                                 : "; if it runs without --trust, omit --identity"));
+}
+
 absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration limit) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
   // A status from the coordinator carries an ErrorInfo: the coordinator was reached, and its
   // message is the right one.
   if (!absl::IsCancelled(status) && ErrorInfoOf(status)) return status;
   switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      // When a server answers, restarting the coordinator would not help.
-      if (const absl::Status fault = FindTlsFault(endpoint_, identity_, passphrase_); !fault.ok()) {
-        return absl::UnavailableError(
-            absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
-      }
-      return absl::UnavailableError(
-          absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", CauseOf(std::string(status.message())),
-                       "): start atoll-coordinator there, or name another address with "
-                       "--endpoint or ATOLL_ENDPOINT",
-                       identity_.empty() ? "; if it runs with --trust, name your file with --identity"
-                                         : "; if it runs without --trust, omit --identity"));
+    case absl::StatusCode::kUnavailable: return ExplainUnavailable(status);
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
                                                       FormatDuration(limit),

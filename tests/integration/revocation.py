@@ -40,14 +40,17 @@ def a_worker(scene, first, second, coordinator):
 
 
 def the_first_admin(scene, stolen):
-    """A stream of the stolen identity ends; that identity cannot revoke."""
+    """Each stream of the stolen identity ends and tells why; that identity cannot revoke."""
     said = scene.atoll("ca", "revoke", "second", code=REFUSED).err
     check("calls under the name to be revoked" in said, said)
-    watch = scene.start("watch", [program("atoll"), "job", "watch", "job"], ATOLL_ENDPOINT=scene.endpoint, ATOLL_IDENTITY=stolen)
-    wait_for("the stolen identity to watch", lambda: "round committed" in watch.log(), alive=[watch])
+    followers = [scene.start(command[0], [program("atoll"), "job", *command, "job"], ATOLL_ENDPOINT=scene.endpoint, ATOLL_IDENTITY=stolen)
+                 for command in (["watch"], ["logs", "--follow"])]
+    for follower in followers:
+        wait_for(f"the stolen identity to {follower.name}", lambda follower=follower: "round committed" in follower.log(), alive=[follower])
     scene.atoll("ca", "revoke", "admin")
-    equal(watch.end(), FORBIDDEN, "the end of the watcher")
-    check("was revoked at" in watch.log(), watch.log())
+    for follower in followers:
+        equal(follower.end(), FORBIDDEN, f"the end of {follower.name}")
+        check("was revoked at" in follower.log(), follower.log())
     check_refused(scene, stolen)
 
 

@@ -6,6 +6,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
 #include "cli/session.h"
 #include "common/base/mutex.h"
@@ -14,7 +15,11 @@
 namespace atl::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+
+// An error of the transport.
+grpc::Status Closed() { return {grpc::StatusCode::UNAVAILABLE, "Socket closed"}; }
 
 double SecondsLeft(const grpc::ServerContext& context) {
   const gpr_timespec end = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
@@ -48,11 +53,17 @@ class JobServer final : public v1::JobService::Service {
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::CancelJobResponse*) override {
     return Refuse();
   }
+  // Both send one message first.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
-                        grpc::ServerWriter<v1::WatchJobResponse>* out) override {
-    const grpc::Status refusal = Refuse();
-    if (refusal.ok()) out->Write({});
-    return refusal;
+                        grpc::ServerWriter<v1::WatchJobResponse>* writer) override {
+    if (const grpc::Status refusal = Refuse(); !refusal.ok()) return refusal;
+    writer->Write({});
+    return answer;
+  }
+  grpc::Status StreamJobLogs(grpc::ServerContext*, const v1::StreamJobLogsRequest*,
+                             grpc::ServerWriter<v1::StreamJobLogsResponse>* writer) override {
+    writer->Write({});
+    return answer;
   }
   // From now on a resume is answered.
   void LetGo() {
@@ -67,12 +78,22 @@ class JobServer final : public v1::JobService::Service {
   bool let_go_ ATOLL_GUARDED_BY(mutex_) = false;
 };
 
+class AdminServer final : public v1::AdminService::Service {
+ public:
+  grpc::Status answer;
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+                             v1::GetServerInfoResponse*) override {
+    return answer;
+  }
+};
+
 class GrpcCoordinatorApiTest : public testing::Test {
  protected:
   void SetUp() override {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
+    builder.RegisterService(&admin_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
   }
@@ -85,6 +106,7 @@ class GrpcCoordinatorApiTest : public testing::Test {
   SystemClock clock_;
   mutable Passphrases passphrases_{"", nullptr};  // no identity
   JobServer service_;
+  AdminServer admin_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -95,7 +117,10 @@ TEST_F(GrpcCoordinatorApiTest, TheCoordinatorsOwnWordIsNoLostConnection) {
   EXPECT_TRUE(absl::IsUnavailable(said));
   EXPECT_EQ(said.message(), "a round is being closed; try again");
 
-  service_.answer = grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // an error of the transport
+  service_.answer = Closed();
+  EXPECT_THAT(std::string(Api()->RollbackJob({}).status().message()),
+              AllOf(HasSubstr("the connection to the coordinator at 127.0.0.1:"), HasSubstr("broke (Socket closed)")));
+  admin_.answer = Closed();
   EXPECT_THAT(std::string(Api()->RollbackJob({}).status().message()), HasSubstr("cannot reach the coordinator at"));
 }
 
@@ -116,6 +141,22 @@ TEST_F(GrpcCoordinatorApiTest, QueriesThatAreRefusedAsTooManyAreRepeated) {
   const absl::Status refused = Api()->GetJob({}).status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << "exit code 5: to be repeated";
   EXPECT_EQ(refused.message(), "asks too often");
+}
+
+// The coordinator closes the connections of a revoked identity, and refuses its next call.
+TEST_F(GrpcCoordinatorApiTest, EveryCallThatARevocationEndsTellsIt) {
+  const absl::Status revoked = absl::PermissionDeniedError("the certificate of viewer 'v' was revoked");
+  service_.answer = Closed();
+  admin_.answer = grpc::Status(grpc::StatusCode::PERMISSION_DENIED, std::string(revoked.message()));
+  int messages = 0;
+  const auto count = [&messages](const auto&) { return ++messages > 0; };
+  const auto api = Api();
+  for (const absl::Status& ended :
+       {api->StreamJobLogs({}, count), api->WatchJob({}, count), api->RollbackJob({}).status()}) {
+    EXPECT_EQ(ended.code(), revoked.code()) << ended;
+    EXPECT_EQ(ended.message(), revoked.message());
+  }
+  EXPECT_EQ(messages, 2) << "what came before is shown";
 }
 
 TEST_F(GrpcCoordinatorApiTest, ACallHasTheTimeThatIsLeft) {
