@@ -24,10 +24,19 @@ struct Input {
   std::string text;
 };
 
+// Base of the relative paths in `file`: its directory, or the working directory when the name is
+// that of an open file, such as `<(command)`.
+std::string BaseOf(const std::string& file) {
+  std::string directory = DirectoryOf(file);
+  const bool is_open =
+      file == "/dev/stdin" || directory == "/dev/fd" || (directory.starts_with("/proc/") && directory.ends_with("/fd"));
+  return is_open ? "." : directory;
+}
+
 absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
   if (file != "-") {
     ATOLL_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(session.files, file, limits::kJobFileBytes));
-    return Input{.source = file, .directory = DirectoryOf(file), .text = std::move(text)};
+    return Input{.source = file, .directory = BaseOf(file), .text = std::move(text)};
   }
   Input input{.source = "<stdin>", .directory = ".", .text = std::string(limits::kJobFileBytes + 1, '\0')};
   session.in.read(input.text.data(), static_cast<std::streamsize>(input.text.size()));

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files named in a job file: all their faults are reported at once, with the names used in the job
 // file.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/descriptor.h"
 #include "common/format/huggingface.h"
 #include "common/format/safetensors.h"
 #include "common/plan/model_layout.h"
@@ -26,7 +29,10 @@ class JobInput : public testing::Test {
       : folder_(testing::TempDir() + "/job_input_" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::create_directories(folder_);
   }
-  ~JobInput() override { std::filesystem::remove_all(folder_); }
+  ~JobInput() override {
+    std::filesystem::current_path(began_in_);
+    std::filesystem::remove_all(folder_);
+  }
 
   // `spec` is the content of spec:, as one flow mapping.
   RunResult Run(const std::vector<std::string>& command, const std::string& spec) {
@@ -37,6 +43,7 @@ class JobInput : public testing::Test {
     return harness_.Run(arguments);
   }
 
+  const std::filesystem::path began_in_ = std::filesystem::current_path();
   const std::string folder_;
   Harness harness_;
 };
@@ -56,6 +63,40 @@ TEST_F(JobInput, MissingManifestIsListedWithAllOtherErrors) {
                                    HasSubstr("evaluation.tasks[0].file cannot be read"), HasSubstr("has 5 faults")));
   }
   EXPECT_TRUE(harness_.fake.submitted.empty());
+}
+
+// Such a name is /dev/stdin, or /dev/fd/63 for `<(command)`: the job file is not in that directory.
+TEST_F(JobInput, PathsInAnOpenFileAreRelativeToTheWorkingDirectory) {
+  std::ofstream(folder_ + "/text.txt") << std::string(20'000, 'a');
+  ASSERT_EQ(
+      harness_
+          .Run({"data", "prepare", folder_ + "/text.txt", "--out", folder_ + "/corpus", "--held-out", "0", "--quiet"})
+          .code,
+      0);
+  const std::string job =
+      "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec: {stop: {inner_steps: 10}, data: "
+      "{sequence_length: 16, corpora: [{manifest: corpus}]}}\n";
+  std::ofstream(folder_ + "/job.yaml") << job;
+  std::filesystem::current_path(folder_);
+  const auto validate = [&](const std::string& file) {
+    const RunResult result = harness_.Run({"job", "validate", file});
+    EXPECT_EQ(result.code, 0) << file << ": " << result.talk;
+  };
+  for (const std::string& directory :
+       {std::string("/dev/fd"), std::string("/proc/self/fd"), absl::StrCat("/proc/", ::getpid(), "/fd")}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ASSERT_EQ(::write(ends[1], job.data(), job.size()), static_cast<ssize_t>(job.size()));
+    ::close(ends[1]);
+    const Descriptor pipe(ends[0]), file(::open((folder_ + "/job.yaml").c_str(), O_RDONLY));
+    for (const int open : {pipe.get(), file.get()}) validate(absl::StrCat(directory, "/", open));
+  }
+  const Descriptor file(::open((folder_ + "/job.yaml").c_str(), O_RDONLY)), before(::dup(STDIN_FILENO));
+  ASSERT_EQ(::dup2(file.get(), STDIN_FILENO), STDIN_FILENO);
+  validate("/dev/stdin");
+  harness_.input = job;
+  validate("-");
+  ::dup2(before.get(), STDIN_FILENO);
 }
 
 // Faults that the coordinator would find only after the upload are reported before it.
