@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections with a peer that does not read, in virtual time, and the number of open calls.
+// S30, S34: connections with a peer that does not read, in virtual time, and the number of open calls.
 #include "common/guard/relay.h"
 
 #include <fcntl.h>

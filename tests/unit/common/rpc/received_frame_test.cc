@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a received message is freed inside gRPC's execution context, on any thread.
+// S37: the memory of a received message is freed inside gRPC's execution context, on any thread.
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 #include <gtest/gtest.h>
