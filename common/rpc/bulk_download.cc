@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rpc/bulk_download.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -11,6 +9,7 @@
 #include "common/rpc/bulk_frames.h"
 #include "common/rpc/frame_size.h"
 #include "common/rpc/peer.h"
+#include "common/rpc/read_message.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
 
@@ -82,11 +81,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
-    v1::DownloadRequest proto;
-    grpc::ByteBuffer copy = message;  // deserialising empties the buffer
-    if (!grpc::SerializationTraits<v1::DownloadRequest>::Deserialize(&copy, &proto).ok()) {
-      return absl::InvalidArgumentError("a download request is not a valid message");
-    }
+    ATOLL_ASSIGN_OR_RETURN(const v1::DownloadRequest proto, ReadMessage<v1::DownloadRequest>(message));
     return DownloadRequestFromProto(proto);
   }
 

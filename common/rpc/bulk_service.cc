@@ -10,6 +10,7 @@
 #include "common/rpc/bulk_frames.h"
 #include "common/rpc/bulk_shared.h"
 #include "common/rpc/peer.h"
+#include "common/rpc/read_message.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
 #include "common/rpc/unary_answer.h"
@@ -223,7 +224,7 @@ using RawService =
         v1::TransferService::WithRawCallbackMethod_MissingBlobs<v1::TransferService::Service>>>;
 
 absl::StatusOr<std::vector<Sha256>> ReadQuestion(const grpc::ByteBuffer& bytes) {
-  ATOLL_ASSIGN_OR_RETURN(const v1::MissingBlobsRequest request, RequestIn<v1::MissingBlobsRequest>(bytes));
+  ATOLL_ASSIGN_OR_RETURN(const v1::MissingBlobsRequest request, ReadMessage<v1::MissingBlobsRequest>(bytes));
   if (static_cast<size_t>(request.sha256_size()) > kMissingBlobs) {
     return absl::InvalidArgumentError(absl::StrCat("asks for ", request.sha256_size(), " files, at most ",
                                                    kMissingBlobs, " are allowed: ask in several calls"));

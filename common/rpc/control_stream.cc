@@ -10,6 +10,7 @@
 #include "common/plan/limits.h"
 #include "common/rpc/handler_gate.h"
 #include "common/rpc/peer.h"
+#include "common/rpc/read_message.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/timer.h"
 #include "common/wire/control_messages.h"
@@ -344,10 +345,9 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     FinishLocked(why, why);
   }
   absl::StatusOr<WorkerMessage> Received() {
-    v1::WorkerMessage proto;
-    if (!grpc::SerializationTraits<v1::WorkerMessage>::Deserialize(&in_, &proto).ok()) {
-      return absl::InvalidArgumentError("its bytes are no WorkerMessage of atoll.v1");
-    }
+    grpc::ByteBuffer bytes;
+    bytes.Swap(&in_);
+    ATOLL_ASSIGN_OR_RETURN(const v1::WorkerMessage proto, ReadMessage<v1::WorkerMessage>(std::move(bytes)));
     return WorkerMessageFromProto(proto);
   }
   void EndSilence() {

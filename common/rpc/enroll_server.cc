@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/rpc/enroll_client.h"
+#include "common/wire/element_limit.h"
 
 namespace atl {
 namespace {
@@ -37,10 +38,11 @@ guard::HttpHandler MakeEnrollHandler(Enroller enroller) {
     if (asked.target != kEnrollTarget) {
       return reply(Failure(absl::NotFoundError("this port knows POST /v1/enroll alone")));
     }
-    if (asked.content_type != kProtobuf || !request.ParseFromString(asked.body)) {
+    if (asked.content_type != kProtobuf) {
       return reply(Failure(absl::InvalidArgumentError(
           "the body is no atoll.v1.EnrollRequest; its Content-Type must be application/x-protobuf")));
     }
+    if (const absl::Status read = ParseWithin(asked.body, request); !read.ok()) return reply(Failure(read));
     enroller(request, address,
              [reply = std::move(reply)](const absl::Status& status, const v1::EnrollResponse& answer) {
                if (!status.ok()) return reply(Failure(status));

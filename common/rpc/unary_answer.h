@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/rpc/answer_budget.h"
@@ -22,15 +21,6 @@
 namespace atl {
 
 inline constexpr Duration kAnswerStall = Seconds(30);  // to take it; then the call is cancelled
-
-// The request of a call, or InvalidArgument.
-template <typename Request>
-absl::StatusOr<Request> RequestIn(grpc::ByteBuffer bytes) {
-  Request request;
-  if (grpc::SerializationTraits<Request>::Deserialize(&bytes, &request).ok()) return request;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the request is no ", Request::descriptor()->full_name(), "; use a client of this version"));
-}
 
 class UnaryAnswer final : public grpc::ServerUnaryReactor {
  public:

@@ -3,6 +3,7 @@
 
 #include "common/plan/limits.h"
 #include "common/wire/control_messages.h"
+#include "common/wire/element_limit.h"
 #include "common/wire/field_checks.h"
 #include "common/wire/resource_names.h"
 
@@ -195,7 +196,7 @@ std::string SerializeUploadHeader(const UploadHeader& header) {
 
 absl::StatusOr<UploadHeader> ParseUploadHeader(const std::string& bytes) {
   v1::UploadHeader proto;
-  if (!proto.ParseFromString(bytes)) return Unreadable("UploadHeader");
+  ATOLL_RETURN_IF_ERROR(ParseWithin(bytes, proto));
   if (proto.has_contribution()) {
     ContributionUpload out;
     ATOLL_ASSIGN_OR_RETURN(out.header, ContributionHeaderFromProto(proto.contribution(), "contribution"));

@@ -10,6 +10,7 @@
 #include "atoll/v1/job.grpc.pb.h"
 #include "common/rpc/fed_stream.h"
 #include "common/rpc/peer.h"
+#include "common/rpc/read_message.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/unary_answer.h"
 #include "coordinator/service/watch_places.h"
@@ -64,7 +65,8 @@ using JobMethods =
                 v1::JobService::WithRawCallbackMethod_PauseJob, v1::JobService::WithRawCallbackMethod_ResumeJob,
                 v1::JobService::WithRawCallbackMethod_UpdateJob, v1::JobService::WithRawCallbackMethod_RollbackJob,
                 v1::JobService::WithRawCallbackMethod_GetJobMetrics, v1::JobService::WithRawCallbackMethod_ListOffers,
-                v1::JobService::WithCallbackMethod_WatchJob, v1::JobService::WithCallbackMethod_StreamJobLogs>::Service;
+                v1::JobService::WithRawCallbackMethod_WatchJob,
+                v1::JobService::WithRawCallbackMethod_StreamJobLogs>::Service;
 using AdminMethods = WithMethods<
     v1::AdminService::Service, v1::AdminService::WithRawCallbackMethod_ListWorkers,
     v1::AdminService::WithRawCallbackMethod_DrainWorker, v1::AdminService::WithRawCallbackMethod_CordonWorker,
@@ -74,6 +76,9 @@ using AdminMethods = WithMethods<
     v1::AdminService::WithRawCallbackMethod_CreateToken, v1::AdminService::WithRawCallbackMethod_ListTokens,
     v1::AdminService::WithRawCallbackMethod_RevokeToken, v1::AdminService::WithRawCallbackMethod_RevokeIdentity,
     v1::AdminService::WithRawCallbackMethod_ListRevocations>::Service;
+
+// Of responses as bytes. Its service method reads the request as bytes too.
+using Stream = FedStream<grpc::ByteBuffer>;
 
 bool HasEndedState(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
@@ -87,7 +92,7 @@ class JobServiceImpl final : public JobMethods {
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,        \
                                    grpc::ByteBuffer* response) override {                                      \
     UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                         \
-    const absl::StatusOr<v1::Method##Request> request = RequestIn<v1::Method##Request>(*bytes);                \
+    const absl::StatusOr<v1::Method##Request> request = ReadMessage<v1::Method##Request>(*bytes);              \
     if (!request.ok()) {                                                                                       \
       reactor->Give(ToGrpc(request.status()));                                                                 \
     } else {                                                                                                   \
@@ -108,9 +113,14 @@ class JobServiceImpl final : public JobMethods {
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(JobService, ListOffers)
 
-  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
-                                                           const v1::WatchJobRequest* request) override {
-    auto* stream = FedStream<v1::WatchJobResponse>::Open(context);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* WatchJob(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* bytes) override {
+    Stream* stream = Stream::Open(context);
+    const absl::StatusOr<v1::WatchJobRequest> request = ReadMessage<v1::WatchJobRequest>(*bytes);
+    if (!request.ok()) {
+      stream->feeder()->End(request.status());
+      return stream;
+    }
     const absl::StatusOr<WatchPlaces::Place> place = places_.Take(IdentityOf(*context));
     if (!place.ok()) {
       stream->feeder()->End(place.status());
@@ -133,18 +143,23 @@ class JobServiceImpl final : public JobMethods {
     return stream;
   }
 
-  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext* context,
-                                                                     const v1::StreamJobLogsRequest* request) override {
-    auto* stream = FedStream<v1::StreamJobLogsResponse>::Open(context);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* StreamJobLogs(grpc::CallbackServerContext* context,
+                                                            const grpc::ByteBuffer* bytes) override {
+    Stream* stream = Stream::Open(context);
+    const absl::StatusOr<v1::StreamJobLogsRequest> request = ReadMessage<v1::StreamJobLogsRequest>(*bytes);
+    if (!request.ok()) {
+      stream->feeder()->End(request.status());
+      return stream;
+    }
     if (request->follow()) {
       FollowLogs(*request, IdentityOf(*context), stream);
       return stream;
     }
     api_.GetJobLogs(*request, 0,
                     [this, who = WhoIs(IdentityOf(*context)), feeder = stream->feeder()](
-                        const absl::Status& status, v1::StreamJobLogsResponse lines) {
+                        const absl::Status& status, const v1::StreamJobLogsResponse& lines) {
                       if (!status.ok()) return feeder->End(status);
-                      FeedHeld(*feeder, who, std::move(lines));
+                      FeedHeld(*feeder, who, lines);
                       feeder->End(absl::OkStatus());
                     });
     return stream;
@@ -152,21 +167,23 @@ class JobServiceImpl final : public JobMethods {
 
  private:
   // Feeds within the budget of answers that are not read yet; otherwise ends the stream.
-  template <typename Feeder, typename Response>
-  void FeedHeld(Feeder& feeder, const std::string& who, Response response) {
-    // the message, and its bytes while they are written
-    absl::StatusOr<AnswerBudget::Held> held = guard_.answers().Take(who, 2 * response.ByteSizeLong());
+  template <typename Response>
+  void FeedHeld(Stream::Feeder& feeder, const std::string& who, const Response& response) {
+    absl::StatusOr<AnswerBudget::Held> held = guard_.answers().Take(who, response.ByteSizeLong());
     if (!held.ok()) return feeder.End(held.status());
-    feeder.Feed(std::move(response), *std::move(held));
+    grpc::ByteBuffer bytes;
+    bool own_buffer = false;
+    const grpc::Status written = grpc::SerializationTraits<Response>::Serialize(response, &bytes, &own_buffer);
+    if (!written.ok()) return feeder.End(FromGrpc(written));
+    feeder.Feed(std::move(bytes), *std::move(held));
   }
   // Streams until the job has ended.
-  void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller,
-                  FedStream<v1::StreamJobLogsResponse>* stream) {
+  void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller, Stream* stream) {
     const absl::StatusOr<WatchPlaces::Place> place = places_.Take(caller);
     if (!place.ok()) return stream->feeder()->End(place.status());
     const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
         request, {.lines = [this, who = WhoIs(caller), feeder = stream->feeder()](
-                               v1::StreamJobLogsResponse fresh) { FeedHeld(*feeder, who, std::move(fresh)); },
+                               const v1::StreamJobLogsResponse& fresh) { FeedHeld(*feeder, who, fresh); },
                   .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); },
                   .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
@@ -201,9 +218,9 @@ class AdminServiceImpl final : public AdminMethods {
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,                \
                                    grpc::ByteBuffer* response) override {                                              \
     UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
-    const absl::StatusOr<v1::Method##Request> request = RequestIn<v1::Method##Request>(*bytes);                        \
+    const absl::StatusOr<v1::Method##Request> request = ReadMessage<v1::Method##Request>(*bytes);                      \
     if (enrollment_ == nullptr || !request.ok()) {                                                                     \
-      reactor->Give(ToGrpc(enrollment_ == nullptr ? NoTrust() : request.status()));                                    \
+      reactor->Give(ToGrpc(request.ok() ? NoTrust() : request.status()));                                              \
     } else {                                                                                                           \
       enrollment_->Method(*request __VA_OPT__(, ) __VA_ARGS__,                                                         \
                           AnswerTo<v1::Method##Response>(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, \

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "atoll/v1/worker.pb.h"
 #include "common/base/executor.h"
 #include "common/plan/limits.h"
 #include "common/rpc/control_stream.h"
@@ -261,21 +262,32 @@ TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
   EXPECT_EQ(Code(ear.closed), absl::StatusCode::kUnavailable);
 }
 
-TEST(GrpcStreamTest, BytesThatAreNoMessageAreRefusedAsSuch) {
+// The worker's stream ends with an error that has these words.
+void ExpectRefused(const std::string& bytes, const std::string& words) {
   GrpcLink link;
   Ear<WorkerMessage> ear;
   Inbox<grpc::Status> told;
-  std::thread peer(
-      [&] { told.Put(OneCall(link.Channel(), "/atoll.v1.WorkerService/Control", false, "\xff\xff no message")); });
+  std::thread peer([&] { told.Put(OneCall(link.Channel(), "/atoll.v1.WorkerService/Control", false, bytes)); });
   const std::unique_ptr<CoordinatorEnd> end = link.Accept();
   end->Start(ear.Handlers());
   const std::optional<grpc::Status> status = told.Take();
   peer.join();
   ASSERT_TRUE(status.has_value());
   EXPECT_EQ(status->error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status->error_message();
-  EXPECT_NE(status->error_message().find("no WorkerMessage"), std::string::npos) << status->error_message();
+  EXPECT_NE(status->error_message().find(words), std::string::npos) << status->error_message();
   EXPECT_EQ(Code(ear.closed), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ear.messages.size(), 0u);
+}
+
+TEST(GrpcStreamTest, BytesThatAreNoMessageAreRefusedAsSuch) {
+  ExpectRefused("\x0a\x02\x0a", "no atoll.v1.WorkerMessage");
+  ExpectRefused("\x0a\x03\x0a\x01\xff", "no atoll.v1.WorkerMessage");  // a name that is no UTF-8
+}
+
+TEST(GrpcStreamTest, ManySmallElementsAreRefused) {  // S38
+  v1::WorkerMessage message;
+  for (size_t i = 0; i < limits::kMessageElements; ++i) message.mutable_heartbeat()->add_metrics();
+  ExpectRefused(message.SerializeAsString(), "elements");
 }
 
 }  // namespace

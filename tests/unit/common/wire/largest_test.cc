@@ -4,12 +4,16 @@
 // reconnect.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <memory>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/wire/control_messages.h"
+#include "common/wire/element_limit.h"
+#include "common/wire/job_spec_proto.h"
 #include "common/wire/transfer_messages.h"
 
 namespace atl {
@@ -123,7 +127,7 @@ absl::Status Travel(const Message& message, const ToProto& to, const FromProto& 
   const std::string bytes = to(message).SerializeAsString();
   if (bytes.size() > limits::kMessageBytes) return absl::ResourceExhaustedError(absl::StrCat(bytes.size(), " bytes"));
   Proto proto;
-  if (!proto.ParseFromString(bytes)) return absl::InternalError("gRPC takes no such message");
+  ATOLL_RETURN_IF_ERROR(ParseWithin(bytes, proto));
   return from(proto).status();
 }
 
@@ -150,6 +154,20 @@ TEST(LargestMessages, OfACoordinatorAreTaken) {
           << "kind " << message.index() << ", text of " << text.size() << " bytes";
     }
     EXPECT_EQ(kinds.size(), std::variant_size_v<CoordinatorMessage>);
+  }
+}
+
+TEST(LargestMessages, OfAnOperatorAreTaken) {
+  const JobSpec spec = LargestSpec();
+  v1::SubmitJobRequest submit;
+  *submit.mutable_spec() = JobSpecToProto(spec);
+  submit.mutable_labels()->insert(spec.labels.begin(), spec.labels.end());
+  v1::MissingBlobsRequest missing;
+  for (size_t i = 0; i < limits::kLeasesPerWorker; ++i) missing.add_sha256(std::string(64, 'a'));
+  for (const google::protobuf::Message* message :
+       std::initializer_list<const google::protobuf::Message*>{&submit, &missing}) {
+    const std::unique_ptr<google::protobuf::Message> taken(message->New());
+    EXPECT_EQ(ParseWithin(message->SerializeAsString(), *taken), absl::OkStatus()) << message->GetTypeName();
   }
 }
 

@@ -2,6 +2,7 @@
 // Calls over gRPC against a real engine: refused requests, and answers that fit no more.
 #include "coordinator/service/api_service.h"
 
+#include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -13,6 +14,7 @@
 
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
+#include "common/plan/limits.h"
 #include "tests/support/manual_clock.h"
 #include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
@@ -111,8 +113,25 @@ TEST_F(ApiServiceTest, ARequestThatIsNoneIsRefused) {
   for (const std::string method : {"/atoll.v1.JobService/GetJob", "/atoll.v1.AdminService/GetCheckpoint"}) {
     const grpc::Status refused = OneCall(channel_, method, false, "\xff\xff");
     EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << method;
-    EXPECT_NE(refused.error_message().find("the request is no atoll.v1.Get"), std::string::npos)
+    EXPECT_NE(refused.error_message().find("the bytes are no atoll.v1.Get"), std::string::npos)
         << refused.error_message();
+  }
+}
+
+TEST_F(ApiServiceTest, EachCallRefusesManySmallElements) {  // S38
+  v1::CancelJobRequest message;
+  for (size_t i = 0; i <= limits::kMessageElements; ++i) {
+    message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(9999);
+  }
+  const std::string bytes = message.SerializeAsString();
+  for (const auto* file : {v1::Job::descriptor()->file(), v1::GetServerInfoRequest::descriptor()->file()}) {
+    const auto& service = *file->service(0);
+    for (int i = 0; i < service.method_count(); ++i) {
+      const grpc::Status refused =
+          OneCall(channel_, absl::StrCat("/", service.full_name(), "/", service.method(i)->name()), false, bytes);
+      EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << service.method(i)->full_name();
+      EXPECT_NE(refused.error_message().find("elements"), std::string::npos) << refused.error_message();
+    }
   }
 }
 
