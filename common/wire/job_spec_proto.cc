@@ -152,6 +152,13 @@ class Reader {
  private:
   void Refuse(std::string field, std::string problem) { violations_.push_back({std::move(field), std::move(problem)}); }
 
+  // The entries of a list that are converted.
+  int Listed(const char* field, int size, size_t most) {
+    if (static_cast<size_t>(size) <= most) return size;
+    Refuse(field, absl::StrCat("has ", size, " entries; at most ", most, " are allowed"));
+    return static_cast<int>(most);
+  }
+
   template <typename Wire, typename Domain, size_t N>
   void Enum(const char* field, const EnumTable<Wire, Domain, N>& table, Wire value, Domain& out) {
     if (value == 0) {
@@ -192,7 +199,8 @@ void Reader::Model(const v1::ModelSpec& m, ModelSpec& out) {
 void Reader::Init(const v1::InitSpec& m, InitSpec& out) {
   out.seed = m.seed();
   out.checkpoint = m.checkpoint();
-  for (int i = 0; i < m.safetensors_sha256_size(); ++i) {
+  const int files = Listed("model.init.safetensors_sha256", m.safetensors_sha256_size(), limits::kInitialFiles);
+  for (int i = 0; i < files; ++i) {
     Sha256 hash;
     Hash(absl::StrCat("model.init.safetensors_sha256[", i, "]"), m.safetensors_sha256(i), hash);
     out.safetensors.push_back(hash);
@@ -206,7 +214,8 @@ void Reader::Init(const v1::InitSpec& m, InitSpec& out) {
 }
 
 void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
-  for (int i = 0; i < m.corpora_size(); ++i) {
+  const int corpora = Listed("data.corpora", m.corpora_size(), limits::kCorpora);
+  for (int i = 0; i < corpora; ++i) {
     const v1::CorpusSpec& c = m.corpora(i);
     const std::string at = absl::StrCat("data.corpora[", i, "]");
     CorpusSpec corpus;
@@ -224,12 +233,14 @@ void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
     out.corpora.push_back(std::move(corpus));
   }
   Enum("data.assignment", kAssignments, m.assignment(), out.pin_shards);
-  for (int i = 0; i < m.tokenizer_sha256_size(); ++i) {
+  const int files = Listed("data.tokenizer_sha256", m.tokenizer_sha256_size(), limits::kTokenizerFiles);
+  for (int i = 0; i < files; ++i) {
     Sha256 hash;
     Hash(absl::StrCat("data.tokenizer_sha256[", i, "]"), m.tokenizer_sha256(i), hash);
     out.tokenizer_files.push_back(hash);
   }
-  out.tokenizer_file_names.assign(m.tokenizer_file_names().begin(), m.tokenizer_file_names().end());
+  const int names = Listed("data.tokenizer_file_names", m.tokenizer_file_names_size(), limits::kTokenizerFiles);
+  out.tokenizer_file_names.assign(m.tokenizer_file_names().begin(), m.tokenizer_file_names().begin() + names);
 }
 
 void Reader::Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out) {
@@ -284,7 +295,8 @@ void Reader::Screens(const v1::ScreensSpec& m, ScreensSpec& out) {
 }
 
 void Reader::Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out) {
-  for (int i = 0; i < m.tasks_size(); ++i) {
+  const int tasks = Listed("evaluation.tasks", m.tasks_size(), limits::kEvalTasks);
+  for (int i = 0; i < tasks; ++i) {
     const v1::EvaluationTaskSpec& t = m.tasks(i);
     const std::string at = absl::StrCat("evaluation.tasks[", i, "]");
     EvaluationTaskSpec& task = out.tasks.emplace_back(EvaluationTaskSpec{t.name(), {}, t.examples()});

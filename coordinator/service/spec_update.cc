@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/plan/job_validation.h"
+#include "common/plan/limits.h"
 #include "common/rpc/rpc_status.h"
 #include "common/wire/job_spec_proto.h"
 
@@ -72,9 +74,11 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   }
   std::vector<Violation> violations;
   v1::JobSpec merged = JobSpecToProto(current);
-  for (const std::string& path : request.update_mask()) {
-    if (!CopyField(request.spec(), merged, absl::StrSplit(path, '.'), 0)) {
-      violations.push_back({path, "no such field exists"});
+  // Each once, because each copies a part of the spec.
+  for (const std::string& path : std::set<std::string>(request.update_mask().begin(), request.update_mask().end())) {
+    const bool readable = path.size() <= limits::kLabelBytes;
+    if (!readable || !CopyField(request.spec(), merged, absl::StrSplit(path, '.'), 0)) {
+      violations.push_back({path.substr(0, limits::kLabelBytes), "no such field exists"});
     } else if (!IsMutableField(path)) {
       violations.push_back({path, "cannot change while a job runs; submit a new job from a checkpoint instead"});
     }

@@ -50,6 +50,16 @@ TEST(MergeSpecUpdate, RefusesLabelsThatAreNotThereOrTooLong) {
   EXPECT_EQ(MergeSpecUpdate(Labelled(), longer).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(MergeSpecUpdate, TakesEachFieldOnce) {  // S38
+  v1::UpdateJobRequest request;
+  for (int i = 0; i < 3; ++i) {
+    request.add_update_mask("nobody");
+    request.add_update_mask(std::string(100'000, '.'));
+  }
+  EXPECT_EQ(MergeSpecUpdate(Labelled(), request).status().message(),
+            std::string(256, '.') + ": no such field exists\nnobody: no such field exists");
+}
+
 TEST(MergeSpecUpdate, ReplacedScheduleGetsTheDefaultsOfSubmit) {
   JobSpec current = Labelled();
   (void)ResolveDefaults(current, current.model.vocab_size);
