@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits the engine's time for looks (queries, or watchers), so that callers cannot slow the rounds:
-// looks wait until the time that they took is at most a tenth. Pure; lives on the engine thread.
+// looks wait until the time that they took is at most a quarter. Pure; lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_LOOK_SHARE_H_
 #define ATOLL_COORDINATOR_ENGINE_LOOK_SHARE_H_
 
@@ -20,7 +20,7 @@ struct Look {
 
 class LookShare {
  public:
-  static constexpr int64_t kOneIn = 10;                  // part of the engine's time
+  static constexpr int64_t kOneIn = 4;                   // part of the engine's time
   static constexpr Duration kAtOnce = Milliseconds(50);  // of looks in a row, after half a second without
   static constexpr Duration kMost = Milliseconds(250);   // counted of one look, in which the process may be stopped
 

@@ -23,8 +23,9 @@ std::string Who(const Identity& identity);
 
 // Each change writes two lines to the audit log; unlimited changes would push out older lines.
 inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Seconds(1)};
-// Queries of one identity, watches included, so that they leave the time to the rounds.
-inline constexpr CallBudget::Limits kQueriesOfOne = {.at_once = 200, .every = Milliseconds(50)};
+// Queries of one identity, watches included, so that they leave the time to the rounds, and that those of others do
+// not wait for seconds.
+inline constexpr CallBudget::Limits kQueriesOfOne = {.at_once = 50, .every = Milliseconds(50)};
 
 // Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
 // state, and for the outcome of a call that has one answer. Refusals, and allowed calls of workers, have a rate

@@ -22,7 +22,7 @@ Duration Taken(Duration length, Duration all) {
 }
 
 // S36.
-TEST(LookShare, TheyTakeATenthOfTheTimeWhateverTheirLength) {
+TEST(LookShare, TheyTakeAQuarterOfTheTimeWhateverTheirLength) {
   const Duration all = Seconds(100);
   for (const Duration length : {Nanoseconds(100'000), Milliseconds(1), Milliseconds(7), LookShare::kMost}) {
     const Duration taken = Taken(length, all);
