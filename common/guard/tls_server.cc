@@ -216,8 +216,10 @@ Moved SecureSocket::Read(std::span<uint8_t> into) {
 Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {};
   if (ssl_ == nullptr) return Send(bytes);
-  const Moved before = Flush();
-  if (before.end != Moved::End::kOpen || waiting_bytes() > 0) return before;
+  // What goes out of earlier records is none of these bytes.
+  if (const Moved before = Flush(); before.end != Moved::End::kOpen || waiting_bytes() > 0) {
+    return {.end = before.end, .wants_write = before.end == Moved::End::kOpen};
+  }
   ERR_clear_error();
   records_.waiting.reserve(bytes.size() + (bytes.size() / SSL3_RT_MAX_PLAIN_LENGTH + 1) * kRecordOverhead);
   size_t taken = 0;

@@ -136,6 +136,34 @@ TEST_F(TlsServerTest, EveryByteArrivesAtAPeerThatReadsSlowly) {
   EXPECT_TRUE(received == sent);
 }
 
+// S34: earlier records that go out in part are not counted as the new bytes.
+TEST_F(TlsServerTest, OnlyNewBytesAreCounted) {
+  Pair pair = Open();
+  const int small = 16 << 10;  // room of the socket, less than the records that wait
+  ASSERT_EQ(::setsockopt(pair.server_end.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+  const std::vector<uint8_t> piece(1 << 20, 7), few(10, 9);
+  std::vector<uint8_t> sent, received, room(4'000);
+  const auto write = [&](const std::vector<uint8_t>& bytes) {
+    const Moved moved = pair.server->Write(bytes);
+    ASSERT_EQ(moved.end, Moved::End::kOpen);
+    ASSERT_LE(moved.bytes, bytes.size());
+    sent.insert(sent.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(moved.bytes));
+  };
+  while (pair.server->waiting_bytes() == 0) write(piece);
+  bool in_part = false;
+  while (pair.server->waiting_bytes() > 0) {
+    size_t bytes = 0;
+    if (SSL_read_ex(pair.client.get(), room.data(), room.size(), &bytes) == 1)
+      received.insert(received.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(bytes));
+    const size_t before = pair.server->waiting_bytes();
+    write(few);
+    in_part = in_part || (pair.server->waiting_bytes() > 0 && pair.server->waiting_bytes() < before);
+  }
+  EXPECT_TRUE(in_part);
+  while (received.size() < sent.size()) Receive(pair, received);
+  EXPECT_TRUE(received == sent);
+}
+
 TEST_F(TlsServerTest, NothingIsHeldBackAtTheEnd) {
   Pair pair = Open();
   const std::vector<uint8_t> sent(50'000, 7);
