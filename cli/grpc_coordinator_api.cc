@@ -133,6 +133,15 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   template <typename Service, typename Request, typename Response, typename Method>
   absl::StatusOr<Response> Call(Method method, const Request& request, Duration limit = limits::kControlDeadline) {
     ATOLL_RETURN_IF_ERROR(Connect());
+    absl::StatusOr<Response> answer = Make<Service, Request, Response>(method, request, limit);
+    if (deadline_ && absl::IsDeadlineExceeded(answer.status())) return TimeoutHasPassed();
+    if (!answer.ok()) return Explain(answer.status(), limit);
+    return answer;
+  }
+
+  // On the channel that Connect made. Errors are not explained.
+  template <typename Service, typename Request, typename Response, typename Method>
+  absl::StatusOr<Response> Make(Method method, const Request& request, Duration limit) {
     grpc::ClientContext context;
     Limit(context, limit);
     Response response;
@@ -140,8 +149,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     const auto stub = Service::NewStub(channel_);
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     running_.End();
-    if (deadline_ && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return TimeoutHasPassed();
-    if (!status.ok()) return Explain(FromGrpc(status), limit);
+    if (!status.ok()) return FromGrpc(status);
     return response;
   }
 
@@ -232,13 +240,9 @@ std::string CauseOf(const std::string& message) {
 
 absl::Status GrpcCoordinatorApi::Ask() {
   ATOLL_RETURN_IF_ERROR(Connect());
-  grpc::ClientContext context;
-  Limit(context, limits::kControlDeadline);
-  v1::GetServerInfoResponse response;
-  if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
-  const grpc::Status status = v1::AdminService::NewStub(channel_)->GetServerInfo(&context, {}, &response);
-  running_.End();
-  return FromGrpc(status);
+  return Make<v1::AdminService, v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+             &v1::AdminService::Stub::GetServerInfo, {}, limits::kControlDeadline)
+      .status();
 }
 
 absl::Status GrpcCoordinatorApi::ExplainUnavailable(const absl::Status& status) {

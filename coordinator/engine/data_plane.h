@@ -205,7 +205,6 @@ class DataPlane {
   std::vector<std::vector<std::byte>> inputs_;
   std::atomic<uint64_t> passes_ = 0;  // requested and not finished
   std::atomic<bool> merge_no_more_ = false;
-  // The number of downloads that read files. Shared, because a download may outlive this object.
 };
 
 }  // namespace atl
