@@ -16,6 +16,7 @@ constexpr size_t kSettingBytes = 6, kMostSettings = 32;
 constexpr uint16_t kHeaderTableSize = 1, kMaxConcurrentStreams = 3, kLastKnownSetting = 6;
 constexpr uint32_t kTableBytes = 4096;
 constexpr size_t kGoAwayBytes = 8;
+constexpr uint32_t kPrefix = 5;  // bytes before each message
 
 absl::Status Broken(const char* what) { return absl::InvalidArgumentError(what); }
 absl::Status TooMany(const char* what) {
@@ -250,7 +251,7 @@ absl::Status InboundFilter::BeginConnectionFrame(Instant now) {
 bool InboundFilter::Erase(uint32_t stream) {
   const auto call = open_.find(stream);
   if (call == open_.end()) return false;
-  unfinished_ -= call->second.content;
+  unfinished_ -= call->second.message.content;
   open_.erase(call);
   return true;
 }
@@ -262,23 +263,33 @@ uint32_t InboundFilter::TakeCost() {
   return calls;
 }
 
+absl::Status InboundFilter::CheckMessage(const Call& call) {
+  const Message& message = call.message;
+  if (call.limits.one_message && call.had_message)
+    return absl::InvalidArgumentError("a second message in a call of a method that takes one");
+  if (message.prefix < kPrefix || message.length <= call.limits.message_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("a message of ", message.length, " bytes; this method takes ",
+                                                   call.limits.message_bytes, " at most"));
+}
+
 void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
-  constexpr uint32_t kPrefix = 5;
-  while (!bytes.empty() && !call.too_long) {
-    if (call.prefix < kPrefix) {
-      if (call.prefix++ > 0) call.length = call.length << 8 | bytes.front();
+  while (!bytes.empty() && call.refusal.ok()) {
+    Message& message = call.message;
+    if (message.prefix < kPrefix) {
+      if (message.prefix++ > 0) message.length = message.length << 8 | bytes.front();
       bytes = bytes.subspan(1);
-      call.too_long = call.prefix == kPrefix && call.length > limits_.message_bytes;
+      call.refusal = CheckMessage(call);
     } else {
-      const auto count = static_cast<uint32_t>(std::min<size_t>(bytes.size(), call.length - call.content));
-      call.content += count;
+      const auto count = static_cast<uint32_t>(std::min<size_t>(bytes.size(), message.length - message.content));
+      message.content += count;
       unfinished_ += count;
       bytes = bytes.subspan(count);
     }
-    if (call.prefix < kPrefix || call.content < call.length) continue;
-    unfinished_ -= call.content;
-    small_pieces_ += call.length < kPieceBytes ? 1 : 0;
-    call = {.peer_has_ended = call.peer_has_ended};
+    if (message.prefix < kPrefix || message.content < message.length) continue;
+    unfinished_ -= message.content;
+    small_pieces_ += message.length < kPieceBytes ? 1 : 0;
+    message = {};
+    call.had_message = true;
   }
 }
 
@@ -293,18 +304,15 @@ absl::Status InboundFilter::EndData(Pieces& to_server, std::string& to_peer) {
   small_pieces_ += found == open_.end() || frame_.length < kPieceBytes ? 1 : 0;
   if (found == open_.end()) return absl::OkStatus();
   Call& call = found->second;
-  if (call.too_long) {
-    to_peer +=
-        Refusal(frame_.stream,
-                absl::ResourceExhaustedError(absl::StrCat("a message of ", call.length, " bytes; this port takes ",
-                                                          limits_.message_bytes, " at most")),
-                !call.peer_has_ended);
+  if (!call.refusal.ok()) {
+    to_peer += Refusal(frame_.stream, call.refusal, !call.peer_has_ended);
     std::string reset;
     AppendFrame(FrameType::kResetStream, 0, frame_.stream, std::string("\0\0\0\x08", 4), reset);
     to_server.Own(std::move(reset));
     Erase(frame_.stream);
     ++reset_;
-  } else if (call.partial() && frame_.length < kPieceBytes && ++call.pieces > limits_.pieces_of_a_message) {
+  } else if (call.message.prefix > 0 && frame_.length < kPieceBytes &&
+             ++call.message.pieces > limits_.pieces_of_a_message) {
     return absl::ResourceExhaustedError("too many small frames of one message");
   }
   return absl::OkStatus();
@@ -410,7 +418,7 @@ absl::Status InboundFilter::EndCall(Pieces& to_server, std::string& to_peer) {
   std::string frame;
   const uint8_t flags = static_cast<uint8_t>(kEndHeaders | (block_ends_stream_ ? kEndStream : 0));
   AppendFrame(FrameType::kHeaders, flags, stream, headers->encoded(), frame);
-  open_[stream].peer_has_ended = block_ends_stream_;
+  open_[stream] = {.limits = limits_.method(headers->path()), .peer_has_ended = block_ends_stream_};
   admitted_ = true;
   to_server.Own(std::move(frame));
   return absl::OkStatus();

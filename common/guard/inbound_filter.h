@@ -31,6 +31,12 @@
 
 namespace atl::guard {
 
+// What the calls of a method may send.
+struct MethodLimits {
+  uint32_t message_bytes = 0;  // of one message
+  bool one_message = false;    // a call with another one is refused
+};
+
 // Limits for one connection.
 struct HttpLimits {
   uint32_t streams = 64;                     // open at a time; further ones are refused with RESOURCE_EXHAUSTED
@@ -40,9 +46,12 @@ struct HttpLimits {
   uint32_t empty_frames_per_second = 1'000;  // empty data, priorities, unknown types; with more the connection is ended
   uint32_t resets_per_second = 500;          // of streams; with more the connection is ended
   uint32_t window_updates_per_second = 200'000;  // with more the connection is ended
-  uint32_t message_bytes = 17 << 16;             // of a gRPC message; the call of a longer one is refused
   uint32_t pieces_of_a_message = 64;             // frames below kPieceBytes; with more the connection is ended
   size_t prelude_bytes = 2 << 10;  // kept for gRPC until the first call; with more the connection is ended
+  // Of the method with this path.
+  std::function<MethodLimits(const std::string& path)> method = [](const std::string&) {
+    return MethodLimits{.message_bytes = 17 << 16};
+  };
 };
 
 // gRPC keeps each frame of an incomplete message apart, with more overhead than a small frame has content.
@@ -75,8 +84,8 @@ class InboundFilter {
   size_t open_streams() const { return open_.size(); }
   // What has arrived of messages that are not complete.
   size_t unfinished_bytes() const { return unfinished_; }
-  // Returns and resets the number of calls that the peer reset before the server ended them, or that had a
-  // message too long.
+  // Returns and resets the number of calls that the peer reset before the server ended them, or that exceeded
+  // their MethodLimits.
   uint32_t TakeResets() { return std::exchange(reset_, 0); }
   // Returns and resets the cost, in calls, of window updates, of data for calls that have ended, and of frames and
   // messages below kPieceBytes: gRPC spends about the same time on each, whatever its size.
@@ -94,14 +103,18 @@ class InboundFilter {
 
   // An open call and its present message: a byte, its length in four, its content
   // (gRPC over HTTP/2, "Length-Prefixed-Message").
-  struct Call {
-    bool peer_has_ended = false;
+  struct Message {
     uint32_t prefix = 0;  // bytes of it
     uint32_t length = 0;  // as far as it is read
     uint32_t content = 0;
     uint32_t pieces = 0;
-    bool partial() const { return prefix > 0; }
-    bool too_long = false;
+  };
+  struct Call {
+    MethodLimits limits;
+    bool peer_has_ended = false;
+    bool had_message = false;
+    Message message;
+    absl::Status refusal = absl::OkStatus();
   };
 
   absl::Status ReadPreface(std::span<const uint8_t>& bytes, Pieces& to_server);
@@ -116,6 +129,8 @@ class InboundFilter {
   absl::Status EndBlockFrame(Pieces& to_server, std::string& to_peer);
   absl::Status EndCall(Pieces& to_server, std::string& to_peer);
   void Collect(size_t at_most);
+  // An error if the call may not send its present message.
+  static absl::Status CheckMessage(const Call& call);
   void TakeData(Call& call, std::span<const uint8_t> bytes);
   absl::Status EndData(Pieces& to_server, std::string& to_peer);
   bool Erase(uint32_t stream);

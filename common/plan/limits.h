@@ -13,6 +13,7 @@ namespace atl::limits {
 // Wire
 constexpr size_t kFramePayloadBytes = size_t{1} << 20;                     // payload of a bulk frame; larger is refused
 constexpr size_t kMessageBytes = kFramePayloadBytes + (size_t{64} << 10);  // any gRPC message; larger is refused
+constexpr size_t kQueryBytes = size_t{64} << 10;  // a request without a job, blobs or a stream; larger is refused
 constexpr size_t kMessageElements = 24'576;  // messages, texts and numbers of lists in one message; more are refused
 constexpr size_t kNameBytes = 63;            // job and worker names: [a-z0-9] then [a-z0-9-]*; else INVALID_ARGUMENT
 constexpr size_t kTextBytes = 4096;          // any other string field; longer is cut in logs, refused in requests

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/rpc/server.h"
 
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "atoll/v1/job.pb.h"
+#include "atoll/v1/transfer.pb.h"
 #include "common/base/host_cores.h"
 #include "common/base/host_port.h"
 #include "common/base/open_files.h"
@@ -46,6 +49,20 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
 // listeners in addition to its files.
 constexpr size_t kPerConnection = 3, kListeners = 3;
 constexpr int kGoodOpenFiles = 4096;  // for a few hundred workers
+
+// Limits of the requests of a method. Unknown methods are refused later, without reading their messages.
+guard::MethodLimits LimitsOf(std::string path, uint32_t most) {
+  constexpr uint32_t kQueryBytes = limits::kQueryBytes;
+  std::replace(path.begin(), path.end(), '/', '.');
+  const google::protobuf::MethodDescriptor* const method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(path.substr(1));
+  if (method == nullptr) return {.message_bytes = std::min(most, kQueryBytes), .one_message = true};
+  const auto is = [&](const auto* request) { return method->input_type() == request; };
+  const bool is_long = is(v1::SubmitJobRequest::descriptor()) || is(v1::UpdateJobRequest::descriptor()) ||
+                       is(v1::MissingBlobsRequest::descriptor());
+  return {.message_bytes = method->client_streaming() || is_long ? most : std::min(most, kQueryBytes),
+          .one_message = !method->client_streaming()};
+}
 
 }  // namespace
 
@@ -134,7 +151,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     acceptor->HandleNewConnection(&parameters);
   };
   ATOLL_RETURN_IF_ERROR((*door)->Relay({.streams = static_cast<uint32_t>(options.streams_per_connection),
-                                        .message_bytes = static_cast<uint32_t>(options.message_bytes)},
+                                        .method = [most = static_cast<uint32_t>(options.message_bytes)](
+                                                      const std::string& path) { return LimitsOf(path, most); }},
                                        security.limits(), security.check(), hand_over));
   return std::unique_ptr<Server>(new Server(*std::move(door), std::move(others), std::move(server)));
 }

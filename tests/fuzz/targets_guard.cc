@@ -26,7 +26,10 @@ struct Filtered {
 
 // Filters the input in reads of `step` bytes.
 Filtered Filter(const std::string& input, size_t step) {
-  const guard::HttpLimits limits;
+  const guard::HttpLimits limits{.method = [](const std::string& path) {
+    return guard::MethodLimits{.message_bytes = path.size() % 2 == 0 ? 17U << 16 : 64U,
+                               .one_message = path.size() % 3 == 0};
+  }};
   guard::InboundFilter filter(limits, [](const std::string& path, const absl::Status& refusal) {
     ATOLL_CHECK(!refusal.ok() || (!path.empty() && path[0] == '/'), "a call that passes has a path");
     return guard::CallVerdict{.status = path.size() % 5 == 0 ? absl::InternalError("no") : absl::OkStatus()};

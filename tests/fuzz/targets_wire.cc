@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of peers: frames, transfer headers, control messages, encoded fragments.
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/codec/codec.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/wire/control_messages.h"
+#include "common/wire/element_limit.h"
 #include "common/wire/frame.h"
 #include "common/wire/transfer_messages.h"
 #include "tests/fuzz/targets.h"
@@ -49,6 +54,41 @@ void Frame(const std::string& input) {
 void IslandOrders(const std::string& input) {
   const auto order = DecodeOrder(input);
   ATOLL_CHECK(!order.ok() || EncodeOrder(*order) == input, "an order that is read is written the same");
+}
+
+// What a parsed message holds, by the definition of common/wire/element_limit.h.
+size_t ElementsIn(const google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& in = *message.GetReflection();
+  size_t count = static_cast<size_t>(in.GetUnknownFields(message).field_count());
+  std::vector<const FieldDescriptor*> fields;
+  in.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool numbers =
+        field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE && field->cpp_type() != FieldDescriptor::CPPTYPE_STRING;
+    const int values = field->is_repeated() ? in.FieldSize(message, field) : 1;
+    if (field->is_repeated() || !numbers) count += static_cast<size_t>(values);
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    for (int i = 0; i < values; ++i) {
+      count +=
+          ElementsIn(field->is_repeated() ? in.GetRepeatedMessage(message, field, i) : in.GetMessage(message, field));
+    }
+  }
+  return count;
+}
+
+// No message that passes has more elements than allowed.
+void Elements(const std::string& input) {
+  constexpr size_t kMost = 8;
+  if (input.empty()) return;
+  const std::array<std::unique_ptr<google::protobuf::Message>, 4> kinds = {
+      std::make_unique<v1::WorkerMessage>(), std::make_unique<v1::SubmitJobRequest>(),
+      std::make_unique<v1::LeaseRevoked>(), std::make_unique<v1::WatchJobResponse>()};
+  google::protobuf::Message& message = *kinds[static_cast<unsigned char>(input[0]) % kinds.size()];
+  const std::string bytes = input.substr(1);
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  if (!CheckElements(stream, *message.GetDescriptor(), kMost).ok() || !message.ParseFromString(bytes)) return;
+  ATOLL_CHECK(ElementsIn(message) <= kMost, "what passes is within the limit");
 }
 
 // A message that is written and read back is equal to the original.
@@ -185,10 +225,26 @@ std::vector<std::string> CoordinatorSeeds() {
   return seeds;
 }
 
+// Messages of each kind in Elements, with few elements and with many.
+std::vector<std::string> ElementSeeds() {
+  v1::LeaseRevoked revoked;
+  for (uint64_t i = 0; i < 9; ++i) revoked.add_leases(i << i);
+  v1::SubmitJobRequest submit;
+  for (const char* key : {"a", "b", "c"}) (*submit.mutable_labels())[key] = key;
+  v1::WatchJobResponse watched;
+  for (double loss : {2.5, 2.4, 2.3}) watched.add_recent_losses(loss);
+  std::vector<std::string> seeds = {std::string(1, '\2') + revoked.SerializeAsString(),
+                                    std::string(1, '\1') + submit.SerializeAsString(),
+                                    std::string(1, '\3') + watched.SerializeAsString()};
+  for (const std::string& worker : WorkerSeeds()) seeds.push_back(std::string(1, '\0') + worker);
+  return seeds;
+}
+
 }  // namespace
 
 std::vector<Target> WireTargets() {
   return {
+      {"message_elements", Elements, ElementSeeds()},
       {"frame", Frame, FrameSeeds()},
       {"worker_message",
        [](const std::string& input) {

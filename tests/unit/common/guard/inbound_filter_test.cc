@@ -221,13 +221,39 @@ TEST_F(InboundFilterTest, TheCallOfAMessageThatIsTooLongIsRefused) {
   ASSERT_TRUE(Feed(begun.substr(0, 12)).ok());
   to_server_.clear();
   ASSERT_TRUE(Feed(begun.substr(12)).ok());
-  EXPECT_NE(TakePeer().find("a message of 1114113 bytes; this port takes 1114112 at most"), std::string::npos);
+  EXPECT_NE(TakePeer().find("a message of 1114113 bytes; this method takes 1114112 at most"), std::string::npos);
   EXPECT_TRUE(to_server_.ends_with(Frame(FrameType::kResetStream, 0, 1, std::string("\0\0\0\x08", 4))));
   EXPECT_EQ(filter_.open_streams(), 1u);
   EXPECT_EQ(filter_.unfinished_bytes(), 0u);
   EXPECT_EQ(filter_.TakeResets(), 1u);
   ASSERT_TRUE(Feed(Frame(FrameType::kData, kEndStream, 3, std::string("\0\0\x11\0\0", 5))).ok());
   EXPECT_EQ(filter_.open_streams(), 2u - 1u);
+}
+
+// S37: gRPC would keep what it does not read.
+TEST_F(InboundFilterTest, ACallOfAMethodWithoutAStreamHasOneMessage) {
+  const std::string message = std::string("\0\0\0\0\6", 5) + "123456";
+  const auto sends = [&](const std::string& data, bool one_message, uint32_t message_bytes) {
+    std::string path;
+    InboundFilter filter({.method =
+                              [&](const std::string& called) {
+                                path = called;
+                                return MethodLimits{.message_bytes = message_bytes, .one_message = one_message};
+                              }},
+                         [](const std::string&, const absl::Status&) { return CallVerdict{}; });
+    Pieces pieces;
+    std::string peer;
+    EXPECT_TRUE(
+        filter.Consume(AsSpan(Hello() + Call(1) + Frame(FrameType::kData, 0, 1, data)), now_, pieces, peer).ok());
+    EXPECT_EQ(path, "/atoll.v1.JobService/GetJob");
+    EXPECT_EQ(filter.open_streams(), peer.empty() ? 1u : 0u);
+    EXPECT_EQ(filter.TakeResets(), peer.empty() ? 0u : 1u);
+    return peer;
+  };
+  EXPECT_EQ(sends(message, true, 6), "");
+  EXPECT_EQ(sends(message + message, false, 6), "");
+  EXPECT_NE(sends(message, true, 5).find("a message of 6 bytes; this method takes 5 at most"), std::string::npos);
+  EXPECT_NE(sends(message + message.substr(0, 1), true, 6).find("a second message in a call"), std::string::npos);
 }
 
 TEST_F(InboundFilterTest, BytesOfIncompleteMessagesAreCounted) {

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
 #include "common/rpc/server.h"
 #include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/raw_socket.h"
@@ -68,6 +70,23 @@ TEST_F(DoorTest, WhoNeverCallsIsEnded) {
   const Descriptor silent = Connect();
   EXPECT_TRUE(Ends(silent));
   EXPECT_EQ(server_->Connections().silent, 1u);
+}
+
+// S37.
+TEST_F(DoorTest, ARequestIsAsLongAsItsMethodNeeds) {
+  Start({});
+  const auto answer = [&](const char* method, size_t bytes) {
+    return OneCall(Channel(), absl::StrCat("/atoll.v1.", method), true, std::string(bytes, '\0')).error_message();
+  };
+  const std::string unknown = answer("JobService/SubmitJob", 0);
+  EXPECT_EQ(answer("JobService/ListJobs", limits::kQueryBytes), unknown);
+  EXPECT_EQ(answer("JobService/ListJobs", limits::kQueryBytes + 1),
+            "a message of 65537 bytes; this method takes 65536 at most");
+  for (const char* method :
+       {"JobService/SubmitJob", "JobService/UpdateJob", "TransferService/MissingBlobs", "TransferService/Upload"})
+    EXPECT_EQ(answer(method, limits::kMessageBytes), unknown) << method;
+  EXPECT_EQ(answer("JobService/UpdateJob", limits::kMessageBytes + 1),
+            "a message of 1114113 bytes; this method takes 1114112 at most");
 }
 
 // S28.
