@@ -36,7 +36,7 @@ JOBS = {
 def foreign_worker(scene, coordinator, token):
     command = ["/usr/bin/python3", HERE / "worker.py", "--name", NAME, "--control", f"127.0.0.1:{coordinator.ports['control']}",
                "--bulk", f"127.0.0.1:{coordinator.ports['bulk']}", "--enrol", f"127.0.0.1:{coordinator.ports['enroll']}",
-               "--join-token", token, "--identity", scene.path("foreign.pem")]
+               "--join-token", token, "--identity", scene.path("foreign.pem"), "--slow", "0.1"]
     process = Process(scene, NAME, command, scene.environment(PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1"))
     scene.processes.append(process)
     return process

@@ -31,7 +31,7 @@ class Held:
         self.header, self.data, self.apply_at, self.retry, self.loss = header, data, apply_at, retry, loss
         self.version, self.digest = header.target.version, from_digest(header.digest)
         self.accepted = self.committed = self.dropped = False
-        self.wait_until = None
+        self.wait_until = self.accepted_at = None
 
 
 class Fragment:
@@ -252,6 +252,21 @@ class Worker(Control):
             if may:
                 self.form(f, retry, job.clock, job.taken + job.spec.sync.overlap_steps)
 
+    def send_what_is_left(self):
+        """Formats, outer step, Send: others may wait for the work of a worker that can take no step."""
+        job, stop, now = self.job, self.job.spec.stop.inner_steps, time.monotonic()
+        no_samples = job.denied and not job.unused()
+        if (stop and job.clock >= stop) or (self.may_step() and not no_samples):
+            return
+        for f in job.fragments:
+            if f.held and f.held.accepted:
+                f.held.accepted_at = f.held.accepted_at or now
+            waits = f.held and not (f.held.accepted and now >= f.held.accepted_at + PATIENCE_SECONDS)
+            if f.due or f.unsettled or f.version < f.newest or waits:
+                return
+        for f in job.fragments:
+            f.send_now = f.send_now or (f.held is None and f.steps > 0 and f.tried != f.version)
+
     def form(self, f, retry, send_step, apply_at):
         job, drops = self.job, not self.job.closing and drops_sync(self.job.spec, self.name, f.number, f.version)
         header = transfer.ContributionHeader(job=job.id, worker=self.name, incarnation=self.incarnation, target=f.at(), boot=self.boot,
@@ -344,6 +359,8 @@ class Worker(Control):
                 positions.append(lease[0])
                 lease[0] += 1
         began = time.monotonic()
+        if job.spec.sync.pace == wire.job.PACE_BALANCED:
+            time.sleep(self.options.slow)
         inputs, targets = job.data.batch(positions)
         job.loss = job.model.loss(inputs, targets)
         warmup = job.spec.sync.join_warmup_steps
@@ -368,6 +385,7 @@ class Worker(Control):
             return self.evaluate()
         if job.closing:
             return self.close()
+        self.send_what_is_left()
         self.send_due()
         if not self.upload_held():
             return False
@@ -438,6 +456,7 @@ def main():
     for name in ("name", "control", "bulk"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--jobs", type=int, default=0, help="leaves after so many jobs; 0: never")
+    parser.add_argument("--slow", type=float, default=0, help="seconds that a step takes longer where sync.pace is balanced")
     for name in ("enrol", "join-token", "identity"):
         parser.add_argument(f"--{name}")
     options, identity = parser.parse_args(), None
