@@ -5,7 +5,7 @@ OF = {
     "limits": ("Limits", """
 - Copy is `memcpy`. Triad is STREAM's `a[i] = b[i] + s * c[i]` over fp32. As in STREAM, the reads of a cache before it writes are not counted.
 - TCP: plain sockets over loopback, writes of 1 MiB, one thread at each end.
-- AES-GCM: OpenSSL, records of 16 KiB, from memory to memory. Mutual TLS negotiates AES-GCM with keys of 256 bits.
+- AES-GCM: OpenSSL, records of 16 KiB, from memory to memory. Mutual TLS negotiates AES-GCM with keys of 128 bits.
 - GPU (`bench_gpu`): copies within the card's memory and over the bus from pinned memory, and products of square matrices in bf16.
 """),
     "passes": ("Codecs and passes", """
