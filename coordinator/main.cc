@@ -148,7 +148,7 @@ class Coordinator {
     if (!told.ok()) log_.Warn("service manager", {{"reason", std::string(told.message())}});
   }
   CoordinatorCapacity Capacity() const;
-  std::function<CorpusCopy(const CorpusManifest&)> CorpusCopies() const;
+  std::function<CorpusCopy(const CorpusManifest&, const Sha256&)> CorpusCopies() const;
   [[noreturn]] void Die(const absl::Status& status);
 
   const CoordinatorOptions options_;
@@ -329,9 +329,10 @@ absl::Status Coordinator::Start() {
   events_ = std::make_unique<QueuedEventLog>(std::move(events_), executors_->logs, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : UsableCores();
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(
-      DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io, executors_->snapshot_io, executors_->compute,
-                     *ledger_, *rounds_, *snapshots_, *blobs_, directory_, log_, options_.data_root, threads, fatal});
+  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io,
+                                                     executors_->snapshot_io, executors_->compute, executors_->prepare,
+                                                     executors_->blocks, *ledger_, *rounds_, *snapshots_, *blobs_,
+                                                     directory_, log_, options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,
@@ -364,9 +365,11 @@ absl::Status Coordinator::Start() {
   return absl::OkStatus();
 }
 
-std::function<CorpusCopy(const CorpusManifest&)> Coordinator::CorpusCopies() const {
+std::function<CorpusCopy(const CorpusManifest&, const Sha256&)> Coordinator::CorpusCopies() const {
   if (options_.data_root.empty()) return nullptr;
-  return [this](const CorpusManifest& manifest) { return LookBelowDataRoot(*files_, options_.data_root, manifest); };
+  return [this](const CorpusManifest& manifest, const Sha256& sha256) {
+    return LookBelowDataRoot(*files_, options_.data_root, manifest, sha256);
+  };
 }
 
 CoordinatorCapacity Coordinator::Capacity() const {

@@ -23,9 +23,9 @@ std::optional<uint64_t> SizeOf(const Files& files, const std::vector<std::string
   return std::nullopt;
 }
 
-bool IsManifestOf(const Files& files, const std::string& directory, const CorpusManifest& manifest) {
+bool IsManifestOf(const Files& files, const std::string& directory, const Sha256& manifest) {
   const auto text = ReadWholeFile(files, JoinPath(directory, kManifestName), limits::kManifestBytes);
-  return text.ok() && *text == SerializeManifest(manifest);
+  return text.ok() && Sha256Of(AsBytes(*text)) == manifest;
 }
 
 }  // namespace
@@ -52,11 +52,12 @@ std::vector<std::string> CorpusDirectories(const std::string& data_root, const s
   return {JoinPath(data_root, name), data_root};
 }
 
-CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest) {
+CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest,
+                             const Sha256& sha256) {
   const std::vector<std::string> places = CorpusDirectories(data_root, manifest.name);
   CorpusCopy copy = CheckCorpusCopy(files, places, manifest);
   if (copy.state == CorpusCopyState::kWhole) return copy;
-  const bool meant = IsManifestOf(files, places[0], manifest) || IsManifestOf(files, places[1], manifest) ||
+  const bool meant = IsManifestOf(files, places[0], sha256) || IsManifestOf(files, places[1], sha256) ||
                      CheckCorpusCopy(files, {places[0]}, manifest).state != CorpusCopyState::kAbsent;
   copy.state = meant ? CorpusCopyState::kBroken : CorpusCopyState::kAbsent;
   return copy;

@@ -34,9 +34,10 @@ std::vector<std::string> CorpusDirectories(const std::string& data_root, const s
 
 // CheckCorpusCopy below a data root. Shards directly in the root may belong to another corpus, because
 // all corpora use the same shard names. There a copy counts only if it is complete, or if
-// manifest.json next to it is `manifest`. With that manifest and without shards the copy is broken:
+// manifest.json next to it has this SHA-256. With that manifest and without shards the copy is broken:
 // the shards were meant to be there.
-CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest);
+CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest,
+                             const Sha256& sha256);
 
 }  // namespace atl
 

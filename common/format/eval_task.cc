@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/format/eval_task.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/format/json_object.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -95,8 +97,12 @@ std::string EvalTaskName(const std::string& path) {
 absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl) {
   EvalTask task;
   size_t number = 0;
-  for (size_t at = 0; at < jsonl.size();) {
+  for (size_t at = 0; at < jsonl.size() && task.examples.size() <= limits::kEvalExamples;) {
     const size_t end = std::min(jsonl.find('\n', at), jsonl.size());
+    if (end - at > kEvalLineBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number + 1, ": has ", end - at, " bytes; at most ", kEvalLineBytes, " are read"));
+    }
     const std::string line = jsonl.substr(at, end - at);
     at = end + 1;
     ++number;

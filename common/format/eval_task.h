@@ -10,6 +10,7 @@
 #ifndef ATOLL_COMMON_FORMAT_EVAL_TASK_H_
 #define ATOLL_COMMON_FORMAT_EVAL_TASK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,7 +42,10 @@ double StandardErrorOf(uint64_t correct, uint64_t examples);
 // Default name of a task: the file's name without directory and extension.
 std::string EvalTaskName(const std::string& path);
 
-// InvalidArgument, "line N: …", for any other content, and for a mixture of both forms.
+inline constexpr size_t kEvalLineBytes = size_t{1} << 20;  // a longer line is refused
+
+// InvalidArgument, "line N: …", for any other content, and for a mixture of both forms. Reads no more than
+// limits::kEvalExamples + 1 examples.
 absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl);
 
 }  // namespace atl

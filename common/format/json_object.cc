@@ -9,16 +9,21 @@
 namespace atl::json {
 namespace {
 
-// Detects duplicate keys while parsing: nlohmann's tree keeps only one of them.
+// Bytes that nlohmann's tree takes for a value, and more for its content, with the allocator's share.
+constexpr size_t kValueBytes = 32, kContainerBytes = 64, kStringBytes = 64, kKeyBytes = 160;
+
+// Detects duplicate keys while parsing, because nlohmann's tree keeps only one of them, and counts memory.
 class StrictSax final : public nlohmann::json_sax<Value> {
  public:
   StrictSax(Value& root, size_t max_depth) : builder_(root, false), max_depth_(max_depth) {}
-  bool null() override { return builder_.null(); }
-  bool boolean(bool v) override { return builder_.boolean(v); }
-  bool number_integer(number_integer_t v) override { return builder_.number_integer(v); }
-  bool number_unsigned(number_unsigned_t v) override { return builder_.number_unsigned(v); }
-  bool number_float(number_float_t v, const string_t& s) override { return builder_.number_float(v, s); }
-  bool string(string_t& v) override { return builder_.string(v); }
+  bool null() override { return Fits(kValueBytes) && builder_.null(); }
+  bool boolean(bool v) override { return Fits(kValueBytes) && builder_.boolean(v); }
+  bool number_integer(number_integer_t v) override { return Fits(kValueBytes) && builder_.number_integer(v); }
+  bool number_unsigned(number_unsigned_t v) override { return Fits(kValueBytes) && builder_.number_unsigned(v); }
+  bool number_float(number_float_t v, const string_t& s) override {
+    return Fits(kValueBytes) && builder_.number_float(v, s);
+  }
+  bool string(string_t& v) override { return Fits(kValueBytes + kStringBytes + v.size()) && builder_.string(v); }
   bool binary(binary_t& v) override { return builder_.binary(v); }
   bool start_object(size_t n) override {
     keys_.emplace_back();
@@ -35,6 +40,7 @@ class StrictSax final : public nlohmann::json_sax<Value> {
     return builder_.end_array();
   }
   bool key(string_t& v) override {
+    if (!Fits(kKeyBytes + 2 * v.size())) return false;
     if (!keys_.back().insert(v).second) {
       error = absl::StrCat("the key \"", v, "\" occurs twice");
       return false;
@@ -50,7 +56,14 @@ class StrictSax final : public nlohmann::json_sax<Value> {
   bool is_syntax = false;
 
  private:
+  bool Fits(size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ <= kTreeBytes) return true;
+    error = absl::StrCat("the JSON has more elements than ", kTreeBytes >> 20, " MiB of memory hold");
+    return false;
+  }
   bool Deeper() {
+    if (!Fits(kValueBytes + kContainerBytes)) return false;
     if (++depth_ <= max_depth_) return true;
     error = absl::StrCat("the JSON is nested deeper than ", max_depth_);
     return false;
@@ -58,7 +71,7 @@ class StrictSax final : public nlohmann::json_sax<Value> {
   nlohmann::detail::json_sax_dom_parser<Value> builder_;
   std::vector<std::set<std::string>> keys_;
   size_t max_depth_;
-  size_t depth_ = 0;
+  size_t depth_ = 0, bytes_ = 0;
 };
 
 const Value& Null() {
@@ -73,9 +86,9 @@ absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth) {
   StrictSax sax(root, max_depth);
   if (Value::sax_parse(text, &sax)) return root;
   if (sax.is_syntax) {  // Python's extensions are harmless in keys that are not read
-    Value again;
-    StrictSax strict(again, max_depth);
-    if (Value::sax_parse(StrictJsonOf(text).text, &strict)) return again;
+    root = Value();     // frees the first tree
+    StrictSax strict(root, max_depth);
+    if (Value::sax_parse(StrictJsonOf(text).text, &strict)) return root;
     return absl::InvalidArgumentError(strict.error.empty() ? "the JSON is invalid" : strict.error);
   }
   return absl::InvalidArgumentError(sax.error.empty() ? "the JSON is invalid" : sax.error);

@@ -17,8 +17,11 @@ namespace atl::json {
 using Value = nlohmann::json;            // for reading: members are found in logarithmic time
 using Ordered = nlohmann::ordered_json;  // for writing: members stay in insertion order
 
+// Of memory that a parsed text takes, about: a small element takes many times its text.
+inline constexpr size_t kTreeBytes = size_t{160} << 20;
+
 // Parses `text`. InvalidArgument: syntax (with byte and reason), a duplicate key, nesting deeper
-// than `max_depth`. Accepts the extensions of Python's json module, but never as numbers
+// than `max_depth`, more than kTreeBytes. Accepts the extensions of Python's json module, but never as numbers
 // (common/base/python_json.h).
 absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth);
 

@@ -62,9 +62,11 @@ absl::Status CheckModelTensors(const SafetensorsReader& checkpoint, const ModelL
   return absl::OkStatus();
 }
 
-absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena) {
+absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena,
+                              const std::function<bool()>& go_on) {
   ATOLL_RETURN_IF_ERROR(CheckModelTensors(checkpoint, layout));
   for (const TensorInfo& tensor : layout.tensors) {
+    if (go_on != nullptr && !go_on()) return absl::CancelledError("not asked for any more");
     const std::string name = StoredName(checkpoint, tensor.name);
     ATOLL_RETURN_IF_ERROR(checkpoint.ReadTensor(name, arena.subspan(tensor.offset, tensor.elements)));
   }

@@ -3,6 +3,7 @@
 #ifndef ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_
 #define ATOLL_COMMON_FORMAT_MODEL_TENSORS_H_
 
+#include <functional>
 #include <span>
 
 #include "common/base/status.h"
@@ -18,8 +19,9 @@ namespace atl {
 absl::Status CheckModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout);
 
 // Also reads every value into its place in `arena`, which has layout.elements elements. All values
-// must be finite.
-absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena);
+// must be finite. Cancelled as soon as `go_on`, if any, returns false before a tensor.
+absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena,
+                              const std::function<bool()>& go_on = nullptr);
 
 // Checks the values without storing them, with a few megabytes of memory.
 absl::Status CheckModelValues(const SafetensorsReader& checkpoint, const ModelLayout& layout);

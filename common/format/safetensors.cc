@@ -55,6 +55,11 @@ absl::StatusOr<SafetensorsHeader> ReadHeader(const File& file, const std::string
 absl::Status SafetensorsReader::AddFile(const Files& files, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(auto file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const SafetensorsHeader header, ReadHeader(*file, path));
+  header_bytes_ += header.data_offset_bytes;
+  if (header_bytes_ > kSafetensorsHeadersBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the checkpoint of ", path, " has headers of more than ",
+                                                   kSafetensorsHeadersBytes, " bytes in all"));
+  }
   if (shards_.empty()) metadata_ = header.metadata;
   for (const SafetensorsTensor& tensor : header.tensors) {
     if (!entries_.emplace(tensor.name, Entry{shards_.size(), tensor}).second) again_[tensor.name] = shards_.size();

@@ -21,8 +21,9 @@
 
 namespace atl {
 
-constexpr uint64_t kSafetensorsHeaderBytes = uint64_t{16} << 20;  // longer headers are refused
-constexpr size_t kSafetensorsTensors = 65536;                     // in one file; more are refused
+constexpr uint64_t kSafetensorsHeaderBytes = uint64_t{16} << 20;   // longer headers are refused
+constexpr uint64_t kSafetensorsHeadersBytes = uint64_t{32} << 20;  // of the files of a checkpoint; more are refused
+constexpr size_t kSafetensorsTensors = 65536;                      // in one file; more are refused
 constexpr size_t kSafetensorsRank = 8;
 constexpr uint64_t kSafetensorsAlignment = 4096;  // of the data area in written files; readers accept any
 
@@ -101,6 +102,7 @@ class SafetensorsReader {
   bool IsIn(const std::string& tensor, const std::string& path) const;
 
   std::vector<Shard> shards_;
+  uint64_t header_bytes_ = 0;
   std::map<std::string, Entry> entries_;
   std::map<std::string, size_t> again_;  // tensors that a second shard also contains -> that shard
   std::map<std::string, std::string> metadata_;

@@ -60,7 +60,7 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   }
   needs.disk_bytes = AddSat(needs.disk_bytes, for_joiners);
   needs.disk_bytes = AddSat(needs.disk_bytes, MulSat(PlannedCheckpoints(spec), state));
-  needs.open_files = sizes.fragments;
+  needs.open_files = std::max<uint64_t>(sizes.fragments, spec.init.safetensors.size());
   return needs;
 }
 
@@ -118,7 +118,8 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
       capacity.open_files - std::min(capacity.open_files, AddSat(kCoordinatorOpenFiles, others.open_files));
   if (capacity.open_files > 0 && wanted.open_files > files_left) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the job has ", wanted.open_files, " fragments, each with an open file at the coordinator, which may open ",
+        "the job needs ", wanted.open_files,
+        " open files at the coordinator, one for each fragment or file of its initial weights; it may open ",
         files_left,
         " more besides its connections and the unfinished jobs; choose sync.fragments with fewer fragments, wait for "
         "another job to end, or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its "

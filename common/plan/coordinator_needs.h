@@ -54,7 +54,7 @@ struct CoordinatorNeeds {
 //          + max(two rounds, 12 P) + two rounds + 12 P a checkpoint
 //          with checkpoint.keep_contributions:
 //          48 P + all rounds and the open one + 12 P a checkpoint
-//   files  = the open round of every fragment
+//   files  = the open round of every fragment, or while it is prepared every file of its initial weights
 // The event log is not counted: it stops on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 

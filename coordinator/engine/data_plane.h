@@ -7,7 +7,10 @@
 //   ledger executor (serial)   reads of committed rounds, for replay
 //   io executor (serial)       round log, blobs, and the set of snapshots: removal of superseded ones
 //   snapshot executor (serial) writes of snapshots and checkpoints, so that no round waits for them on io
-//   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass
+//   compute executor (serial)  contributions read back and the aggregate's pass
+//   prepare executor (serial)  a job's parameters until they are announced
+//   blocks executor (serial)   manifests and blocks of corpora
+// No round waits for the last two.
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 
@@ -49,6 +52,8 @@ struct DataPlaneParts {
   Executor& io;
   Executor& snapshot_io;
   Executor& compute;
+  Executor& prepare;
+  Executor& blocks;
   Ledger& ledger;
   RoundLog& rounds;
   SnapshotStore& snapshots;
@@ -139,8 +144,9 @@ class DataPlane {
 
   void Emit(Event event) ATOLL_EXCLUDES(mutex_);
   void Fail(const JobId& job, const absl::Status& status);
+  void Fail(const Preparation& p, const absl::Status& status);  // nothing if it is not expected
 
-  // prepare.cc. Runs `work` on the compute executor after every snapshot requested before: each is
+  // prepare.cc. Runs `work` on the prepare executor after every snapshot requested before: each is
   // written, and the files that it makes superfluous are removed.
   void BehindSnapshots(std::function<void()> work);
   // Each step ends by posting the next.
@@ -152,7 +158,7 @@ class DataPlane {
   void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs,
                  bool owed);
   void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
-  // False: the job was released, or another preparation of it began.
+  // False: the job was released, another preparation of it began, or no round is merged any more.
   bool IsExpected(const Preparation& p) const;
   void AnnounceReady(const Preparation& p);
 
@@ -185,7 +191,7 @@ class DataPlane {
   // downloads.cc. An update held in memory: a fragment's newest committed one, or one that is not
   // in the log yet. Nothing for any other. Thread-safe.
   std::optional<DownloadContent> FindInMemory(const DownloadKey& key) const;
-  // io executor
+  // io executor, or blocks executor for a block
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
   absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key, const WorkerId& worker);
@@ -194,7 +200,7 @@ class DataPlane {
   absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
 
   DataPlaneParts parts_;
-  ServedManifests manifests_;  // I/O executor
+  ServedManifests manifests_;  // blocks executor
   DownloadRights rights_;
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);

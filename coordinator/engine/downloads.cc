@@ -131,7 +131,8 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   // log is written.
   if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
   if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // reads no file
-  parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
+  Executor& executor = std::holds_alternative<BlockKey>(request.key) ? parts_.blocks : parts_.io;
+  executor.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
 }
 
 absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) {

@@ -12,8 +12,11 @@
 namespace atl {
 namespace {
 
-// Reads the manifests; problems become violations.
+constexpr uint64_t kManifestsBytes = uint64_t{512} << 20;  // of a job, in all: 1.5 trillion tokens of four bytes
+
+// Reads the manifests, without the hashes of their blocks; problems become violations.
 absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
+  uint64_t bytes = 0;
   for (size_t i = 0; i < spec.data.corpora.size(); ++i) {
     const CorpusSpec& corpus = spec.data.corpora[i];
     const std::string field = absl::StrCat("data.corpora[", i, "].manifest");
@@ -24,11 +27,18 @@ absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeR
       continue;
     }
     ATOLL_RETURN_IF_ERROR(text.status());
+    bytes += text->size();
+    if (bytes > kManifestsBytes) {
+      result.violations.push_back({"data.corpora", absl::StrCat("has manifests of more than ", kManifestsBytes,
+                                                                " bytes in all; use fewer or smaller corpora")});
+      return absl::OkStatus();
+    }
     auto manifest = ParseManifest(*text);
     if (!manifest.ok()) {
       result.violations.push_back({field, std::string(manifest.status().message())});
       continue;
     }
+    for (CorpusFile& file : manifest->files) std::vector<Sha256>().swap(file.blocks);
     result.plan.manifests.push_back(*std::move(manifest));
   }
   return absl::OkStatus();
@@ -50,6 +60,11 @@ absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& res
     }
     ATOLL_RETURN_IF_ERROR(text.status());
     bytes += text->size();
+    if (bytes > limits::kEvalTasksBytes) {
+      result.violations.push_back({"evaluation.tasks", absl::StrCat("has files of more than ", limits::kEvalTasksBytes,
+                                                                    " bytes in all, the most that a job scores")});
+      return absl::OkStatus();
+    }
     const auto parsed = ParseEvalTask(*text);
     if (!parsed.ok()) {
       refuse(absl::StrCat("of task ", task.name, " is not a task file: ", std::string(parsed.status().message())));
@@ -57,10 +72,6 @@ absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& res
     }
     const auto all = static_cast<uint32_t>(std::min<size_t>(parsed->examples.size(), limits::kEvalExamples + 1));
     task.examples = task.examples == 0 ? all : std::min(task.examples, all);
-  }
-  if (bytes > limits::kEvalTasksBytes) {
-    result.violations.push_back({"evaluation.tasks", absl::StrCat("has files of ", bytes, " bytes; at most ",
-                                                                  limits::kEvalTasksBytes, " are scored by a job")});
   }
   return absl::OkStatus();
 }

@@ -25,7 +25,7 @@ using BlobReader = std::function<absl::StatusOr<std::string>(const Sha256&)>;
 struct JobPlan {
   JobSpec spec;  // resolved
   ModelLayout layout;
-  std::vector<CorpusManifest> manifests;  // in corpus order
+  std::vector<CorpusManifest> manifests;  // in corpus order, without the hashes of their blocks
   uint64_t stop_step = 0;
   uint64_t dataset_samples = 0;    // UINT64_MAX without end
   uint64_t held_out_samples = 0;   // read by one evaluation

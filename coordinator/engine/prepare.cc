@@ -62,11 +62,11 @@ absl::Status LoadEach(const JobData& data, unsigned threads, const Load& load) {
 
 // Parameters from the safetensors blobs of a Hugging Face directory.
 absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
-                             const ModelLayout& layout, std::span<float> arena) {
+                             const ModelLayout& layout, std::span<float> arena, const std::function<bool()>& go_on) {
   CheckpointFiles blobs;
   for (const Sha256& blob : spec.init.safetensors) blobs.paths.push_back(directory.BlobPath(blob));
   ATOLL_ASSIGN_OR_RETURN(const auto reader, SafetensorsReader::Open(files, blobs));
-  return Annotate(ReadModelTensors(*reader, layout, arena), "the initial weights");
+  return Annotate(ReadModelTensors(*reader, layout, arena, go_on), "the initial weights");
 }
 
 absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version,
@@ -77,14 +77,12 @@ absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment,
 }  // namespace
 
 void DataPlane::BehindSnapshots(std::function<void()> work) {
-  // The executors of a snapshot, in order: take, log the update, write, publish.
-  parts_.compute.Post([this, work = std::move(work)]() mutable {
-    parts_.io.Post([this, work = std::move(work)]() mutable {
-      parts_.snapshot_io.Post([this, work = std::move(work)]() mutable {
-        parts_.io.Post([this, work = std::move(work)]() mutable { parts_.compute.Post(std::move(work)); });
-      });
-    });
-  });
+  // Behind what the earlier preparation does here, and behind the steps of a snapshot: take, log the update, write,
+  // publish. The last comes first.
+  for (Executor* const executor :
+       {&parts_.prepare, &parts_.io, &parts_.snapshot_io, &parts_.io, &parts_.compute, &parts_.prepare})
+    work = [executor, next = std::move(work)]() mutable { executor->Post(std::move(next)); };
+  work();
 }
 
 void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
@@ -112,15 +110,14 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
   for (uint32_t i = 0; i < fragments; ++i) {
     const FragmentIndex fragment{i};
     const auto newest = parts_.snapshots.NewestUpTo(data.job, data.epoch, fragment, p->heads[i].version);
-    if (!newest.ok()) return Fail(data.job, newest.status());
+    if (!newest.ok()) return Fail(*p, newest.status());
     if (!newest->has_value()) {
       if (p->heads[i].version.value > 0) {
-        return Fail(data.job,
-                    absl::DataLossError(absl::StrCat(
-                        "fragment ", i, " of job ", data.job.value,
-                        " has no snapshot of its committed version or an earlier one: ", p->heads[i].version.value,
-                        " in ", parts_.directory.SnapshotDirectory(data.job, data.epoch, fragment),
-                        "; restore the file from a backup, or roll the job back to a checkpoint")));
+        return Fail(*p, absl::DataLossError(absl::StrCat(
+                            "fragment ", i, " of job ", data.job.value,
+                            " has no snapshot of its committed version or an earlier one: ", p->heads[i].version.value,
+                            " in ", parts_.directory.SnapshotDirectory(data.job, data.epoch, fragment),
+                            "; restore the file from a backup, or roll the job back to a checkpoint")));
       }
       p->from_nothing = true;
       return MakeVersionZero(p);
@@ -128,6 +125,7 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     p->snapshot_at.push_back(**newest);
   }
   const absl::Status loaded = LoadEach(data, parts_.threads, [&](FragmentIndex fragment) -> absl::Status {
+    if (!IsExpected(*p)) return absl::CancelledError();
     const Version newest = p->snapshot_at[fragment.value];
     ATOLL_ASSIGN_OR_RETURN(const LoadedSnapshot snapshot,
                            parts_.snapshots.Load({data.job, data.epoch, {fragment, newest}}, data.layout.digest));
@@ -136,7 +134,7 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     data.snapshots[fragment] = newest;
     return absl::OkStatus();
   });
-  if (!loaded.ok()) return Fail(data.job, loaded);
+  if (!loaded.ok()) return Fail(*p, loaded);
   parts_.ledger_executor.Post([this, p] { ReadRounds(p); });
 }
 
@@ -146,8 +144,9 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
   const bool from_checkpoint = !spec.init.checkpoint.empty();
   std::vector<float> arena(from_checkpoint ? 0 : data.layout.elements);
   if (!spec.init.safetensors.empty()) {
-    const absl::Status read = ReadSafetensors(parts_.files, parts_.directory, spec, data.layout, arena);
-    if (!read.ok()) return Fail(data.job, read);
+    const absl::Status read = ReadSafetensors(parts_.files, parts_.directory, spec, data.layout, arena,
+                                              [this, &p] { return IsExpected(*p); });
+    if (!read.ok()) return Fail(*p, read);
   } else if (!from_checkpoint) {
     Spread(arena.size(), parts_.threads, [&](size_t first, size_t last) {
       InitialParameters(data.layout, spec.init.seed, first, std::span(arena).subspan(first, last - first));
@@ -158,17 +157,17 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
     absl::Status restored;
     if (from_checkpoint) {
       const auto name = ParseCheckpointName(spec.init.checkpoint);
-      if (!name.ok()) return Fail(data.job, name.status());
+      if (!name.ok()) return Fail(*p, name.status());
       const auto loaded =
           parts_.snapshots.LoadCheckpointFragment(name->job, name->step, FragmentIndex{i}, data.layout.digest);
-      if (!loaded.ok()) return Fail(data.job, Annotate(loaded.status(), spec.init.checkpoint));
+      if (!loaded.ok()) return Fail(*p, Annotate(loaded.status(), spec.init.checkpoint));
       restored = RestoreFrom(*loaded, FragmentIndex{i}, Version{0}, data.aggregator);
     } else {
       restored = data.aggregator.Restore(
           FragmentIndex{i},
           {Version{0}, std::span<const float>(arena).subspan(fragment.offset, fragment.elements), {}, {}});
     }
-    if (!restored.ok()) return Fail(data.job, restored);
+    if (!restored.ok()) return Fail(*p, restored);
   }
   parts_.snapshot_io.Post([this, p] { WriteSnapshotsThenReady(p); });
 }
@@ -183,7 +182,7 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
                                FragmentArrays{state.public_copy, state.momentum, state.residual},
                                data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
     if (absl::IsResourceExhausted(written)) return Emit(PreparationDelayed{data.job, std::string(written.message())});
-    if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
+    if (!written.ok()) return Fail(*p, Annotate(written, "version 0 could not be written"));
     MutexLock lock(data.mutex);
     data.snapshots[FragmentIndex{i}] = state.version;
   }
@@ -196,7 +195,7 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
     const uint64_t head = p->heads[i].version.value;
     const Version known{head - std::min<uint64_t>(head, kNormRounds)};
     const auto screened = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, known, kNormRounds);
-    if (!screened.ok()) return Fail(p->data->job, screened.status());
+    if (!screened.ok()) return Fail(*p, screened.status());
     for (const RoundRecord& record : *screened) {
       // The inner learning rate of an older revision is no longer known.
       if (record.spec_revision == p->job.spec_revision) Remember(record, p->data->spec, p->data->norms[i]);
@@ -205,7 +204,7 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
     if (after == p->heads[i].version) continue;
     auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after,
                                        p->heads[i].version.value - after.value);
-    if (!rounds.ok()) return Fail(p->data->job, rounds.status());
+    if (!rounds.ok()) return Fail(*p, rounds.status());
     for (RoundRecord& record : *rounds) p->rounds.push_back(std::move(record));
   }
   parts_.io.Post([this, p] { ReplayNext(p); });
@@ -214,18 +213,17 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
 void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   if (!IsExpected(*p)) return;
   if (p->rounds.empty()) {
-    parts_.compute.Post([this, p] {
+    parts_.prepare.Post([this, p] {
       for (uint32_t i = 0; i < p->heads.size(); ++i) {
         // Version 0 is a snapshot, not a round: the ledger holds no hash of it, and the snapshot
         // verified its own.
         if (p->heads[i].version.value == 0 && p->heads[i].hash.IsZero()) continue;
         if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
         return Fail(
-            p->data->job,
-            absl::DataLossError(absl::StrCat(
-                "fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
-                " does not have the hash in the ledger; start the program of the version that wrote it, or roll "
-                "the job back to a checkpoint")));
+            *p, absl::DataLossError(absl::StrCat(
+                    "fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
+                    " does not have the hash in the ledger; start the program of the version that wrote it, or roll "
+                    "the job back to a checkpoint")));
       }
       AnnounceReady(*p);
     });
@@ -236,14 +234,14 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   const RoundKey key{
       p->data->job, p->data->epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
   const absl::Status opened = parts_.rounds.OpenCommitted(key, p->data->layout.digest);
-  if (!opened.ok()) return Fail(p->data->job, opened);
+  if (!opened.ok()) return Fail(*p, opened);
   std::vector<std::vector<std::byte>> inputs;
   for (const CommittedContribution& contribution : record.contributions) {
     auto bytes = parts_.rounds.ReadContribution(key, contribution.header.worker);
     if (!bytes.ok()) {
       parts_.rounds.Close(key);  // a retry reads it again after a repair
       const absl::Status held = CheckHeldRound(parts_.files, parts_.directory, record);
-      return Fail(p->data->job, held.ok() ? bytes.status() : held);
+      return Fail(*p, held.ok() ? bytes.status() : held);
     }
     inputs.push_back(*std::move(bytes));
   }
@@ -253,7 +251,7 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   parts_.rounds.Close(key);
   if (!flushed.ok())
     return parts_.fatal(Annotate(flushed, "the update of a committed round could not be made durable"));
-  parts_.compute.Post(
+  parts_.prepare.Post(
       [this, p, record, inputs = std::move(inputs), owed]() mutable { ReplayOne(p, record, std::move(inputs), owed); });
 }
 
@@ -271,13 +269,13 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   outer.momentum = record.momentum;
   auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1},
                                                inputs, outer, parts_.threads);
-  if (!result.ok()) return Fail(p->data->job, result.status());
+  if (!result.ok()) return Fail(*p, result.status());
   if (!result->committed || result->hash != record.hash || result->update_digest != record.update_digest) {
-    return Fail(p->data->job, absl::DataLossError(
-                                  absl::StrCat("round ", record.reached.version.value, " of fragment ",
-                                               record.reached.fragment.value, " of job ", p->data->job.value,
-                                               " recomputed from the log has another hash than the ledger; run the "
-                                               "program of the version that wrote it, or roll back to a checkpoint")));
+    return Fail(
+        *p, absl::DataLossError(absl::StrCat("round ", record.reached.version.value, " of fragment ",
+                                             record.reached.fragment.value, " of job ", p->data->job.value,
+                                             " recomputed from the log has another hash than the ledger; run the "
+                                             "program of the version that wrote it, or roll back to a checkpoint")));
   }
   p->data->since_snapshot[record.reached.fragment.value].Add(record);
   if (owed) {
@@ -289,7 +287,13 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
 
-bool DataPlane::IsExpected(const Preparation& p) const { return jobs_.IsExpected(p.data->job, p.number); }
+bool DataPlane::IsExpected(const Preparation& p) const {
+  return !merge_no_more_ && jobs_.IsExpected(p.data->job, p.number);
+}
+
+void DataPlane::Fail(const Preparation& p, const absl::Status& status) {
+  if (IsExpected(p)) Fail(p.data->job, status);
+}
 
 void DataPlane::AnnounceReady(const Preparation& p) {
   std::vector<Digest> hashes;
@@ -308,7 +312,7 @@ void DataPlane::AnnounceReady(const Preparation& p) {
 }
 
 void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec) {
-  parts_.compute.Post([this, task, spec] {
+  parts_.prepare.Post([this, task, spec] {
     const Digest layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     absl::Status whole;
     for (uint32_t i = 0; i < task.versions.size() && whole.ok(); ++i) {
@@ -333,11 +337,12 @@ void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const Jo
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);
     JobData& data = *p->data;
     const absl::Status loaded = LoadEach(data, parts_.threads, [&](FragmentIndex fragment) -> absl::Status {
+      if (!IsExpected(*p)) return absl::CancelledError();
       ATOLL_ASSIGN_OR_RETURN(const LoadedSnapshot snapshot, parts_.snapshots.LoadCheckpointFragment(
                                                                 task.job, task.step, fragment, data.layout.digest));
       return RestoreFrom(snapshot, fragment, snapshot.header.at.version, data.aggregator);
     });
-    if (!loaded.ok()) return Fail(task.job, loaded);
+    if (!loaded.ok()) return Fail(*p, loaded);
     parts_.snapshot_io.Post([this, p] { WriteSnapshotsThenReady(p); });
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsed manifests of the corpora whose blocks workers ask for. A manifest names every block of its corpus, so
-// parsing it for each block would cost time quadratic in the corpus size. Thread rule: as the blob store.
+// parsing it for each block would cost time quadratic in the corpus size. Thread rule: as the blob store's reads.
 #ifndef ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 #define ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 

@@ -119,7 +119,7 @@ void JobApi::LookAtCopies(IntakeResult& planned) const {
   if (!options_.corpus_copy) return;
   for (size_t i = 0; i < planned.plan.manifests.size(); ++i) {
     const CorpusManifest& manifest = planned.plan.manifests[i];
-    const CorpusCopy copy = options_.corpus_copy(manifest);
+    const CorpusCopy copy = options_.corpus_copy(manifest, planned.plan.spec.data.corpora[i].manifest);
     if (copy.state == CorpusCopyState::kBroken) {
       planned.violations.push_back(
           {absl::StrCat("data.corpora[", i, "].manifest"),

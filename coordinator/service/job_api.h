@@ -31,7 +31,7 @@ struct JobApiOptions {
   // The coordinator's capacity, read at each submit; may block. Unset: no job is refused for its size.
   std::function<CoordinatorCapacity()> capacity = [] { return CoordinatorCapacity{}; };
   // The copy of a corpus that workers can stream, read at each submit; may block. Null: there is no data root.
-  std::function<CorpusCopy(const CorpusManifest&)> corpus_copy = nullptr;
+  std::function<CorpusCopy(const CorpusManifest&, const Sha256& manifest)> corpus_copy = nullptr;
 };
 
 class JobApi {

@@ -36,7 +36,9 @@ class CorpusCopyTest : public testing::Test {
     std::filesystem::create_directories(dir_ / directory);
     std::ofstream(dir_ / (directory + "/manifest.json")) << SerializeManifest(manifest_);
   }
-  CorpusCopy Look() { return LookBelowDataRoot(*files_, dir_ / ".", manifest_); }
+  CorpusCopy Look() {
+    return LookBelowDataRoot(*files_, dir_ / ".", manifest_, Sha256Of(AsBytes(SerializeManifest(manifest_))));
+  }
 
   const uint64_t bytes_ = kShardHeaderBytes + 8;
   const std::unique_ptr<Files> files_ = MakePosixFiles();

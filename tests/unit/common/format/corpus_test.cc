@@ -6,6 +6,7 @@
 #include "common/format/corpus_verify.h"
 #include "common/format/corpus_writer.h"
 #include "common/plan/data_order.h"
+#include "common/plan/limits.h"
 #include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {
@@ -159,6 +160,47 @@ TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.to;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message)) << c.to;
   }
+}
+
+// S39: two bytes of text may become a hundred of memory.
+TEST(CorpusManifest, BoundsTheMemoryOfItsText) {
+  const auto refusal = [](const std::string& text) { return std::string(ParseManifest(text).status().message()); };
+  const std::string tail = "0]}";
+  for (const char* element : {"{},", "[],", "\"\",", "0,"}) {
+    std::string many = "{\"files\":[";
+    while (many.size() < 12 << 20) many += element;
+    EXPECT_EQ(refusal(many + tail), "the JSON has more elements than 160 MiB of memory hold") << element;
+  }
+  std::string keys = "{";
+  for (int i = 0; i < 1'000'000; ++i) keys += absl::StrCat("\"", i, "\":0,");
+  EXPECT_EQ(refusal(keys + "\"\":0}"), "the JSON has more elements than 160 MiB of memory hold");
+}
+
+TEST(CorpusManifest, TheLongestIsRead) {
+  CorpusManifest manifest;
+  manifest.name = "a";
+  manifest.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 257, .eot_id = 256};
+  while (manifest.files.size() < 244) {  // of 4 GiB
+    const uint64_t tokens = kShardTokens;
+    manifest.files.push_back({.name = absl::StrCat("train-", manifest.files.size(), ".bin"),
+                              .split = CorpusSplit::kTrain,
+                              .bytes = kShardHeaderBytes + 2 * tokens,
+                              .sha256 = {},
+                              .tokens = tokens,
+                              .documents = 1,
+                              .blocks = std::vector<Sha256>((2 * tokens + kBlockBytes - 1) / kBlockBytes)});
+    manifest.train.tokens += tokens;
+    manifest.train.documents += 1;
+  }
+  manifest.train.text_bytes = manifest.train.tokens;
+  std::string text = SerializeManifest(manifest);
+  std::erase(text, '\n');
+  std::erase(text, ' ');  // without them a byte of text takes the most memory
+  EXPECT_GT(text.size(), limits::kManifestBytes / 100 * 99);
+  const auto read = ParseManifest(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->files.size(), manifest.files.size());
+  EXPECT_EQ(read->files.back().blocks.size(), 4096u);
 }
 
 TEST_F(Corpus, ShardsEndAtDocuments) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/plan/limits.h"
+
 namespace atl {
 namespace {
 
@@ -40,6 +42,20 @@ TEST(EvalTask, ReadsWhatPythonWrites) {
   EXPECT_EQ(task->examples[0].context, "half \xef\xbf\xbd");
   EXPECT_THAT(std::string(ParseEvalTask("{\"ctx\":\"\",\"endings\":[\"a\",\"b\"],\"label\":NaN}").status().message()),
               HasSubstr("line 1: label must be a whole number"));
+}
+
+// S39.
+TEST(EvalTask, ReadsNoMoreThanItsLimits) {
+  const std::string pair = "{\"sentence_good\":\"C\",\"sentence_bad\":\"D\"}\n";
+  const std::string at_most = std::string(kEvalLineBytes + 1 - pair.size(), ' ') + pair;
+  EXPECT_TRUE(ParseEvalTask(at_most).ok());
+  EXPECT_EQ(ParseEvalTask(pair + " " + at_most).status(),
+            absl::InvalidArgumentError("line 2: has 1048577 bytes; at most 1048576 are read"));
+  std::string many;
+  for (uint64_t i = 0; i <= limits::kEvalExamples; ++i) many += pair;
+  const auto task = ParseEvalTask(many + "{}");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->examples.size(), limits::kEvalExamples + 1);
 }
 
 TEST(EvalTask, SaysWhichLineIsWrongAndWhy) {

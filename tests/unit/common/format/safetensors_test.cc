@@ -228,6 +228,18 @@ TEST_F(Safetensors, BadFilesAreRefusedWithTheReason) {
 }
 
 // For any bytes the parser returns; tensors that it accepts lie inside the file.
+// S39.
+TEST_F(Safetensors, HeadersOfAllFilesAreBounded) {
+  const std::string text(12 << 20, 'x');
+  CheckpointFiles found;
+  for (const char* name : {"1", "2", "3"})
+    found.paths.push_back(dir_.Write(name, Framed("{\"__metadata__\":{\"a\":\"" + text + "\"}}", "")));
+  EXPECT_THAT(std::string(SafetensorsReader::Open(*files_, found).status().message()),
+              HasSubstr("has headers of more than 33554432 bytes in all"));
+  found.paths.pop_back();
+  EXPECT_TRUE(SafetensorsReader::Open(*files_, found).ok());
+}
+
 TEST_F(Safetensors, MutatedHeadersNeverEscapeTheFile) {
   const std::string good = PythonFile().substr(8, 144);
   Rng rng(11);

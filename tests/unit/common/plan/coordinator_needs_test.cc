@@ -128,7 +128,8 @@ TEST(CheckCapacity, EveryFragmentTakesAnOpenFile) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(
       std::string(refused.message()),
-      "the job has 71 fragments, each with an open file at the coordinator, which may open 70 more besides its "
+      "the job needs 71 open files at the coordinator, one for each fragment or file of its initial weights; it may "
+      "open 70 more besides its "
       "connections and the unfinished jobs; choose sync.fragments with fewer fragments, wait for another job to end, "
       "or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its service)");
 }

@@ -186,5 +186,30 @@ TEST(Intake, RefusesTasksThatCannotBeScored) {
   EXPECT_TRUE(result.ok() && result->violations.empty());
 }
 
+// S39: each is read only after the bytes of all before it are counted.
+TEST(Intake, BoundsTheBytesOfAllFiles) {
+  Fixture f;
+  int reads = 0;
+  const auto padded = [&](const Sha256& name) -> absl::StatusOr<std::string> {
+    ++reads;
+    ATOLL_ASSIGN_OR_RETURN(std::string text, f.Reader()(name));
+    return text + std::string((size_t{48} << 20) - text.size(), '\n');
+  };
+  JobSpec spec = f.WithTask(SmallManifest("a", 10'001, 1'001), 2);
+  spec.evaluation.tasks.push_back({"more", spec.evaluation.tasks[0].file, 0});
+  spec.evaluation.tasks.push_back({"most", spec.evaluation.tasks[0].file, 0});
+  auto result = PlanJob(spec, padded);
+  ASSERT_TRUE(result.ok() && result->violations.size() == 1u) << result.status();
+  EXPECT_EQ(result->violations[0].field, "evaluation.tasks");
+  EXPECT_EQ(reads, 3) << "the manifest and two tasks";
+  EXPECT_TRUE(result->plan.manifests[0].files[0].blocks.empty());
+
+  reads = 0;
+  result = PlanJob(Fixture::Spec(std::vector<Sha256>(20, spec.data.corpora[0].manifest)), padded);
+  ASSERT_TRUE(result.ok() && !result->violations.empty()) << result.status();
+  EXPECT_EQ(result->violations[0].field, "data.corpora");
+  EXPECT_EQ(reads, 11);
+}
+
 }  // namespace
 }  // namespace atl

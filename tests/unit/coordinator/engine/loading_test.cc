@@ -97,6 +97,43 @@ TEST_F(LoadingJob, TheLaterOfTwoPreparationsCounts) {
   EXPECT_TRUE(absl::IsUnavailable(Offer(c, kJob))) << "the one that is expected";
 }
 
+// S39: a large job is prepared for minutes.
+TEST_F(LoadingJob, HoldsUpNoRoundOfAnotherJob) {
+  SmallCoordinator c(disk_, clock_);
+  c.Settle();
+  const JobRecord record = c.View("tiny").record;
+  JobRecord other = record;
+  other.job = JobId{"other"};
+  std::vector<Event> events;
+  c.data.SetEventSink([&events](Event event) { events.push_back(std::move(event)); });
+  c.data.Prepare(other, {{}});
+  c.CloseEmptyRound(record, {FragmentIndex{0}, Version{0}});
+  while (c.work.RunAll() + c.snapshot_work.RunAll() > 0) continue;
+  EXPECT_NE(Find<RoundAggregated>(events), nullptr);
+  EXPECT_EQ(c.prepare_work.pending(), 1u);
+  c.RunWork();
+  EXPECT_NE(Find<ParametersReady>(events), nullptr);
+}
+
+// A preparation that nobody waits for ends without an event, however it ends.
+TEST_F(LoadingJob, AFailureAfterItsReleaseIsNotReported) {
+  SmallCoordinator c(disk_, clock_);
+  c.Settle();
+  JobRecord other = c.View("tiny").record;
+  other.job = JobId{"other"};
+  std::vector<Event> events;
+  c.data.SetEventSink([&events](Event event) { events.push_back(std::move(event)); });
+  const std::vector<FragmentHead> lost = {{.version = Version{3}}};
+  c.data.Prepare(other, lost);
+  c.RunWork();
+  EXPECT_NE(Find<TaskFailed>(events), nullptr);
+  events.clear();
+  c.data.Prepare(other, lost);
+  c.data.Release(other.job);
+  c.RunWork();
+  EXPECT_EQ(Find<TaskFailed>(events), nullptr);
+}
+
 TEST_F(LoadingJob, UnknownJobIsNotRunning) {
   SmallCoordinator c(disk_, clock_);
   const JobId other{"other"};
