@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/plan/limits.h"
-#include "common/wire/field_checks.h"
+#include "common/wire/sendable.h"
 
 namespace atl {
 namespace {

@@ -19,9 +19,6 @@ absl::StatusOr<WorkerMessage> WorkerMessageFromProto(const v1::WorkerMessage& pr
 v1::CoordinatorMessage CoordinatorMessageToProto(const CoordinatorMessage& message);
 absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::CoordinatorMessage& proto);
 
-v1::Digest DigestToProto(const Digest& digest);
-Digest DigestFromProto(const v1::Digest& proto);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_

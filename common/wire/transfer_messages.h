@@ -91,15 +91,6 @@ absl::StatusOr<DownloadHeader> ParseDownloadHeader(const std::string& bytes);
 v1::DownloadRequest DownloadRequestToProto(const DownloadRequest& request);
 absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadRequest& proto);
 
-v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& header, BootNumber boot);
-// Field paths in errors begin with `path`.
-absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& proto,
-                                                               const std::string& path);
-
-// Numbers of v1::CodecKind, on the wire and on disk. InvalidArgument for an unknown number.
-int32_t CodecToNumber(CodecKind codec);
-absl::StatusOr<CodecKind> CodecFromNumber(int32_t number, const std::string& path);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/wire/field_checks.h"
+#include "common/wire/sendable.h"
 
 namespace atl {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/base/names.h"
 #include "common/plan/limits.h"
-#include "common/wire/field_checks.h"
+#include "common/wire/sendable.h"
 #include "coordinator/service/answer_size.h"
 
 namespace atl {
