@@ -39,24 +39,16 @@ absl::Status CheckId(const std::string& id, const char* what) {
                                                  " of a-z, 0-9 and '-', not beginning with '-'"));
 }
 
-absl::StatusOr<JobId> ParseJobId(const std::string& id) {
+absl::StatusOr<JobId> ParseJobName(const std::string& name) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string id, After(name, kJobs, "jobs/{job}"));
   ATOLL_RETURN_IF_ERROR(CheckId(id, "job"));
   return JobId{id};
 }
 
-absl::StatusOr<WorkerId> ParseWorkerId(const std::string& id) {
-  ATOLL_RETURN_IF_ERROR(CheckId(id, "worker"));
-  return WorkerId{id};
-}
-
-absl::StatusOr<JobId> ParseJobName(const std::string& name) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string id, After(name, kJobs, "jobs/{job}"));
-  return ParseJobId(id);
-}
-
 absl::StatusOr<WorkerId> ParseWorkerName(const std::string& name) {
   ATOLL_ASSIGN_OR_RETURN(const std::string id, After(name, kWorkersPrefix, "workers/{worker}"));
-  return ParseWorkerId(id);
+  ATOLL_RETURN_IF_ERROR(CheckId(id, "worker"));
+  return WorkerId{id};
 }
 
 absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
@@ -64,8 +56,8 @@ absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
   ATOLL_ASSIGN_OR_RETURN(const std::string rest, After(name, kJobs, kForm));
   const size_t at = rest.find(kCheckpoints);
   if (at == std::string::npos) return NotOfForm(name, kForm);
-  CheckpointName out;
-  ATOLL_ASSIGN_OR_RETURN(out.job, ParseJobId(rest.substr(0, at)));
+  CheckpointName out{.job = {rest.substr(0, at)}};
+  ATOLL_RETURN_IF_ERROR(CheckId(out.job.value, "job"));
   const std::string step = rest.substr(at + sizeof(kCheckpoints) - 1);
   if (step == "latest") {
     out.latest = true;

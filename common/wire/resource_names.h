@@ -29,10 +29,8 @@ absl::StatusOr<JobId> ParseJobName(const std::string& name);
 absl::StatusOr<WorkerId> ParseWorkerName(const std::string& name);
 absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name);
 
-// Bare ids (the part after the slash). `what` names the field in the error: "job", "worker".
+// A bare id (the part after the slash). `what` names the field in the error: "job", "worker".
 absl::Status CheckId(const std::string& id, const char* what);
-absl::StatusOr<JobId> ParseJobId(const std::string& id);
-absl::StatusOr<WorkerId> ParseWorkerId(const std::string& id);
 
 }  // namespace atl
 
