@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/store/ledger_reader.h"
+#include "coordinator/store/ledger_records.h"
 
 namespace atl::audit {
 

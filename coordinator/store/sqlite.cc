@@ -138,10 +138,6 @@ Statement& Statement::Bind(int64_t value) {
   failure_ |= sqlite3_bind_int64(statement_, ++bound_, value);
   return *this;
 }
-Statement& Statement::Bind(double value) {
-  failure_ |= sqlite3_bind_double(statement_, ++bound_, value);
-  return *this;
-}
 Statement& Statement::Bind(const std::string& text) {
   failure_ |= sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   return *this;

@@ -64,7 +64,6 @@ class Statement {
 
   Statement& Bind(uint64_t value);  // stored as the signed number with the same bits
   Statement& Bind(int64_t value);
-  Statement& Bind(double value);
   Statement& Bind(const std::string& text);
   Statement& BindBlob(const std::string& bytes);
   // True if there is a row, false at the end.

@@ -8,10 +8,9 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/ledger_fold.h"
 #include "common/wire/record_messages.h"
-#include "coordinator/store/ledger_reader.h"
+#include "coordinator/store/ledger_records.h"
 #include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/ledger_schema.h"
-#include "coordinator/store/ledger_writer.h"
 #include "coordinator/store/sqlite.h"
 
 namespace atl {

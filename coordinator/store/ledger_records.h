@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the rows of a SQLite ledger, for its recovery and for audits. Checks each row, but not the rows against each
-// other.
-#ifndef ATOLL_COORDINATOR_STORE_LEDGER_READER_H_
-#define ATOLL_COORDINATOR_STORE_LEDGER_READER_H_
+// The rows of a SQLite ledger (docs/formats/ledger.md): written for decisions, read for recovery and audits. Reading
+// checks each row, but not the rows against each other.
+#ifndef ATOLL_COORDINATOR_STORE_LEDGER_RECORDS_H_
+#define ATOLL_COORDINATOR_STORE_LEDGER_RECORDS_H_
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +14,10 @@
 #include "coordinator/store/sqlite.h"
 
 namespace atl {
+
+// Must run inside a transaction. `next_seq` numbers the rows of all history tables. Internal: the
+// key of a history table exists with other content.
+absl::Status WriteRecord(Database& database, const LedgerRecord& record, uint64_t& next_seq);
 
 // Appended records except rounds, in the order of their commits.
 using LedgerHistory = std::multimap<uint64_t, LedgerRecord>;
@@ -39,4 +43,4 @@ absl::Status VisitRounds(const Database& database, const std::function<absl::Sta
 
 }  // namespace atl
 
-#endif  // ATOLL_COORDINATOR_STORE_LEDGER_READER_H_
+#endif  // ATOLL_COORDINATOR_STORE_LEDGER_RECORDS_H_
