@@ -92,13 +92,13 @@ void Machine::JudgeLinkOf(const Run& run, Member& member) {
 // Otherwise all workers are admitted, and the run is as slow as its links.
 void Machine::AdmitWorkers(Run& run) {
   uint32_t fast = 0;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     const bool there =
         member.Trains(run.id()) && !member.lost() && !member.draining() && member.stage() == Stage::kTraining;
     fast += there && member.link_too_slow().empty() ? 1 : 0;
   }
   const bool suffice = fast >= run.LeastExpected();
-  for (auto& [id, member] : fleet_.Of(run.id())) {
+  for (auto& [id, member] : core_.fleet.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost()) continue;
     const bool excluded = suffice && !member.link_too_slow().empty();
     if (excluded == member.not_waited_for()) continue;
@@ -107,8 +107,8 @@ void Machine::AdmitWorkers(Run& run) {
         excluded ? absl::StrCat(member.link_too_slow(), "; no round waits for it until it carries that")
         : member.link_too_slow().empty() ? absl::StrCat("the link of worker ", id.value, " carries what the job needs")
                                          : absl::StrCat("too few workers have a faster link than worker ", id.value);
-    SendTo(member, LinkJudged{run.id(), !excluded, why});
-    Note(run.id(), excluded ? "worker not admitted" : "worker admitted", why, {{"worker", id.value}});
+    core_.SendTo(member, LinkJudged{run.id(), !excluded, why});
+    core_.Note(run.id(), excluded ? "worker not admitted" : "worker admitted", why, {{"worker", id.value}});
   }
 }
 

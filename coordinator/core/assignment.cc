@@ -33,8 +33,9 @@ void Machine::Advance() {
 }
 
 void Machine::AdvanceRun(Run& run) {
-  if (run.record.state == JobState::kWaitingForWorkers && fleet_.TrainersOf(run.id()).size() >= run.LeastWorkers()) {
-    if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
+  if (run.record.state == JobState::kWaitingForWorkers &&
+      core_.fleet.TrainersOf(run.id()).size() >= run.LeastWorkers()) {
+    if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = core_.wall_nanos;
     SetState(run, JobState::kRunning, "");
     // No worker could contribute while the job waited: its rounds begin now.
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
@@ -45,7 +46,7 @@ void Machine::AdvanceRun(Run& run) {
   AdmitWorkers(run);
   RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
-  MarkUsedUp(run, fleet_);
+  MarkUsedUp(run, core_.fleet);
   CheckStop(run);
   AdvanceEvaluation(run);
   if (run.record.state == JobState::kClosing) AdvanceClosing(run);
@@ -64,8 +65,8 @@ void Machine::AssignWorkers() {
   std::vector<QueuedJob> jobs;
   for (const auto& [id, run] : runs_) {
     if (!run.Open() || !run.loaded) continue;
-    QueuedJob job{id,    run.record.spec.priority, run.record.sequence, Needed(run), run.MostWorkers(),
-                  false, fleet_.TrainersOf(id)};
+    QueuedJob job{id,    run.record.spec.priority,  run.record.sequence, Needed(run), run.MostWorkers(),
+                  false, core_.fleet.TrainersOf(id)};
     job.started = run.record.state != JobState::kWaitingForWorkers;
     const auto have = static_cast<uint32_t>(job.workers.size());
     // An ending job takes new workers only up to its minimum.
@@ -77,7 +78,7 @@ void Machine::AssignWorkers() {
   }
   std::vector<FreeWorker> free;
   std::map<WorkerId, std::set<JobId>> barred;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : core_.fleet.members()) {
     if (!member.barred().empty()) barred.emplace(id, member.barred());
     // A disconnected worker cannot take over a job; it returns to its own with all its state.
     if (member.record().cordoned || !member.connection()) KeepFromOthers(jobs, member, barred[id]);
@@ -85,7 +86,7 @@ void Machine::AssignWorkers() {
     if (able && !member.record().cordoned && !member.Assigned()) free.push_back({id, member.barred()});
   }
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
-    Member& member = *fleet_.Find(move.worker);
+    Member& member = *core_.fleet.Find(move.worker);
     if (!move.from.value.empty())
       Detach(member, move.to.value.empty() ? WhyTooMany(*Find(move.from)) : WhyMoved(*Find(move.from), *Find(move.to)));
     if (!move.to.value.empty()) Assign(member, *Find(move.to));
@@ -93,13 +94,13 @@ void Machine::AssignWorkers() {
 }
 
 void Machine::AssignEvaluators() {
-  for (auto& [id, member] : fleet_.members()) {
+  for (auto& [id, member] : core_.fleet.members()) {
     if (!member.record().evaluate_only || !member.connection() || member.draining() || member.Assigned()) continue;
     if (member.record().cordoned) continue;
     Run* best = nullptr;
     for (auto& [job, run] : runs_) {
       const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred().contains(job);
-      const auto there = fleet_.Of(job);
+      const auto there = core_.fleet.Of(job);
       const bool served = std::any_of(there.begin(), there.end(), [](const auto& other) {
         return other.member.record().evaluate_only && !other.member.lost();
       });
@@ -112,12 +113,12 @@ void Machine::AssignEvaluators() {
 }
 
 void Machine::Assign(Member& member, Run& run) {
-  fleet_.Assign(member, run.id());
-  member.Fetch(now_);
+  core_.fleet.Assign(member, run.id());
+  member.Fetch(core_.now);
   const uint64_t clock = SendAssignment(member, run);
-  Note(run.id(), "worker assigned",
-       absl::StrCat("worker ", member.record().worker.value, " fetches job ", run.id().value, " at step ", clock),
-       {{"worker", member.record().worker.value}});
+  core_.Note(run.id(), "worker assigned",
+             absl::StrCat("worker ", member.record().worker.value, " fetches job ", run.id().value, " at step ", clock),
+             {{"worker", member.record().worker.value}});
 }
 
 // The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
@@ -152,10 +153,11 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
     return {std::clamp(wanted, least, clock), {}};
   }
   Duration pace{};
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (!member.Trains(run.id()) || member.stage() != Stage::kTraining) continue;
     const Duration step = ClockPace(PeriodOf(run, member), run.inner_steps());
-    newest = std::max(newest, StepByNow(member.step(), now_ - member.step_at(), step, options_.heartbeat_interval * 2));
+    newest = std::max(
+        newest, StepByNow(member.step(), core_.now - member.step_at(), step, core_.options.heartbeat_interval * 2));
     if (!member.lost() && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
   }
   // Slightly ahead of the others: a round that does not expect the joiner takes its contribution
@@ -166,11 +168,11 @@ std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
 
 uint64_t Machine::SendAssignment(Member& member, const Run& run) {
   const auto [clock, pace] = ClockOfJoiner(run);
-  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace, run.record.epoch,
-                            run.layout});
+  core_.SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace,
+                                  run.record.epoch, run.layout});
   member.SentAssignment();
   if (run.record.state == JobState::kClosing) {
-    SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
+    core_.SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
   }
   return clock;
 }

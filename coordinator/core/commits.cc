@@ -52,7 +52,7 @@ void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::ve
 
 Duration Machine::GraceOf(const Run& run) const {
   std::vector<int64_t> step_ns;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.Trains(run.id()) && member.heartbeat().step_ns > 0) step_ns.push_back(member.heartbeat().step_ns);
   }
   const Duration median{step_ns.empty() ? 0 : UpperMedian(std::move(step_ns))};
@@ -68,13 +68,13 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
     rule.finished += round.HasArrived(id) ? 0 : 1;
   }
   if (run.record.state == JobState::kClosing) {
-    for (const auto& [id, member] : fleet_.Of(run.id())) {
+    for (const auto& [id, member] : core_.fleet.Of(run.id())) {
       const bool counts = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
       const bool done = member.finished() || run.HasClosed(fragment, id, member.step());
       rule.finished += counts && done && !round.accepted().contains(id) ? 1 : 0;
     }
   }
-  const std::vector<WorkerId> coming = OnTheirWay(run, fleet_, round);
+  const std::vector<WorkerId> coming = OnTheirWay(run, core_.fleet, round);
   const auto passed_over = static_cast<size_t>(
       std::count_if(coming.begin(), coming.end(), [&](const WorkerId& id) { return run.PassesOver(fragment, id); }));
   const size_t others = round.Arrived() + round.Missing().size() + coming.size() - passed_over;
@@ -87,7 +87,7 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
 void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   std::set<WorkerId> expected, passed_over;
   bool past_finished = false;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
     // Scoring tasks takes long: no round waits for the worker that does it.
     const bool scores = run.evaluation.scores_tasks() && run.evaluation.IsWith(id);
@@ -96,21 +96,21 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     past_finished = past_finished || (trains && run.used_up.contains(id));
   }
   if (expected.size() < run.LeastExpected()) expected.merge(passed_over);  // the others do not suffice
-  run.rounds[fragment.value].Open(std::move(expected), past_finished, now_, now_ + DeadlineOf(run));
+  run.rounds[fragment.value].Open(std::move(expected), past_finished, core_.now, core_.now + DeadlineOf(run));
 }
 
 Duration Machine::DeadlineOf(const Run& run) const {
   Duration slowest{};
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost()) continue;
     slowest = std::max(slowest, PeriodOf(run, member));
   }
-  return RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
+  return RoundDeadline(run.spec->sync.deadline, core_.options.membership_timeout, GraceOf(run), slowest);
 }
 
 uint64_t Machine::NewestStep(const Run& run) const {
   uint64_t newest = 0;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.Trains(run.id()) && member.stage() == Stage::kTraining) newest = std::max(newest, member.step());
   }
   return newest;
@@ -118,7 +118,7 @@ uint64_t Machine::NewestStep(const Run& run) const {
 
 uint64_t Machine::StepOfHalf(const Run& run) const {
   std::vector<uint64_t> steps;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.Trains(run.id()) && member.stage() == Stage::kTraining) steps.push_back(member.step());
   }
   if (steps.empty()) return 0;
@@ -136,8 +136,8 @@ void Machine::AdvanceRounds(Run& run) {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
     const RoundRule rule = RuleOf(run, fragment);
-    const RoundVerdict verdict = run.rounds[p].Decide(rule, now_);
-    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, verdict, now_));
+    const RoundVerdict verdict = run.rounds[p].Decide(rule, core_.now);
+    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, verdict, core_.now));
     if (verdict.overdue) ReportOverdue(run, {fragment, rule, verdict});
   }
 }
@@ -157,18 +157,18 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
   Round& round = run.rounds[fragment.value];
   const Duration extension = DeadlineOf(run);
   // When the round opened, the pace of a new worker was unknown; once it is known, the deadline follows it.
-  if (round.opened() + extension > now_) return round.Extend(round.opened() + extension);
-  round.Extend(now_ + extension);
-  if (disk_low_) return;  // no worker can contribute, so none is at fault
+  if (round.opened() + extension > core_.now) return round.Extend(round.opened() + extension);
+  round.Extend(core_.now + extension);
+  if (core_.disk_low) return;  // no worker can contribute, so none is at fault
   const std::string name = absl::StrCat("round ", round.version().value, " of fragment ", fragment.value);
   const bool as_it_should = WaitsAsItShould(run, round);
   if (!as_it_should || !round.wait_reported()) {
-    const std::string late = absl::StrCat(name, ": ", ReasonOf(round, rule, verdict, now_),
-                                          verdict.nobody ? WhoMayCome(run, fleet_, fragment, now_) : "",
+    const std::string late = absl::StrCat(name, ": ", ReasonOf(round, rule, verdict, core_.now),
+                                          verdict.nobody ? WhoMayCome(run, core_.fleet, fragment, core_.now) : "",
                                           "; next report in ", SecondsOf(extension));
-    Note(run.id(), as_it_should ? "round waits" : "round overdue",
-         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, fleet_, fragment, now_)) : late,
-         {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
+    core_.Note(run.id(), as_it_should ? "round waits" : "round overdue",
+               as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, core_.fleet, fragment, core_.now)) : late,
+               {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
   }
   if (as_it_should) round.ReportWait();
   const uint64_t stop = run.spec->stop.inner_steps;
@@ -178,23 +178,23 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
     return;
   }
   if (run.record.state == JobState::kRunning && !as_it_should &&
-      HeldInVain(run, extension * kDeadlinesOfHolders, now_)) {
+      HeldInVain(run, extension * kDeadlinesOfHolders, core_.now)) {
     BeginClosing(run, 0,
                  absl::StrCat("the dataset is used up, but for what is held and not trained",
-                              HoldersLine(run, fleet_, options_.heartbeat_interval, now_)));
+                              HoldersLine(run, core_.fleet, core_.options.heartbeat_interval, core_.now)));
     return;
   }
   if (run.record.state == JobState::kRunning && !as_it_should) CountMissing(run, fragment);
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : round.Missing()) {
-    const bool sending = round.opened() + extension * kDeadlinesOfUploads > now_ && run.IsUploading(id);
+    const bool sending = round.opened() + extension * kDeadlinesOfUploads > core_.now && run.IsUploading(id);
     const bool evaluates = run.evaluation.IsWith(id);  // the evaluation has its own deadline
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not forever.
-    Member& member = *fleet_.Find(id);
+    Member& member = *core_.fleet.Find(id);
     member.Finish(true);
-    Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
-         {{"worker", id.value}});
+    core_.Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
+               {{"worker", id.value}});
   }
 }
 
@@ -208,14 +208,14 @@ void Machine::CountMissing(Run& run, FragmentIndex fragment) {
     if (!other.closing() && most < other.Quorum(rule)) return;  // it lacks a joiner, for which all may wait
   }
   std::vector<WorkerId> missing = round.Missing(), silent;
-  for (WorkerId& id : OnTheirWay(run, fleet_, round)) missing.push_back(std::move(id));
-  const bool early = round.opened() + DeadlineOf(run) * kDeadlinesOfUploads > now_;
+  for (WorkerId& id : OnTheirWay(run, core_.fleet, round)) missing.push_back(std::move(id));
+  const bool early = round.opened() + DeadlineOf(run) * kDeadlinesOfUploads > core_.now;
   size_t others = round.Arrived();
   for (const WorkerId& id : missing) {
-    const Member& member = *fleet_.Find(id);
+    const Member& member = *core_.fleet.Find(id);
     const bool busy = run.evaluation.IsWith(id) || member.stage() != Stage::kTraining;  // both have their own deadlines
     const bool excused = busy || (early && (run.IsUploading(id) || member.heartbeat().step_ns == 0));
-    if (!excused) CountMiss(run, fragment, id, &out_.notes);
+    if (!excused) CountMiss(run, fragment, id, &core_.out.notes);
     if (!excused && run.PassesOver(fragment, id)) {
       silent.push_back(id);
     } else {
@@ -228,12 +228,12 @@ void Machine::CountMissing(Run& run, FragmentIndex fragment) {
 
 bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
   bool any = false;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.finished();
     if (!there || round.HasArrived(id)) continue;
     const bool evaluates = run.evaluation.IsWith(id);
     const bool busy = evaluates || member.stage() == Stage::kFetching;  // both have their own deadlines
-    if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
+    if (busy && SilenceOf(member, core_.options.heartbeat_interval, core_.now).empty()) {
       any = true;
     } else if (busy || round.expected().contains(id)) {
       return false;
@@ -248,7 +248,7 @@ void Machine::AllowAfresh(Run& run, const WorkerId& only_for) {
     std::erase(others, only_for);
     const bool arrived = round.HasArrived(only_for);
     if (round.closing() || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
-    round.Begin(now_, now_ + DeadlineOf(run));
+    round.Begin(core_.now, core_.now + DeadlineOf(run));
   }
 }
 
@@ -269,60 +269,59 @@ void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& wh
   if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version().value + 1}));
   task.past_finished = round.past_finished();
   for (const UploadId id : round.Close()) {
-    Verdict(id, UploadDecision::kRefused,
-            LateError(absl::StrCat("version ", round.version().value + 1, " is being made")));
+    core_.Verdict(id, UploadDecision::kRefused,
+                  LateError(absl::StrCat("version ", round.version().value + 1, " is being made")));
   }
-  out_.tasks.push_back(std::move(task));
-  Note(run.id(), "round closing",
-       absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, " closes: ", why),
-       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
+  core_.out.tasks.push_back(std::move(task));
+  core_.Note(run.id(), "round closing",
+             absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, " closes: ", why),
+             {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
 }
 
-void Machine::On(const RoundAggregated& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
-  if (e.reached.fragment.value >= run->rounds.size()) return;
-  Round& round = run->rounds[e.reached.fragment.value];
+void Machine::On(Run& run, const RoundAggregated& e) {
+  if (HasEnded(run.record.state) || e.epoch != run.record.epoch) return;
+  if (e.reached.fragment.value >= run.rounds.size()) return;
+  Round& round = run.rounds[e.reached.fragment.value];
   if (!round.closing()) return;
   ATOLL_CHECK(e.reached.version.value == round.version().value + 1, "I6: versions grow by exactly one");
   RoundRecord record = e.record;
   ATOLL_CHECK(record.contributions.size() == round.accepted().size() && round.Arrived() > 0,
               "I8: a round commits exactly what was accepted");
-  record.job = run->id();
+  record.job = run.id();
   record.epoch = e.epoch;
   record.reached = e.reached;
-  record.boot = boot_;
+  record.boot = core_.boot;
   record.tokens = 0;
   for (const auto& [worker, drop] : round.dropped()) record.dropped.push_back(worker);
-  if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run->StepOf(e.reached.version));
-  record.clock_step = std::max(record.clock_step, run->clock_floor);
+  if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run.StepOf(e.reached.version));
+  record.clock_step = std::max(record.clock_step, run.clock_floor);
   const bool first = e.reached.fragment.value == 0;
-  if (first) run->participants.clear();
+  if (first) run.participants.clear();
   for (CommittedContribution& c : record.contributions) {
     const auto it = round.accepted().find(c.header.worker);
     ATOLL_CHECK(it != round.accepted().end() && it->second.header.digest == c.header.digest,
                 "I1: only accepted contributions are committed");
     c.header = it->second.header;
     record.tokens += c.header.tokens;
-    const uint64_t consumed = run->pool.record().consumed;
-    for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
-    run->claims.Commit(c.header, run->pool.record().consumed - consumed);
-    if (first) run->participants.insert(c.header.worker);
+    const uint64_t consumed = run.pool.record().consumed;
+    for (const LeaseCursor& cursor : c.header.cursors) run.pool.Consume(cursor.lease, cursor.cursor);
+    run.claims.Commit(c.header, run.pool.record().consumed - consumed);
+    if (first) run.participants.insert(c.header.worker);
   }
-  const bool enough = round.Arrived() >= run->LeastWorkers();
-  run->spreads.push_back(round.Spread());
-  if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
-  NoteWhoTookPart(*run, e.reached.fragment);
+  const bool enough = round.Arrived() >= run.LeastWorkers();
+  run.spreads.push_back(round.Spread());
+  if (run.spreads.size() > Run::kSpreads) run.spreads.erase(run.spreads.begin());
+  NoteWhoTookPart(run, e.reached.fragment);
   round.Commit(e.reached.version, record.hash);
-  round.ForgetOlder([this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; });
-  NoteStarved(*run, e.reached.fragment, enough);
-  run->clock_floor = record.clock_step;
-  ++run->rounds_committed;
-  if (e.reached.fragment.value == 0) run->tokens_committed += record.tokens;
-  out_.records.push_back(record);
-  Publish(*run, record);
-  AfterCommit(*run, e.reached.fragment);
-  HearRemarks(*run, e.reached.fragment, e.remarks, record);
+  round.ForgetOlder([this](const WorkerId& worker) { return core_.fleet.Find(worker) != nullptr; });
+  NoteStarved(run, e.reached.fragment, enough);
+  run.clock_floor = record.clock_step;
+  ++run.rounds_committed;
+  if (e.reached.fragment.value == 0) run.tokens_committed += record.tokens;
+  core_.out.records.push_back(record);
+  Publish(run, record);
+  AfterCommit(run, e.reached.fragment);
+  HearRemarks(run, e.reached.fragment, e.remarks, record);
 }
 
 void Machine::Publish(Run& run, const RoundRecord& record) {
@@ -336,9 +335,9 @@ void Machine::Publish(Run& run, const RoundRecord& record) {
     update.contributors.push_back(c.header.worker);
     update.digests.push_back(c.header.digest);
   }
-  SendToJob(run, update);
+  core_.SendToJob(run.id(), update);
   run.published[record.reached.fragment.value] = std::move(update);
-  out_.notes.push_back(RoundCommittedNote(record));
+  core_.out.notes.push_back(RoundCommittedNote(record));
 }
 
 void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
@@ -354,7 +353,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
 
 void Machine::SettleRevoked(Run& run) {
   for (const LeaseId id : run.pool.Revoked()) run.pool.Return(id, run.AcceptedCursor(id));
-  for (const auto& [worker, member] : fleet_.members()) {
+  for (const auto& [worker, member] : core_.fleet.members()) {
     if (member.record().job == run.id()) continue;
     for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
   }
@@ -364,7 +363,7 @@ void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment) {
   const Round& round = run.rounds[fragment.value];
   for (const auto& [id, arrival] : round.accepted()) run.misses.TookPart(fragment, id);
   for (const auto& [id, drop] : round.dropped()) run.misses.TookPart(fragment, id);
-  for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &out_.notes);
+  for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &core_.out.notes);
 }
 
 void Machine::NoteStarved(Run& run, FragmentIndex fragment, bool enough) {
@@ -386,13 +385,13 @@ void Machine::NoteStarved(Run& run, FragmentIndex fragment, bool enough) {
         continue;
       while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
       lacking.StopExpecting(id);
-      Note(run.id(), "worker passed over",
-           absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
-                        ", which is starved: none of its rounds waits for it until it contributes again"),
-           {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
+      core_.Note(run.id(), "worker passed over",
+                 absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
+                              ", which is starved: none of its rounds waits for it until it contributes again"),
+                 {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
     }
     if (run.IsStarved(other, before)) continue;
-    Note(run.id(), "fragment starved", StarvedLine(run, fleet_), {{"fragment", absl::StrCat(p)}});
+    core_.Note(run.id(), "fragment starved", StarvedLine(run, core_.fleet), {{"fragment", absl::StrCat(p)}});
   }
 }
 

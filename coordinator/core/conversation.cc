@@ -34,9 +34,9 @@ bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& 
 }  // namespace
 
 void Machine::On(const WorkerSaid& e) {
-  Member* member = fleet_.OnConnection(e.connection);
+  Member* member = core_.fleet.OnConnection(e.connection);
   if (member == nullptr) return;  // from a superseded stream
-  member->Hear(now_);
+  member->Hear(core_.now);
   std::visit(
       [&]<typename M>(const M& message) {
         // The service admits Hello only as the first message of a stream, and the engine forwards log lines.
@@ -48,7 +48,7 @@ void Machine::On(const WorkerSaid& e) {
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.Report(message);
   if (message.job != member.record().job) return;
-  member.Reached(message.step, now_);
+  member.Reached(message.step, core_.now);
   const Run* run = RunOf(member);
   if (run == nullptr) return;
   JudgeLinkOf(*run, member);
@@ -58,11 +58,11 @@ void Machine::Hear(Member& member, const Heartbeat& message) {
 void Machine::Hear(Member& member, const LeaseRequest& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) {
-    SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
+    core_.SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
     return;
   }
   if (const LeaseRecord* lease = run->pool.FindRequest(member.record(), message.request)) {
-    SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
+    core_.SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
     return;
   }
   // The worker sent it before the job was assigned to it again. It has dropped that state, so the granted
@@ -71,7 +71,7 @@ void Machine::Hear(Member& member, const LeaseRequest& message) {
   std::string why_not;
   if (GrantLease(*run, member, message, &why_not)) return;
   member.Wish(message);
-  SendTo(member, LeaseDenied{run->id(), message.request, why_not});
+  core_.SendTo(member, LeaseDenied{run->id(), message.request, why_not});
 }
 
 bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not) {
@@ -107,16 +107,16 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     *why_not = "each corpus is read by another worker (data.assignment: shards)";
     return false;
   }
-  counters_touched_ = true;
-  const LeaseId id{counters_.next_lease++};
+  core_.counters_touched = true;
+  const LeaseId id{core_.counters.next_lease++};
   const auto lease = run.pool.Grant(id, member.record(), wish.request, std::min(samples, limit - outstanding), *within);
   member.Granted();
-  SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
+  core_.SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
   return true;
 }
 
 void Machine::RecoverAbsentLeases(Run& run) {
-  for (auto& [id, member] : fleet_.Of(run.id())) {
+  for (auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.lost()) Fence(member, "the pool is empty and it is lost");
   }
 }
@@ -126,7 +126,7 @@ void Machine::Hear(Member& member, const Ready& message) {
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId& id = member.record().worker;
   // At the end of a job, the step of a Ready is a message ("nothing more comes"), not a position.
-  if (run->record.state != JobState::kClosing) member.Reached(message.step, now_);
+  if (run->record.state != JobState::kClosing) member.Reached(message.step, core_.now);
   const bool joins = member.stage() != Stage::kTraining;
   // The worker may not have known about the end when it sent this: the step is its position, and it
   // may hold work.
@@ -135,7 +135,7 @@ void Machine::Hear(Member& member, const Ready& message) {
   // newest version: contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
     if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version())
-      SendTo(member, run->NewestUpdate(at.fragment));
+      core_.SendTo(member, run->NewestUpdate(at.fragment));
   }
   member.Train();
   if (run->record.state == JobState::kClosing) {
@@ -145,13 +145,13 @@ void Machine::Hear(Member& member, const Ready& message) {
     // A worker that was fetching has not received it. After a restart of the coordinator this may
     // also apply to a worker with the stage kTraining. A worker that has received it repeats its
     // last message, if this was it.
-    if (joins || answers) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
+    if (joins || answers) core_.SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
   if (!joins || member.record().evaluate_only || member.draining() || !run->Gathers()) return;
   AllowAfresh(*run, id);
   for (Round& round : run->rounds) round.ExpectJoiner(id);
-  Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
-       {{"worker", id.value}});
+  core_.Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
+             {{"worker", id.value}});
 }
 
 void Machine::Hear(Member& member, const Applied& message) {
@@ -167,11 +167,11 @@ void Machine::Hear(Member& member, const Applied& message) {
   if (message.hash_matches) return;
   if (run != nullptr)
     DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
-  Note(message.job, kDeviant,
-       absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
-                    " version ", at.version.value, "; it fetches the whole fragment"),
-       {{"worker", id.value}});
-  if (IsMajority(fleet_, message.job, deviants)) On(TaskFailed{run->id(), DeviationLine(run->id(), at)});
+  core_.Note(message.job, kDeviant,
+             absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
+                          " version ", at.version.value, "; it fetches the whole fragment"),
+             {{"worker", id.value}});
+  if (IsMajority(core_.fleet, message.job, deviants)) On(*run, TaskFailed{run->id(), DeviationLine(run->id(), at)});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {
@@ -185,7 +185,7 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
     const LeaseRecord* lease = run->pool.Find(c.lease);
     if (lease != nullptr && lease->worker == member.record().worker)
       run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
-    if (c.lease.value < counters_.next_lease) newest = std::max(newest, c.lease);
+    if (c.lease.value < core_.counters.next_lease) newest = std::max(newest, c.lease);
   }
   // A fully returned lease is deleted. A contribution offer that was sent before the return, on the
   // other connection, may still name it although its samples belong to another worker by then.
@@ -194,24 +194,24 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
   const bool all = held.empty() || newest < held.front();
   if (!all || newest.value < member.record().leases_from.value) return;
   member.VoidLeasesBefore(LeaseId{newest.value + 1});
-  fleet_.Touch(id);
+  core_.fleet.Touch(id);
 }
 
 void Machine::Hear(Member& member, const Leaving& message) {
-  Note(member.record().job, "worker left",
-       absl::StrCat("worker ", member.record().worker.value, " leaves: ", message.reason),
-       {{"worker", member.record().worker.value}});
+  core_.Note(member.record().job, "worker left",
+             absl::StrCat("worker ", member.record().worker.value, " leaves: ", message.reason),
+             {{"worker", member.record().worker.value}});
   Fence(member, "it has left");
-  member.Leave(now_);
-  Disconnect(member);
+  member.Leave(core_.now);
+  core_.Disconnect(member);
 }
 
 void Machine::Hear(Member& member, const JobFailure& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId id = member.record().worker;
-  Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
-       {{"worker", id.value}});
+  core_.Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
+             {{"worker", id.value}});
   const std::vector<SampleRange> held = [&] {
     std::vector<SampleRange> ranges;
     for (const LeaseId lease : run->pool.HeldBy(id)) {
@@ -235,10 +235,10 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
       const SampleRange both{std::max(range.begin, suspect.begin), std::min(range.end, suspect.end)};
       const uint64_t count = other == worker || both.begin >= both.end ? 0 : run.pool.Abandon(both);
       if (count > 0) {
-        Note(run.id(), "samples abandoned",
-             absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value, " and ",
-                          worker.value, " non-finite and are left out; look at the data there"),
-             {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
+        core_.Note(run.id(), "samples abandoned",
+                   absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value,
+                                " and ", worker.value, " non-finite and are left out; look at the data there"),
+                   {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
       }
       settled += count;
       it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // never leased again
@@ -251,7 +251,7 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
 }
 
 void Machine::JudgeFailures(Run& run, const std::string& reason) {
-  const auto able = std::ranges::count_if(fleet_.members(), [&](const auto& entry) {
+  const auto able = std::ranges::count_if(core_.fleet.members(), [&](const auto& entry) {
     const Member& member = entry.second;
     const bool may_come = !member.barred().contains(run.id()) || member.rests_from() == run.id();
     return !member.lost() && !member.record().evaluate_only && may_come;
@@ -259,12 +259,12 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
   // Only members that are present count: machines that leave soon, with faults of their own, do not
   // outvote the others.
   const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
-    const Member* member = fleet_.Find(entry.first);
+    const Member* member = core_.fleet.Find(entry.first);
     return entry.second.for_all && member != nullptr && !member->lost();
   });
   const size_t failed = run.failures.size();
   // The model is broken, and the only remaining worker is the one with the remarkable contributions.
-  const Member* suspect = fleet_.Find(run.remarks.Suspect());
+  const Member* suspect = core_.fleet.Find(run.remarks.Suspect());
   const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
   if (SpeaksOfNonFinite(reason) && left) {
     return BreakOff(run, absl::StrCat(failed, failed == 1 ? " worker" : " workers", " met losses that are not finite; ",
@@ -284,7 +284,7 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
 std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worker) {
   if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
   std::set<WorkerId> present;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.Trains(run.id()) && !member.lost()) present.insert(id);
   }
   const std::optional<uint32_t> before = run.shards.Of(worker);
@@ -292,8 +292,8 @@ std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worke
   if (!corpus) return std::nullopt;
   if (before != corpus) {
     const std::string& name = run.spec->data.corpora[*corpus].name;
-    Note(run.id(), "corpus pinned", absl::StrCat("worker ", worker.value, " reads corpus ", name),
-         {{"worker", worker.value}, {"corpus", name}});
+    core_.Note(run.id(), "corpus pinned", absl::StrCat("worker ", worker.value, " reads corpus ", name),
+               {{"worker", worker.value}, {"corpus", name}});
   }
   return ShardRange(*corpus);
 }
@@ -303,7 +303,7 @@ void Machine::RecoverShards(Run& run) {
   std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest entry counts
   const auto look = [&](const ContributionHeader& header) {
     const auto corpus = ShardOf(header.cursors);
-    if (corpus && fleet_.Find(header.worker) != nullptr) {
+    if (corpus && core_.fleet.Find(header.worker) != nullptr) {
       seen.emplace_back(header.target.version.value, header.worker, *corpus);
     }
   };
@@ -313,7 +313,7 @@ void Machine::RecoverShards(Run& run) {
   }
   std::sort(seen.begin(), seen.end());
   for (const auto& [version, worker, corpus] : seen) run.shards.Saw(worker, corpus);
-  for (const auto& [worker, member] : fleet_.members()) {
+  for (const auto& [worker, member] : core_.fleet.members()) {
     for (const LeaseId id : run.pool.HeldBy(worker)) {
       run.shards.Saw(worker, static_cast<uint32_t>(run.pool.Find(id)->range.begin / kShardPositions));
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -31,13 +30,13 @@ void Machine::CheckStop(Run& run) {
   const uint64_t length = run.spec->data.sequence_length;
   const bool tokens =
       stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1;
-  if (!tokens && !DataIsTrained(run, fleet_)) return;
+  if (!tokens && !DataIsTrained(run, core_.fleet)) return;
   BeginClosing(run, 0, tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
 }
 
 bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
   bool any = false;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost() || member.stage() != Stage::kTraining) continue;
     if (member.step() < step && !WaitsInVain(run, member)) return false;
     any = any || member.step() >= step;
@@ -82,8 +81,8 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
   run.used_up.clear();
   for (Round& round : run.rounds) round.ClearTails();
   SetState(run, JobState::kClosing, why);
-  for (auto& [id, member] : fleet_.Of(run.id())) member.Continue();
-  SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
+  for (auto& [id, member] : core_.fleet.Of(run.id())) member.Continue();
+  core_.SendToJob(run.id(), ClosingStarted{run.id(), stop_step, run.Versions()});
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
   }
@@ -96,7 +95,7 @@ bool Machine::ClosingRoundsDone(Run& run) {
     if (!round.closing()) {
       std::set<WorkerId> expected;
       bool past_finished = false;
-      for (const auto& [id, member] : fleet_.Of(run.id())) {
+      for (const auto& [id, member] : core_.fleet.Of(run.id())) {
         const bool there = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
         if (!there) continue;
         const bool closed = member.finished() || run.HasClosed(FragmentIndex{p}, id, member.step());
@@ -106,7 +105,7 @@ bool Machine::ClosingRoundsDone(Run& run) {
       round.ExpectOnly(std::move(expected), past_finished);
     }
     const bool sending = std::any_of(round.uploads().begin(), round.uploads().end(), [&](const auto& u) {
-      const Member* sender = fleet_.Find(u.second.header.worker);
+      const Member* sender = core_.fleet.Find(u.second.header.worker);
       return u.second.flushing || sender == nullptr || !sender->left_out();
     });
     done = done && !round.closing() && round.accepted().empty() && round.expected().empty() && !sending;
@@ -118,7 +117,7 @@ void Machine::AdvanceClosing(Run& run) {
   if (!run.loaded) return;
   if (run.ending == Ending::kRounds) {
     if (!ClosingRoundsDone(run)) return;
-    const auto there = fleet_.Of(run.id());
+    const auto there = core_.fleet.Of(run.id());
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
       return !entry.member.lost() && entry.member.stage() == Stage::kTraining;
     });
@@ -130,7 +129,7 @@ void Machine::AdvanceClosing(Run& run) {
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
     run.evaluation.ForgiveTries();
-    Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
+    core_.Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }
   if (run.ending == Ending::kEvaluation) {
     if (WantsEvaluation(run)) {
@@ -143,7 +142,7 @@ void Machine::AdvanceClosing(Run& run) {
   }
   if (const CheckpointRecord* const last = run.checkpoints.Of(run.Versions())) {
     if (!last->complete) return;
-    const std::string starved = StarvedLine(run, fleet_);
+    const std::string starved = StarvedLine(run, core_.fleet);
     const JobState state = run.record.draining ? JobState::kCancelled
                            : starved.empty()   ? JobState::kSucceeded
                                                : JobState::kFailed;
@@ -158,25 +157,26 @@ void Machine::AdvanceClosing(Run& run) {
 }
 
 void Machine::End(Run& run, JobState state, const std::string& reason) {
-  run.record.end_wall_nanos = wall_nanos_;
+  run.record.end_wall_nanos = core_.wall_nanos;
   run.ending = Ending::kNone;
   run.no_room.clear();
   run.evaluation.Drop();
-  for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, absl::StrCat("the job is ", NameOf(state)));
+  for (auto& [id, member] : core_.fleet.Of(run.id())) Detach(member, absl::StrCat("the job is ", NameOf(state)));
   RefuseUploads(
       run, [](Round& round) { return round.End(); },
       absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " has ended: ", NameOf(state))));
   run.log_damage.clear();  // its rounds are no longer merged
   SettleRevoked(run);
   if (run.rollback_request) {
-    Answer(*run.rollback_request, absl::AbortedError(absl::StrCat("the job has ended meanwhile: ", reason)), run.id());
+    core_.Answer(*run.rollback_request, absl::AbortedError(absl::StrCat("the job has ended meanwhile: ", reason)),
+                 run.id());
   }
   run.rollback_request.reset();
   run.rollback_check.reset();
   run.loaded = false;
   run.loading = false;
   SetState(run, state, reason);
-  out_.tasks.push_back(ReleaseJob{run.id(), true});
+  core_.out.tasks.push_back(ReleaseJob{run.id(), true});
 }
 
 void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
@@ -186,58 +186,48 @@ void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
   record.versions = run.Versions();
   record.pool_consumed = run.pool.record().consumed;
   record.pool_frontier = run.pool.record().frontier;
-  Do(run.checkpoints.Begin(std::move(record), run.spec->checkpoint));
+  core_.Add(run.checkpoints.Begin(std::move(record), run.spec->checkpoint));
 }
 
-void Machine::Do(CheckpointEffects effects) {
-  std::move(effects.records.begin(), effects.records.end(), std::back_inserter(out_.records));
-  std::move(effects.tasks.begin(), effects.tasks.end(), std::back_inserter(out_.tasks));
-}
-
-void Machine::On(const CheckpointWritten& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || !run->checkpoints.IsBegun(e.step)) return;
-  Do(run->checkpoints.Written(e.step, e.hashes, e.wall_nanos, run->Versions(), run->IsMerging()));
-  run->no_room.clear();
-  Note(run->id(), "checkpoint", absl::StrCat("checkpoint at step ", e.step, " is on disk"),
-       {{"step", absl::StrCat(e.step)}});
-  Retain(*run);
+void Machine::On(Run& run, const CheckpointWritten& e) {
+  if (!run.checkpoints.IsBegun(e.step)) return;
+  core_.Add(run.checkpoints.Written(e.step, e.hashes, e.wall_nanos, run.Versions(), run.IsMerging()));
+  run.no_room.clear();
+  core_.Note(run.id(), "checkpoint", absl::StrCat("checkpoint at step ", e.step, " is on disk"),
+             {{"step", absl::StrCat(e.step)}});
+  Retain(run);
 }
 
 void Machine::Retain(Run& run) {
   // A checkpoint from which another job starts stays until that job has begun; the next checkpoint checks again.
-  Do(run.checkpoints.Retain(run.spec->checkpoint, [&](uint64_t step) {
+  core_.Add(run.checkpoints.Retain(run.spec->checkpoint, [&](uint64_t step) {
     return run.rollback_check == step || HeirOf(runs_, run.id(), step) != nullptr;
   }));
 }
 
-void Machine::On(const CheckpointUnwanted& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  const absl::Status may = CheckUnwanted(*run, e.step);
+absl::Status Machine::Do(Run& run, const CheckpointUnwanted& e) {
+  const absl::Status may = CheckUnwanted(run, e.step);
   if (may.ok()) {
-    Do(run->checkpoints.Drop(e.step));
-    Note(e.job, "checkpoint deleted", absl::StrCat("checkpoint at step ", e.step, " is given up by request"),
-         {{"step", absl::StrCat(e.step)}});
+    core_.Add(run.checkpoints.Drop(e.step));
+    core_.Note(e.job, "checkpoint deleted", absl::StrCat("checkpoint at step ", e.step, " is given up by request"),
+               {{"step", absl::StrCat(e.step)}});
   }
-  Answer(e.request, may, e.job);
+  return may;
 }
 
 // Posts the deletion of the files each time, because the request may be a retry after a failed deletion.
-void Machine::On(const JobUnwanted& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  if (const absl::Status may = CheckPurge(*run); !may.ok()) return Answer(e.request, may, e.job);
-  Do(run->checkpoints.DropAll());
-  if (run->record.parameters_ready) {
-    const std::string before = std::move(run->record.reason);
-    run->record.parameters_ready = false;
-    run->record.reason = absl::StrCat(kPurged, before.empty() ? "" : "; it had ended so: ", before);
-    run->touched = true;
-    Note(e.job, "job purged", absl::StrCat("job ", e.job.value, " is ", kPurged));
+absl::Status Machine::Do(Run& run, const JobUnwanted& e) {
+  if (const absl::Status may = CheckPurge(run); !may.ok()) return may;
+  core_.Add(run.checkpoints.DropAll());
+  if (run.record.parameters_ready) {
+    const std::string before = std::move(run.record.reason);
+    run.record.parameters_ready = false;
+    run.record.reason = absl::StrCat(kPurged, before.empty() ? "" : "; it had ended so: ", before);
+    run.touched = true;
+    core_.Note(e.job, "job purged", absl::StrCat("job ", e.job.value, " is ", kPurged));
   }
-  out_.tasks.push_back(ReleaseJob{.job = e.job, .ended = true, .purged = true});
-  Answer(e.request, absl::OkStatus(), e.job);
+  core_.out.tasks.push_back(ReleaseJob{.job = e.job, .ended = true, .purged = true});
+  return absl::OkStatus();
 }
 
 absl::Status Machine::CheckPurge(const Run& run) const {

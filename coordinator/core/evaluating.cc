@@ -22,28 +22,28 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
   EvaluationRecord record;
   record.job = run->id();
   record.trained_tokens = run->tokens_committed;
-  record.wall_nanos = wall_nanos_;
+  record.wall_nanos = core_.wall_nanos;
   switch (run->evaluation.Hear(worker, message, *run->spec, SamplesToEvaluate(*run), std::move(record))) {
     case EvaluationAnswer::kIgnored: return;
     case EvaluationAnswer::kContradicted:
-      return Note(run->id(), kContradicted,
-                  absl::StrCat("worker ", worker.value, " says another result of evaluation ", message.evaluation,
-                               " than before; the first stands"),
-                  {{"worker", worker.value}});
+      return core_.Note(run->id(), kContradicted,
+                        absl::StrCat("worker ", worker.value, " says another result of evaluation ", message.evaluation,
+                                     " than before; the first stands"),
+                        {{"worker", worker.value}});
     case EvaluationAnswer::kRecorded: break;
   }
   if (!holder.value.empty()) AllowAfresh(*run, holder);
   const EvaluationRecord& made = run->evaluation.done().back();
   run->record.next_evaluation = made.evaluation + 1;
   run->touched = true;
-  out_.records.push_back(made);
-  Note(run->id(), "evaluation",
-       absl::StrCat("evaluation ", made.evaluation, " at step ", made.clock_step, " by ", worker.value),
-       {{"evaluation", absl::StrCat(made.evaluation)},
-        {"nll_micro_nats", absl::StrCat(made.nll_micro_nats)},
-        {"tokens", absl::StrCat(made.tokens)},
-        {"text_bytes", absl::StrCat(made.text_bytes)},
-        {"worker", worker.value}});
+  core_.out.records.push_back(made);
+  core_.Note(run->id(), "evaluation",
+             absl::StrCat("evaluation ", made.evaluation, " at step ", made.clock_step, " by ", worker.value),
+             {{"evaluation", absl::StrCat(made.evaluation)},
+              {"nll_micro_nats", absl::StrCat(made.nll_micro_nats)},
+              {"tokens", absl::StrCat(made.tokens)},
+              {"text_bytes", absl::StrCat(made.text_bytes)},
+              {"worker", worker.value}});
 }
 
 bool Machine::WantsEvaluation(const Run& run) const {
@@ -59,9 +59,9 @@ void Machine::AdvanceEvaluation(Run& run) {
   const bool untouched = run.rounds_committed == 0 && run.evaluation.IsUntouched() && run.rounds[0].accepted().empty();
   if (run.record.state == JobState::kRunning && untouched) StartEvaluation(run);
   const WorkerId worker = run.evaluation.holder();
-  const Member* const holder = fleet_.Find(worker);
+  const Member* const holder = core_.fleet.Find(worker);
   const bool able = holder != nullptr && holder->record().job == run.id() && !holder->lost();
-  if (run.evaluation.Waits(able, now_)) return;
+  if (run.evaluation.Waits(able, core_.now)) return;
   EvaluationFacts facts{*run.spec, run.Versions()};
   facts.is_last = run.record.state == JobState::kClosing;
   facts.clock_step = facts.is_last ? ClockOf(run) : run.clock_floor;
@@ -69,18 +69,18 @@ void Machine::AdvanceEvaluation(Run& run) {
   facts.holder_is_busy =
       able && holder->heartbeat().job == run.id() && holder->heartbeat().activity == WorkerActivity::kEvaluating;
   facts.evaluators = EvaluatorsOf(run);
-  const EvaluationStep step = run.evaluation.Advance(facts, now_);
+  const EvaluationStep step = run.evaluation.Advance(facts, core_.now);
   if (step.extended) {
-    Note(run.id(), "evaluation waits",
-         absl::StrCat("worker ", worker.value, " is at evaluation ", run.evaluation.number(), " for ",
-                      SecondsOf(run.evaluation.HeldFor(now_)),
-                      ", longer than its machine should take; nobody else can make it, so it has ",
-                      SecondsOf(*step.extended), " more"),
-         {{"worker", worker.value}});
+    core_.Note(run.id(), "evaluation waits",
+               absl::StrCat("worker ", worker.value, " is at evaluation ", run.evaluation.number(), " for ",
+                            SecondsOf(run.evaluation.HeldFor(core_.now)),
+                            ", longer than its machine should take; nobody else can make it, so it has ",
+                            SecondsOf(*step.extended), " more"),
+               {{"worker", worker.value}});
   }
   if (step.taken) EvaluationTakenFrom(run, *step.taken, able);
   if (!step.given) return;
-  const Member& evaluator = *fleet_.Find(*step.given);
+  const Member& evaluator = *core_.fleet.Find(*step.given);
   SendEvaluation(evaluator, run);
   if (facts.is_last || evaluator.record().evaluate_only) return;
   for (Round& round : run.rounds) {
@@ -90,7 +90,7 @@ void Machine::AdvanceEvaluation(Run& run) {
 
 std::vector<Evaluator> Machine::EvaluatorsOf(const Run& run) const {
   std::vector<Evaluator> evaluators;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
+  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
     const bool fetches_late = member.stage() == Stage::kFetching && member.fetch_reports() > 0;
     if (member.lost() || member.draining() || fetches_late) continue;
     const bool ready = member.stage() == Stage::kTraining && (member.record().evaluate_only || member.connection());
@@ -104,17 +104,17 @@ void Machine::EvaluationTakenFrom(Run& run, const EvaluationTaken& taken, bool h
   const std::string why = !taken.failure.empty() ? absl::StrCat("could not make it: ", taken.failure)
                           : holder_is_able       ? absl::StrCat("has not made it in ", SecondsOf(taken.held))
                                                  : "is lost";
-  Note(run.id(), "evaluation moves",
-       absl::StrCat("evaluation ", taken.number, " is taken from worker ", taken.from.value, ", which ", why),
-       {{"worker", taken.from.value}});
+  core_.Note(run.id(), "evaluation moves",
+             absl::StrCat("evaluation ", taken.number, " is taken from worker ", taken.from.value, ", which ", why),
+             {{"worker", taken.from.value}});
   if (holder_is_able) AllowAfresh(run, taken.from);  // the evaluation kept it from its own steps
   if (!taken.skipped) return;
-  Note(run.id(), "evaluation left out",
-       absl::StrCat("evaluation ", taken.number, " is left out: nobody has made it in ", taken.tries, " tries"));
+  core_.Note(run.id(), "evaluation left out",
+             absl::StrCat("evaluation ", taken.number, " is left out: nobody has made it in ", taken.tries, " tries"));
 }
 
 void Machine::SendEvaluation(const Member& member, const Run& run) {
-  SendTo(member, run.evaluation.Assignment(run.id(), SamplesToEvaluate(run)));
+  core_.SendTo(member, run.evaluation.Assignment(run.id(), SamplesToEvaluate(run)));
 }
 
 }  // namespace atl

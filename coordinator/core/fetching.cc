@@ -40,28 +40,28 @@ Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
 // Reports a worker that does not finish its fetch, then takes it off the job, so that another
 // worker can have its place and no round waits for it forever.
 void Machine::AdvanceFetches(Run& run) {
-  for (auto& [id, member] : fleet_.Of(run.id())) {
+  for (auto& [id, member] : core_.fleet.Of(run.id())) {
     if (member.lost() || member.stage() != Stage::kFetching) continue;
-    if (!run.loaded) member.HoldFetch(now_);  // the parameters are not available yet
-    if (now_ < FetchDeadlineOf(run, member)) continue;
+    if (!run.loaded) member.HoldFetch(core_.now);  // the parameters are not available yet
+    if (core_.now < FetchDeadlineOf(run, member)) continue;
     const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat().download_bytes_per_second);
-    const std::string since = absl::StrCat("in ", SecondsOf(now_ - member.fetch_since()), " (", time.reason, ")");
+    const std::string since = absl::StrCat("in ", SecondsOf(core_.now - member.fetch_since()), " (", time.reason, ")");
     const std::string& waits = member.heartbeat().waiting_for;
     const std::string what = waits.empty() ? "" : absl::StrCat("; it waits for ", waits);
     if (member.ReportFetch() < kFetchDeadlines) {
-      Note(run.id(), "fetch overdue",
-           absl::StrCat("worker ", id.value, " has not fetched job ", run.id().value, " ", since, what,
-                        "; next report in ", SecondsOf(FetchDeadlineOf(run, member) - now_)),
-           {{"worker", id.value}});
+      core_.Note(run.id(), "fetch overdue",
+                 absl::StrCat("worker ", id.value, " has not fetched job ", run.id().value, " ", since, what,
+                              "; next report in ", SecondsOf(FetchDeadlineOf(run, member) - core_.now)),
+                 {{"worker", id.value}});
       continue;
     }
     const std::string why = absl::StrCat("it has not fetched the job ", since, what);
     run.failures[id] = {why};
-    Note(run.id(), "left out",
-         absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", why,
-                      "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
-         {{"worker", id.value}});
-    member.Rest(run.id(), now_ + kRest);
+    core_.Note(run.id(), "left out",
+               absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", why,
+                            "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
+               {{"worker", id.value}});
+    member.Rest(run.id(), core_.now + kRest);
     Detach(member, why);
   }
 }

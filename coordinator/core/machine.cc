@@ -15,13 +15,13 @@ constexpr int kAdvanceLimit = 64;  // passes until nothing more is possible; eac
 }  // namespace
 
 Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
-    : options_(options), boot_(recovered.boot), counters_(recovered.counters), now_(now) {
+    : core_{.options = options, .boot = recovered.boot, .counters = recovered.counters, .now = now} {
   for (RecoveredJob& job : recovered.jobs) Recover(std::move(job), now);
   for (const LeaseRecord& lease : recovered.leases) {
     if (Run* run = Find(lease.job)) run->pool.Restore(lease);
   }
   for (WorkerRecord& worker : recovered.workers) Recover(std::move(worker), now);
-  const auto known = [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; };
+  const auto known = [this](const WorkerId& worker) { return core_.fleet.Find(worker) != nullptr; };
   for (auto& [id, run] : runs_) {
     for (Round& round : run.rounds) round.ForgetOlder(known);
     RecoverShards(run);
@@ -61,8 +61,8 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   run.evaluation.Restore(std::move(job.evaluations));
   run.checkpoints.Restore(std::move(job.checkpoints));
   // The wall clock may have been set back: later times must not be earlier than recorded ones.
-  wall_nanos_ =
-      std::max({wall_nanos_, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});
+  core_.wall_nanos = std::max(
+      {core_.wall_nanos, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});
   if (run.record.state == JobState::kClosing) {
     run.ending = Ending::kRounds;
   } else if (!HasEnded(run.record.state) && !run.rounds.empty()) {
@@ -73,7 +73,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
 }
 
 void Machine::Recover(WorkerRecord worker, Instant now) {
-  Member& member = fleet_.Add(std::move(worker));
+  Member& member = core_.fleet.Add(std::move(worker));
   member.Recover(now);
   const Run* run = RunOf(member);
   if (run == nullptr) return;
@@ -84,7 +84,7 @@ void Machine::Recover(WorkerRecord worker, Instant now) {
 }
 
 Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_logs) {
-  now_ = now;
+  core_.now = now;
   for (auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
     const auto damage = damaged_logs.find(id);
@@ -102,53 +102,53 @@ Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_
 }
 
 Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
-  ATOLL_CHECK(now >= now_, "time does not go back");
-  now_ = now;
-  wall_nanos_ = std::max(wall_nanos_, wall_nanos);
+  ATOLL_CHECK(now >= core_.now, "time does not go back");
+  core_.now = now;
+  core_.wall_nanos = std::max(core_.wall_nanos, wall_nanos);
   const bool calm = IsCalm(event);
   const uint64_t touches_before = Touches();
   if (const auto* stalled = std::get_if<CoordinatorStalled>(&event)) Excuse(stalled->time);
   if (!calm) ExpireMembers();
-  std::visit([this](const auto& e) { On(e); }, event);
+  std::visit([this](const auto& e) { Route(e); }, event);
   if (calm) {
-    Run* run = RunOf(*fleet_.OnConnection(std::get<WorkerSaid>(event).connection));
+    Run* run = RunOf(*core_.fleet.OnConnection(std::get<WorkerSaid>(event).connection));
     if (run != nullptr && !HasEnded(run->record.state)) AdvanceRun(*run);
-    if (out_.count() == 0 && Touches() == touches_before) return TakeEffects();
+    if (core_.out.count() == 0 && Touches() == touches_before) return TakeEffects();
   }
   ForgetMembers();
   for (int pass = 0;; ++pass) {
     ATOLL_CHECK(pass < kAdvanceLimit, "the core does not come to rest");
-    const uint64_t before = out_.count() + Touches();
+    const uint64_t before = core_.out.count() + Touches();
     Advance();
-    if (out_.count() + Touches() == before) break;
+    if (core_.out.count() + Touches() == before) break;
   }
   members_wake_ = MembersWake();
   return TakeEffects();
 }
 
 uint64_t Machine::Touches() const {
-  uint64_t touches = fleet_.touches();
+  uint64_t touches = core_.fleet.touches();
   for (const auto& [id, run] : runs_) touches += run.pool.touches();
   return touches;
 }
 
 bool Machine::IsCalm(const Event& event) {
   const auto* said = std::get_if<WorkerSaid>(&event);
-  if (said == nullptr || !std::holds_alternative<Heartbeat>(said->message) || now_ >= members_wake_) return false;
-  const Member* member = fleet_.OnConnection(said->connection);
+  if (said == nullptr || !std::holds_alternative<Heartbeat>(said->message) || core_.now >= members_wake_) return false;
+  const Member* member = core_.fleet.OnConnection(said->connection);
   return member != nullptr && member->stage() != Stage::kFetching;
 }
 
 Effects Machine::TakeEffects() {
-  if (counters_touched_) out_.records.push_back(counters_);
-  counters_touched_ = false;
-  fleet_.TakeChanges(out_.records);
+  if (core_.counters_touched) core_.out.records.push_back(core_.counters);
+  core_.counters_touched = false;
+  core_.fleet.TakeChanges(core_.out.records);
   for (auto& [id, run] : runs_) {
-    if (run.touched) out_.records.push_back(run.record);
+    if (run.touched) core_.out.records.push_back(run.record);
     run.touched = false;
-    run.pool.TakeChanges(out_.records);
+    run.pool.TakeChanges(core_.out.records);
   }
-  return std::exchange(out_, Effects{});
+  return std::exchange(core_.out, Effects{});
 }
 
 Run* Machine::Find(const JobId& job) {
@@ -161,53 +161,27 @@ const Run* Machine::Find(const JobId& job) const {
   return it == runs_.end() ? nullptr : &it->second;
 }
 
-void Machine::SendTo(const Member& member, CoordinatorMessage message) {
-  if (member.connection()) out_.sends.push_back({*member.connection(), std::move(message)});
-}
-
-void Machine::SendToJob(const Run& run, const CoordinatorMessage& message) {
-  for (const auto& [id, member] : fleet_.Of(run.id())) SendTo(member, message);
-}
-
-void Machine::Disconnect(Member& member) {
-  if (member.connection()) out_.closes.push_back({*member.connection()});
-  fleet_.Disconnect(member);
-}
-
-Incarnation Machine::NewIncarnation() {
-  counters_touched_ = true;
-  return Incarnation{counters_.next_incarnation++};
-}
-
-void Machine::Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields) {
-  out_.notes.push_back({job, std::move(kind), std::move(text), std::move(fields)});
-}
-
 void Machine::SetState(Run& run, JobState state, const std::string& reason) {
   const bool begun = run.record.state == JobState::kPending && state != JobState::kPending;
   run.record.state = state;
   run.record.reason = reason;
   run.touched = true;
-  out_.notes.push_back(StateNote(run.id(), state, reason));
+  core_.out.notes.push_back(StateNote(run.id(), state, reason));
   Run* const source = begun ? SourceOf(runs_, run.record.spec) : nullptr;
   if (source != nullptr) Retain(*source);  // its checkpoint may have been kept only for this one
 }
 
-void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status status) {
-  out_.verdicts.push_back({upload, decision, std::move(status)});
-}
-
 Instant Machine::MembersWake() const {
   Instant wake = kNever;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : core_.fleet.members()) {
     if (!member.rests_from().value.empty()) wake = std::min(wake, member.rests_until());
     if (!member.lost()) {
-      wake = std::min(wake, member.heard() + options_.membership_timeout);
+      wake = std::min(wake, member.heard() + core_.options.membership_timeout);
       const Run* run = member.stage() == Stage::kFetching ? Find(member.record().job) : nullptr;
       if (run != nullptr && run->loaded) wake = std::min(wake, FetchDeadlineOf(*run, member));
     } else if (member.Assigned()) {
       wake = std::min(wake, member.lost_at() + AbsenceOf(member));
-    } else if (member.Gone() && member.lost_at() + limits::kGoneWorkerMemory > now_) {
+    } else if (member.Gone() && member.lost_at() + limits::kGoneWorkerMemory > core_.now) {
       wake = std::min(wake, member.lost_at() + limits::kGoneWorkerMemory);  // after that, any later event removes it
     }
   }
@@ -217,13 +191,13 @@ Instant Machine::MembersWake() const {
 Instant Machine::NextWake() const {
   Instant wake = members_wake_;
   for (const auto& [id, run] : runs_) {
-    wake = std::min(wake, run.evaluation.Wake(now_));
+    wake = std::min(wake, run.evaluation.Wake(core_.now));
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
     // While parameters are not loaded, or a checkpoint waits for a merge, rounds do nothing at
     // their deadlines; an event ends that state.
     if (!run.Gathers() || !run.loaded || run.SavesAfterMerge()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      wake = std::min(wake, run.rounds[p].Decide(RuleOf(run, FragmentIndex{p}), now_).wake);
+      wake = std::min(wake, run.rounds[p].Decide(RuleOf(run, FragmentIndex{p}), core_.now).wake);
     }
   }
   return wake;

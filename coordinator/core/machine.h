@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/core/context.h"
 #include "coordinator/core/explain.h"
 
 namespace atl {
@@ -23,7 +24,7 @@ class Machine {
   Effects Start(Instant now, const std::map<JobId, std::string>& damaged_logs);
   Effects Step(const Event& event, Instant now, int64_t wall_nanos);
   Instant NextWake() const;
-  BootNumber boot() const { return boot_; }
+  BootNumber boot() const { return core_.boot; }
   std::vector<JobId> Jobs() const;
   bool HasJob(const JobId& job) const { return Find(job) != nullptr; }
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
@@ -32,32 +33,53 @@ class Machine {
 
  private:
   // ---- events, by theme
+  template <typename E>
+  void Route(const E& e) {
+    if constexpr (requires(Run & run) { On(run, e); }) {
+      if (Run* run = Find(e.job)) On(*run, e);
+    } else if constexpr (requires(Run & run) { Do(run, e); }) {
+      std::optional<absl::Status> answer = absl::NotFoundError(NoSuchJobLine(e.job));
+      if (Run* run = Find(e.job)) answer = Do(*run, e);
+      if (answer) core_.Answer(e.request, *std::move(answer), e.job);
+    } else if constexpr (requires(Run & run, Round & round) { On(run, round, e); }) {
+      for (auto& [id, run] : runs_) {
+        if (Round* const round = run.RoundOf(e.upload)) On(run, *round, e);
+      }
+    } else {
+      On(e);
+    }
+  }
   void On(const WorkerConnected& e);
   void On(const WorkerSaid& e);
   void On(const ConnectionClosed& e);
   void On(const WorkerRevoked& e);
   void On(const UploadOffered& e);
-  void On(const UploadFinished& e);
-  void On(const ContributionDurable& e);
-  void On(const UploadBroken& e);
-  void On(const JobSubmitted& e);
-  void On(const JobControlled& e);
-  void On(const JobUpdated& e);
-  void On(const JobRolledBack& e);
-  void On(const CheckpointUnwanted& e);
-  void On(const JobUnwanted& e);
-  void On(const WorkerSteered& e);
+  void On(Run& run, Round& round, const UploadFinished& e);
+  void On(Run& run, Round& round, const ContributionDurable& e);
+  void On(Run&, Round& round, const UploadBroken& e) { round.Break(e.upload); }
+  void On(const JobSubmitted& e) {
+    const absl::StatusOr<JobId> job = Submit(e);
+    core_.Answer(e.request, job.status(), job.ok() ? *job : JobId{});
+  }
+  absl::StatusOr<JobId> Submit(const JobSubmitted& e);
+  absl::Status Do(Run& run, const JobControlled& e);
+  absl::Status Do(Run& run, const JobUpdated& e);
+  std::optional<absl::Status> Do(Run& run, const JobRolledBack& e);  // none: the answer follows
+  absl::Status Do(Run& run, const CheckpointUnwanted& e);
+  absl::Status Do(Run& run, const JobUnwanted& e);
+  void On(const WorkerSteered& e) { core_.Answer(e.request, Steer(e)); }
+  absl::Status Steer(const WorkerSteered& e);
   absl::Status Drain(Member& member);
   void Cordon(Member& member);
   absl::Status Readmit(Member& member);
-  void On(const ParametersReady& e);
-  void On(const PreparationDelayed& e);
-  void On(const TaskFailed& e);
-  void On(const CheckpointChecked& e);
-  void On(const RoundAggregated& e);
-  void On(const ContributionsScreened& e);
-  void On(const CheckpointWritten& e);
-  void On(const CheckpointDelayed& e);
+  void On(Run& run, const ParametersReady& e);
+  void On(Run& run, const PreparationDelayed& e);
+  void On(Run& run, const TaskFailed& e);
+  void On(Run& run, const CheckpointChecked& e);
+  void On(Run& run, const RoundAggregated& e);
+  void On(Run& run, const ContributionsScreened& e);
+  void On(Run& run, const CheckpointWritten& e);
+  void On(Run& run, const CheckpointDelayed& e);
   void On(const DiskSpace& e);
   void On(const CoordinatorStalled& e);
   void On(const Tick&) {}
@@ -155,7 +177,6 @@ class Machine {
   void Retain(Run& run);
   absl::Status CheckUnwanted(const Run& run, uint64_t step) const;
   absl::Status CheckPurge(const Run& run) const;
-  void Do(CheckpointEffects effects);
 
   // ---- evaluating.cc
   bool WantsEvaluation(const Run& run) const;
@@ -178,8 +199,6 @@ class Machine {
   void LiftBars(Run& run);  // workers that failed at the job may get it again
 
   // ---- requests.cc
-  void Answer(RequestId request, absl::Status status, const JobId& job = {});
-  absl::Status Control(Run& run, JobAction action);
   absl::Status Pause(Run& run);
   absl::Status Resume(Run& run);
   absl::Status Cancel(Run& run, bool drain);
@@ -205,28 +224,14 @@ class Machine {
   Run* Find(const JobId& job);
   const Run* Find(const JobId& job) const;
   Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record().job) : nullptr; }
-  void SendTo(const Member& member, CoordinatorMessage message);
-  void SendToJob(const Run& run, const CoordinatorMessage& message);
-  void Disconnect(Member& member);
-  Incarnation NewIncarnation();
-  void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {});
   void SetState(Run& run, JobState state, const std::string& reason);
-  void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
   uint64_t Touches() const;  // total changes of worker records and pools, reported or not
   Effects TakeEffects();
   bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: the missing workers evaluate or fetch
 
-  CoreOptions options_;
-  BootNumber boot_;
-  CountersRecord counters_;
-  bool counters_touched_ = false;
-  Fleet fleet_;
+  CoreContext core_;
   std::map<JobId, Run> runs_;
-  bool disk_low_ = false;
-  Instant now_{};
   Instant members_wake_{};  // at most MembersWake(); calm heartbeats do not update it
-  int64_t wall_nanos_ = 0;
-  Effects out_;
 };
 
 }  // namespace atl

@@ -30,12 +30,13 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   if (!IsName(hello.worker.value)) {
     return Refused{absl::StrCat("a worker's name must be ", kNameRule), false};
   }
-  if (hello.last_boot > boot_) return Refused{OlderStateLine(boot_, hello.last_boot) + kFollowOtherwise, true};
-  const Member* member = fleet_.Find(hello.worker);
+  if (hello.last_boot > core_.boot)
+    return Refused{OlderStateLine(core_.boot, hello.last_boot) + kFollowOtherwise, true};
+  const Member* member = core_.fleet.Find(hello.worker);
   if (member == nullptr) {
-    if (fleet_.Alive() < options_.workers) return std::nullopt;
-    return Refused{absl::StrCat("this coordinator has ", options_.workers, " workers, its limit; remove one first"),
-                   true};
+    if (core_.fleet.Alive() < core_.options.workers) return std::nullopt;
+    return Refused{
+        absl::StrCat("this coordinator has ", core_.options.workers, " workers, its limit; remove one first"), true};
   }
   if (!member->record().quarantine.empty()) return Refused{QuarantineLine(member->record()), true};
   // Only the nonce identifies a process, because incarnations are not secret. A restarted process is admitted
@@ -43,7 +44,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   if (member->connection() && hello.start_nonce != member->record().start_nonce) {
     return Refused{
         absl::StrCat("a worker named ", hello.worker.value, " is connected from another process; give this one ",
-                     "another name, or stop the other and wait ", SecondsOf(options_.membership_timeout)),
+                     "another name, or stop the other and wait ", SecondsOf(core_.options.membership_timeout)),
         true};
   }
   return std::nullopt;
@@ -52,7 +53,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
 bool Machine::MayResume(const Member& member, const Hello& hello) const {
   const WorkerRecord& record = member.record();
   // The worker's state is from a history that this coordinator does not have.
-  if (LineOf(hello.last_boot) != LineOf(boot_)) return false;
+  if (LineOf(hello.last_boot) != LineOf(core_.boot)) return false;
   if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
   if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
   if (!hello.job.value.empty() && hello.job != record.job) return false;
@@ -65,31 +66,32 @@ bool Machine::MayResume(const Member& member, const Hello& hello) const {
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
     // A refusal without retry has another reason.
-    if (refused->retry && e.hello.last_boot > boot_) fleet_.TurnedAway({e.hello.worker, e.hello.last_boot, now_});
-    Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
-    out_.sends.push_back({e.connection, *refused});
-    out_.closes.push_back({e.connection});
+    if (refused->retry && e.hello.last_boot > core_.boot)
+      core_.fleet.TurnedAway({e.hello.worker, e.hello.last_boot, core_.now});
+    core_.Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
+    core_.out.sends.push_back({e.connection, *refused});
+    core_.out.closes.push_back({e.connection});
     return;
   }
-  Member* member = fleet_.Find(e.hello.worker);
+  Member* member = core_.fleet.Find(e.hello.worker);
   const bool known = member != nullptr;
   // Leases of a forgotten worker with this name do not belong to the new one.
-  if (!known) member = &fleet_.Add({.worker = e.hello.worker, .leases_from = LeaseId{counters_.next_lease}});
-  Disconnect(*member);
+  if (!known) member = &core_.fleet.Add({.worker = e.hello.worker, .leases_from = LeaseId{core_.counters.next_lease}});
+  core_.Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
   // Keeps the drain for the same process: the request may have been lost with the old stream.
   member->BeginStream(e.hello.start_nonce);
   if (!resumed) Join(*member, e.hello);
-  fleet_.Connect(*member, e.connection);
-  member->Return(now_);
+  core_.fleet.Connect(*member, e.connection);
+  member->Return(core_.now);
   for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
-  SendTo(*member, Welcome{boot_, member->record().incarnation, resumed, options_.heartbeat_interval,
-                          options_.membership_timeout, FatesOf(e.hello), options_.boot_nonce});
-  if (member->draining()) SendTo(*member, DrainRequested{kDrainAsked});
-  Note({}, "worker joined",
-       absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
-                    member->record().incarnation.value),
-       {{"worker", e.hello.worker.value}});
+  core_.SendTo(*member, Welcome{core_.boot, member->record().incarnation, resumed, core_.options.heartbeat_interval,
+                                core_.options.membership_timeout, FatesOf(e.hello), core_.options.boot_nonce});
+  if (member->draining()) core_.SendTo(*member, DrainRequested{kDrainAsked});
+  core_.Note({}, "worker joined",
+             absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
+                          member->record().incarnation.value),
+             {{"worker", e.hello.worker.value}});
   Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
   DropUploads(*run, &e.hello.worker, absl::AbortedError("a newer stream of this worker has begun; offer it again"));
@@ -110,11 +112,11 @@ void Machine::Join(Member& member, const Hello& hello) {
   if (run != nullptr && run->evaluation.IsWith(hello.worker)) {
     // The evaluation itself may be what ends its process.
     run->evaluation.Fail("it joins anew, as after the end of its process");
-    EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
+    EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), core_.now), false);
   }
   if (member.record().incarnation.value != 0) DropWork(member, "a new incarnation has joined");
-  member.Join(hello, NewIncarnation());
-  fleet_.Touch(hello.worker);
+  member.Join(hello, core_.NewIncarnation());
+  core_.fleet.Touch(hello.worker);
 }
 
 std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
@@ -123,7 +125,7 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
   for (const HeldContribution& held : hello.held) {
     ContributionFate fate = ContributionFate::kRefused;
     const uint32_t p = held.target.fragment.value;
-    if (run != nullptr && LineOf(hello.last_boot) == LineOf(boot_) && p < run->rounds.size() &&
+    if (run != nullptr && LineOf(hello.last_boot) == LineOf(core_.boot) && p < run->rounds.size() &&
         !HasEnded(run->record.state)) {
       const Round& round = run->rounds[p];
       const auto accepted = round.accepted().find(hello.worker);
@@ -144,12 +146,12 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
 }
 
 void Machine::On(const ConnectionClosed& e) {
-  if (Member* member = fleet_.OnConnection(e.connection)) fleet_.Disconnect(*member);
+  if (Member* member = core_.fleet.OnConnection(e.connection)) core_.fleet.Disconnect(*member);
 }
 
 // It cannot come back: rounds do not wait for it, and its leases are returned at once.
 void Machine::On(const WorkerRevoked& e) {
-  Member* member = fleet_.Find(e.worker);
+  Member* member = core_.fleet.Find(e.worker);
   if (member != nullptr && member->connection()) Hear(*member, Leaving{"its certificate was revoked"});
 }
 
@@ -157,29 +159,30 @@ Duration Machine::AbsenceOf(const Member& member) const {
   if (!member.has_spoken()) return kAbsenceOverAStart;
   const Run* run = Find(member.record().job);
   const Duration period = run == nullptr ? Duration{} : PeriodOf(*run, member);
-  return period.ns > 0 ? period : options_.membership_timeout;
+  return period.ns > 0 ? period : core_.options.membership_timeout;
 }
 
 void Machine::ExpireMembers() {
-  for (auto& [id, member] : fleet_.members()) {
-    if (!member.lost() && now_ >= member.heard() + options_.membership_timeout) {
-      member.Lose(now_);
-      Disconnect(member);
+  for (auto& [id, member] : core_.fleet.members()) {
+    if (!member.lost() && core_.now >= member.heard() + core_.options.membership_timeout) {
+      member.Lose(core_.now);
+      core_.Disconnect(member);
       // Not for a member without a job that has not returned since the start: it may have left long ago.
       if (member.has_spoken() || member.Assigned()) {
-        Note(member.record().job, "worker lost",
-             absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),
-             {{"worker", id.value}});
+        core_.Note(member.record().job, "worker lost",
+                   absl::StrCat("worker ", id.value, " is lost: nothing heard for ",
+                                SecondsOf(core_.options.membership_timeout)),
+                   {{"worker", id.value}});
       }
       if (Run* run = RunOf(member)) {
         for (Round& round : run->rounds) round.StopExpecting(id);
       }
     }
-    if (member.lost() && member.Assigned() && now_ >= member.lost_at() + AbsenceOf(member)) {
+    if (member.lost() && member.Assigned() && core_.now >= member.lost_at() + AbsenceOf(member)) {
       Fence(member,
             member.has_spoken() ? "it was away for a period" : "the coordinator has not heard it since its start");
     }
-    if (!member.rests_from().value.empty() && now_ >= member.rests_until()) {
+    if (!member.rests_from().value.empty() && core_.now >= member.rests_until()) {
       if (Run* run = Find(member.rests_from())) run->failures.erase(id);
       member.Unbar(member.rests_from());
     }
@@ -187,17 +190,17 @@ void Machine::ExpireMembers() {
 }
 
 void Machine::Excuse(Duration time) {
-  for (auto& [id, member] : fleet_.members()) member.Excuse(time, now_);
+  for (auto& [id, member] : core_.fleet.members()) member.Excuse(time, core_.now);
   for (auto& [id, run] : runs_) {
-    for (Round& round : run.rounds) round.Excuse(time, now_);
-    run.evaluation.Excuse(time, now_);
+    for (Round& round : run.rounds) round.Excuse(time, core_.now);
+    run.evaluation.Excuse(time, core_.now);
   }
 }
 
 void Machine::On(const CoordinatorStalled& e) {
   for (auto& [id, run] : runs_) {
     if (!run.Gathers()) continue;
-    Note(
+    core_.Note(
         id, "coordinator stalled",
         absl::StrCat("the coordinator did not run for ", SecondsOf(e.time),
                      ": its process was stopped or its machine asleep; nobody counts as silent or late for that time"));
@@ -218,32 +221,33 @@ void Machine::DropWork(Member& member, const std::string& why) {
     run->misses.Forget(id);
     if (run->evaluation.IsWith(id)) {
       if (member.lost())
-        EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), now_), false);
+        EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), core_.now), false);
       else
         run->evaluation.Release();
     }
     if (leases > 0) {
-      Note(run->id(), "leases returned",
-           absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why), {{"worker", id.value}});
+      core_.Note(run->id(), "leases returned",
+                 absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why),
+                 {{"worker", id.value}});
     }
   }
-  fleet_.Assign(member, {});
-  member.VoidLeasesBefore(LeaseId{counters_.next_lease});
+  core_.fleet.Assign(member, {});
+  member.VoidLeasesBefore(LeaseId{core_.counters.next_lease});
   member.LeaveJob();
 }
 
 void Machine::Fence(Member& member, const std::string& why) {
   DropWork(member, why);
-  member.Fence(NewIncarnation());
+  member.Fence(core_.NewIncarnation());
 }
 
 void Machine::Detach(Member& member, const std::string& why) {
   const JobId job = member.record().job;
   DropWork(member, why);
   if (member.connection()) {
-    SendTo(member, Unassign{job, why});
+    core_.SendTo(member, Unassign{job, why});
   } else {
-    member.Fence(NewIncarnation());
+    member.Fence(core_.NewIncarnation());
   }
 }
 
@@ -252,10 +256,12 @@ void Machine::Detach(Member& member, const std::string& why) {
 // when it went, and numbers of incarnations and leases are never reused. If it comes back, it joins
 // as a new worker, and its earlier leases are void.
 void Machine::ForgetMembers() {
-  const auto long_gone = [this](const Member& member) { return now_ >= member.lost_at() + limits::kGoneWorkerMemory; };
+  const auto long_gone = [this](const Member& member) {
+    return core_.now >= member.lost_at() + limits::kGoneWorkerMemory;
+  };
   std::vector<const Member*> gone;
   bool any = false;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : core_.fleet.members()) {
     if (!member.Gone()) continue;
     gone.push_back(&member);
     any = any || long_gone(member);
@@ -293,10 +299,11 @@ bool Machine::IsNeeded(const WorkerId& worker) const {
 
 void Machine::Forget(const WorkerId& worker, const std::string& why) {
   for (auto& [id, run] : runs_) run.Forget(worker);
-  fleet_.Forget(worker);
-  Note({}, "worker forgotten",
-       absl::StrCat("worker ", worker.value, " is forgotten: ", why, "; should it come back, it joins as a new one"),
-       {{"worker", worker.value}});
+  core_.fleet.Forget(worker);
+  core_.Note(
+      {}, "worker forgotten",
+      absl::StrCat("worker ", worker.value, " is forgotten: ", why, "; should it come back, it joins as a new one"),
+      {{"worker", worker.value}});
 }
 
 }  // namespace atl

@@ -41,7 +41,7 @@ void Machine::BalancePace(const Run& run, Member& member) {
                      member.stage() == Stage::kTraining;
   if (!paced || member.heartbeat().step_ns <= 0 || member.heartbeat().period_steps == 0) return;
   Duration fastest{member.heartbeat().step_ns};
-  for (const auto& [id, other] : fleet_.Of(run.id())) {
+  for (const auto& [id, other] : core_.fleet.Of(run.id())) {
     const bool counts =
         other.Trains(run.id()) && !other.lost() && !other.draining() && other.stage() == Stage::kTraining;
     if (counts && other.heartbeat().step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat().step_ns});
@@ -49,13 +49,14 @@ void Machine::BalancePace(const Run& run, Member& member) {
   const uint32_t present = member.heartbeat().period_steps;
   const uint32_t wanted = BalancedSteps(run.inner_steps(), Duration{member.heartbeat().step_ns}, fastest);
   if (!WorthChanging(present, wanted)) return;
-  SendTo(member, PaceAssigned{run.id(), wanted});
+  core_.SendTo(member, PaceAssigned{run.id(), wanted});
   if (!member.NotePace(wanted)) return;
-  Note(run.id(), "pace",
-       absl::StrCat("worker ", member.record().worker.value, " takes ", wanted, " of ", run.inner_steps(),
-                    " steps a period, ", present, " before: its step takes ", member.heartbeat().step_ns / 1'000'000,
-                    " ms, the fastest worker's ", fastest.ns / 1'000'000, " ms"),
-       {{"worker", member.record().worker.value}, {"steps", absl::StrCat(wanted)}});
+  core_.Note(
+      run.id(), "pace",
+      absl::StrCat("worker ", member.record().worker.value, " takes ", wanted, " of ", run.inner_steps(),
+                   " steps a period, ", present, " before: its step takes ", member.heartbeat().step_ns / 1'000'000,
+                   " ms, the fastest worker's ", fastest.ns / 1'000'000, " ms"),
+      {{"worker", member.record().worker.value}, {"steps", absl::StrCat(wanted)}});
 }
 
 }  // namespace atl

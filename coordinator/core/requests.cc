@@ -28,44 +28,33 @@ PoolRecord FirstPool(const JobRecord& record) {
 
 }  // namespace
 
-void Machine::Answer(RequestId request, absl::Status status, const JobId& job) {
-  out_.answers.push_back({request, std::move(status), job});
-}
-
-void Machine::On(const JobSubmitted& e) {
+absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
   for (const auto& [id, run] : runs_) {
-    if (!e.request_id.empty() && run.record.request_id == e.request_id) return Answer(e.request, absl::OkStatus(), id);
+    if (!e.request_id.empty() && run.record.request_id == e.request_id) return id;
   }
   JobId id{e.spec.name};
-  for (uint64_t n = counters_.next_job_sequence; id.value.empty() || (e.spec.name.empty() && Find(id) != nullptr);
-       ++n) {
-    id.value = absl::StrCat("job-", n);
-  }
-  if (!IsName(id.value)) {
-    return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("metadata.name must be ", kNameRule)));
-  }
-  if (Find(id) != nullptr) {
-    return Answer(e.request,
-                  absl::AlreadyExistsError(absl::StrCat("a job named ", id.value, " exists; choose another name")));
-  }
+  uint64_t n = core_.counters.next_job_sequence;
+  while (id.value.empty() || (e.spec.name.empty() && Find(id) != nullptr)) id.value = absl::StrCat("job-", n++);
+  if (!IsName(id.value)) return absl::InvalidArgumentError(absl::StrCat("metadata.name must be ", kNameRule));
+  if (Find(id) != nullptr)
+    return absl::AlreadyExistsError(absl::StrCat("a job named ", id.value, " exists; choose another name"));
   if (runs_.size() >= limits::kJobs) {
-    return Answer(e.request,
-                  absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs,
-                                                            " jobs, ended ones too, its limit; start "
-                                                            "a coordinator on a new state directory for more")));
+    return absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs,
+                                                     " jobs, ended ones too, its limit; start "
+                                                     "a coordinator on a new state directory for more"));
   }
   if (!e.spec.init.checkpoint.empty() && SourceOf(runs_, e.spec) == nullptr) {
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("model.init.checkpoint is ", e.spec.init.checkpoint,
-                                                              ", which is not there any more; choose a newer one")));
+    return absl::NotFoundError(absl::StrCat("model.init.checkpoint is ", e.spec.init.checkpoint,
+                                            ", which is not there any more; choose a newer one"));
   }
   if (e.fragments == 0 || e.fragments > limits::kFragments || e.dataset_samples == 0) {
-    return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("the job has ", e.fragments, " fragments and ",
-                                                                     e.dataset_samples, " samples; it cannot run")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job has ", e.fragments, " fragments and ", e.dataset_samples, " samples; it cannot run"));
   }
   JobRecord record;
   record.job = id;
-  record.sequence = counters_.next_job_sequence++;
-  counters_touched_ = true;
+  record.sequence = core_.counters.next_job_sequence++;
+  core_.counters_touched = true;
   record.spec = e.spec;
   record.spec.name = id.value;
   record.request_id = e.request_id;
@@ -73,27 +62,21 @@ void Machine::On(const JobSubmitted& e) {
   record.dataset_samples = DatasetOf(e.spec, e.dataset_samples);
   record.held_out_samples = e.held_out_samples;
   record.fragments = e.fragments;
-  wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
-  record.create_wall_nanos = wall_nanos_;
+  core_.wall_nanos = std::max(core_.wall_nanos, e.wall_nanos);
+  record.create_wall_nanos = core_.wall_nanos;
   const PoolRecord pool = FirstPool(record);
-  out_.records.push_back(pool);
+  core_.out.records.push_back(pool);
   Run& run = runs_.emplace(id, Run(std::move(record), pool)).first->second;
   SetState(run, JobState::kPending, "parameters are being made");
   for (uint32_t p = 0; p < run.rounds.size(); ++p) OpenRound(run, FragmentIndex{p});
   Load(run);
-  if (disk_low_) Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
-  Answer(e.request, absl::OkStatus(), id);
+  if (core_.disk_low) core_.Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
+  return id;
 }
 
-void Machine::On(const JobControlled& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
-  Answer(e.request, Control(*run, e.action), e.job);
-}
-
-absl::Status Machine::Control(Run& run, JobAction action) {
-  switch (action) {
+absl::Status Machine::Do(Run& run, const JobControlled& e) {
+  core_.wall_nanos = std::max(core_.wall_nanos, e.wall_nanos);
+  switch (e.action) {
     case JobAction::kCancel: return Cancel(run, false);
     case JobAction::kCancelWithDrain: return Cancel(run, true);
     case JobAction::kPause: return Pause(run);
@@ -108,7 +91,7 @@ absl::Status Machine::Cancel(Run& run, bool drain) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", run.id().value, " has ended: ", NameOf(run.record.state)));
   }
-  if (!drain || run.record.state != JobState::kRunning || fleet_.TrainingCount(run.id()) == 0) {
+  if (!drain || run.record.state != JobState::kRunning || core_.fleet.TrainingCount(run.id()) == 0) {
     if (drain && run.record.state == JobState::kClosing) {
       run.record.draining = true;
       run.touched = true;
@@ -159,58 +142,51 @@ absl::Status Machine::Resume(Run& run) {
   return absl::OkStatus();
 }
 
-void Machine::On(const JobUpdated& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  if (HasEnded(run->record.state) || run->record.state == JobState::kClosing) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(
-                      absl::StrCat("job ", e.job.value, " is ", NameOf(run->record.state), " and cannot be changed")),
-                  e.job);
+absl::Status Machine::Do(Run& run, const JobUpdated& e) {
+  if (HasEnded(run.record.state) || run.record.state == JobState::kClosing) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", e.job.value, " is ", NameOf(run.record.state), " and cannot be changed"));
   }
-  if (e.expected_revision != 0 && e.expected_revision != run->record.spec_revision) {
-    return Answer(e.request,
-                  absl::AbortedError(absl::StrCat("the spec is at revision ", run->record.spec_revision, ", not ",
-                                                  e.expected_revision, ": read it again")),
-                  e.job);
+  if (e.expected_revision != 0 && e.expected_revision != run.record.spec_revision) {
+    return absl::AbortedError(absl::StrCat("the spec is at revision ", run.record.spec_revision, ", not ",
+                                           e.expected_revision, ": read it again"));
   }
-  run->record.spec = e.spec;
-  run->record.spec.name = e.job.value;
-  run->record.stop_step = e.stop_step;
-  ++run->record.spec_revision;
-  run->spec = std::make_shared<const JobSpec>(run->record.spec);
-  run->touched = true;
-  Retain(*run);  // fewer may be kept, and on a full disk no next checkpoint triggers it
-  for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
-  const std::string mismatch = ScheduleMismatch(*run->spec);
-  Note(e.job, "updated",
-       absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round",
-                    mismatch.empty() ? "" : "; ", mismatch),
-       {{"revision", absl::StrCat(run->record.spec_revision)}});
-  Answer(e.request, absl::OkStatus(), e.job);
+  run.record.spec = e.spec;
+  run.record.spec.name = e.job.value;
+  run.record.stop_step = e.stop_step;
+  ++run.record.spec_revision;
+  run.spec = std::make_shared<const JobSpec>(run.record.spec);
+  run.touched = true;
+  Retain(run);  // fewer may be kept, and on a full disk no next checkpoint triggers it
+  for (const auto& [id, member] : core_.fleet.Of(e.job)) SendAssignment(member, run);
+  const std::string mismatch = ScheduleMismatch(*run.spec);
+  core_.Note(e.job, "updated",
+             absl::StrCat("spec revision ", run.record.spec_revision, " takes effect at the next round",
+                          mismatch.empty() ? "" : "; ", mismatch),
+             {{"revision", absl::StrCat(run.record.spec_revision)}});
+  return absl::OkStatus();
 }
 
 // Operators and workers: drain, cordon, evict, readmit.
-void Machine::On(const WorkerSteered& e) {
-  Member* member = fleet_.Find(e.worker);
+absl::Status Machine::Steer(const WorkerSteered& e) {
+  Member* member = core_.fleet.Find(e.worker);
   if (member == nullptr) {
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
-                                                              "; 'atoll worker list' shows who is")));
+    return absl::NotFoundError(
+        absl::StrCat("no worker is named ", e.worker.value, "; 'atoll worker list' shows who is"));
   }
   switch (e.action) {
-    case WorkerAction::kDrain: return Answer(e.request, Drain(*member));
-    case WorkerAction::kCordon: Cordon(*member); return Answer(e.request, absl::OkStatus());
+    case WorkerAction::kDrain: return Drain(*member);
+    case WorkerAction::kCordon: Cordon(*member); return absl::OkStatus();
     case WorkerAction::kEvict: break;
-    case WorkerAction::kReadmit: return Answer(e.request, Readmit(*member));
+    case WorkerAction::kReadmit: return Readmit(*member);
   }
   // Evicted at once, whatever it does: its leases are returned, its later messages are refused, and
   // it stays out.
   if (!member->record().quarantine.empty()) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record()), " to let it back in")));
+    return absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record()), " to let it back in"));
   }
   Quarantine(*member, Member::kEvicted);
-  Answer(e.request, absl::OkStatus());
+  return absl::OkStatus();
 }
 
 absl::Status Machine::Drain(Member& member) {
@@ -221,8 +197,9 @@ absl::Status Machine::Drain(Member& member) {
                      "' gives it no other job, 'atoll worker evict ", id, "' keeps it out"));
   }
   member.Drain();
-  SendTo(member, DrainRequested{kDrainAsked});
-  Note(member.record().job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});
+  core_.SendTo(member, DrainRequested{kDrainAsked});
+  core_.Note(member.record().job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"),
+             {{"worker", id}});
   return absl::OkStatus();
 }
 
@@ -231,9 +208,9 @@ void Machine::Cordon(Member& member) {
   const std::string& id = member.record().worker.value;
   if (member.record().cordoned) return;
   member.Cordon();
-  fleet_.Touch(member.record().worker);
-  Note(member.record().job, "worker cordoned",
-       absl::StrCat("worker ", id, " was cordoned by an operator: it gets no other job"), {{"worker", id}});
+  core_.fleet.Touch(member.record().worker);
+  core_.Note(member.record().job, "worker cordoned",
+             absl::StrCat("worker ", id, " was cordoned by an operator: it gets no other job"), {{"worker", id}});
 }
 
 absl::Status Machine::Readmit(Member& member) {
@@ -241,9 +218,9 @@ absl::Status Machine::Readmit(Member& member) {
   if (member.record().quarantine.empty() && !member.record().cordoned) {
     return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is neither quarantined nor cordoned"));
   }
-  member.Readmit(now_);
-  fleet_.Touch(member.record().worker);
-  Note({}, "worker readmitted", absl::StrCat("worker ", id, " was readmitted by an operator"), {{"worker", id}});
+  member.Readmit(core_.now);
+  core_.fleet.Touch(member.record().worker);
+  core_.Note({}, "worker readmitted", absl::StrCat("worker ", id, " was readmitted by an operator"), {{"worker", id}});
   return absl::OkStatus();
 }
 

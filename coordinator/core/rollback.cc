@@ -6,16 +6,14 @@
 
 namespace atl {
 
-void Machine::On(const JobRolledBack& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  if (run->rollback_request)
-    return Answer(e.request, absl::UnavailableError("another rollback of the job is at work; try again"), e.job);
-  const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(*run, e.checkpoint_step);
-  if (!checkpoint.ok()) return Answer(e.request, checkpoint.status(), e.job);
-  run->rollback_request = e.request;
-  run->rollback_check = e.checkpoint_step;
-  out_.tasks.push_back(CheckCheckpoint{e.job, e.checkpoint_step, (*checkpoint)->versions, (*checkpoint)->hashes});
+std::optional<absl::Status> Machine::Do(Run& run, const JobRolledBack& e) {
+  if (run.rollback_request) return absl::UnavailableError("another rollback of the job is at work; try again");
+  const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(run, e.checkpoint_step);
+  if (!checkpoint.ok()) return checkpoint.status();
+  run.rollback_request = e.request;
+  run.rollback_check = e.checkpoint_step;
+  core_.out.tasks.push_back(CheckCheckpoint{e.job, e.checkpoint_step, (*checkpoint)->versions, (*checkpoint)->hashes});
+  return std::nullopt;
 }
 
 absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, uint64_t step) const {
@@ -43,22 +41,21 @@ absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, u
   return checkpoint;
 }
 
-void Machine::On(const CheckpointChecked& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || run->rollback_check != e.step) return;
-  run->rollback_check.reset();
+void Machine::On(Run& run, const CheckpointChecked& e) {
+  if (run.rollback_check != e.step) return;
+  run.rollback_check.reset();
   absl::Status refusal = e.status;
   if (refusal.ok()) {
-    const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(*run, e.step);
-    if (checkpoint.ok()) return RollBack(*run, **checkpoint);
+    const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(run, e.step);
+    if (checkpoint.ok()) return RollBack(run, **checkpoint);
     refusal = checkpoint.status();
   } else {
     refusal = absl::FailedPreconditionError(absl::StrCat("the checkpoint at step ", e.step,
                                                          " cannot be used, and nothing was ",
                                                          "changed: ", std::string(refusal.message())));
   }
-  Answer(*run->rollback_request, std::move(refusal), run->id());
-  run->rollback_request.reset();
+  core_.Answer(*run.rollback_request, std::move(refusal), run.id());
+  run.rollback_request.reset();
 }
 
 void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
@@ -90,12 +87,12 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.no_room.clear();
   run.loaded = false;
   run.loading = true;
-  out_.records.push_back(RollbackRecord{run.id(), run.record.epoch, checkpoint.versions});
-  out_.tasks.push_back(RestoreCheckpoint{run.id(), checkpoint.step, run.record.epoch});
-  Note(run.id(), "rolled back",
-       absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
-       {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
-  Do(std::move(later));
+  core_.out.records.push_back(RollbackRecord{run.id(), run.record.epoch, checkpoint.versions});
+  core_.out.tasks.push_back(RestoreCheckpoint{run.id(), checkpoint.step, run.record.epoch});
+  core_.Note(run.id(), "rolled back",
+             absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
+             {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
+  core_.Add(std::move(later));
 }
 
 }  // namespace atl

@@ -12,46 +12,44 @@ constexpr Duration kRoomRetry = Seconds(5);
 }  // namespace
 
 void Machine::On(const DiskSpace& e) {
-  if (e.low == disk_low_) return;
-  disk_low_ = e.low;
+  if (e.low == core_.disk_low) return;
+  core_.disk_low = e.low;
   for (auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
     if (e.low) {
-      Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
+      core_.Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
     } else {
-      Note(id, "disk has room", "the coordinator's disk has room again: uploads go on");
+      core_.Note(id, "disk has room", "the coordinator's disk has room again: uploads go on");
       AllowAfresh(run, {});
     }
   }
 }
 
-void Machine::On(const PreparationDelayed& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || !run->loading) return;
-  WaitForRoom(*run, "the parameters wait", e.reason);
+void Machine::On(Run& run, const PreparationDelayed& e) {
+  if (!run.loading) return;
+  WaitForRoom(run, "the parameters wait", e.reason);
 }
 
-void Machine::On(const CheckpointDelayed& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || !run->loaded || !run->checkpoints.IsBegun(e.step)) return;
-  WaitForRoom(*run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
+void Machine::On(Run& run, const CheckpointDelayed& e) {
+  if (!run.loaded || !run.checkpoints.IsBegun(e.step)) return;
+  WaitForRoom(run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
 }
 
 // Writes no record, because a commit needs space too.
 void Machine::WaitForRoom(Run& run, const std::string& what, const std::string& reason) {
   const bool first = run.no_room.empty();
   run.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
-  run.retry_at = now_ + kRoomRetry;
-  if (first) Note(run.id(), "disk full", absl::StrCat(run.no_room, "; free space, it goes on by itself"));
+  run.retry_at = core_.now + kRoomRetry;
+  if (first) core_.Note(run.id(), "disk full", absl::StrCat(run.no_room, "; free space, it goes on by itself"));
 }
 
 void Machine::RetryOnceDue(Run& run) {
-  if (run.no_room.empty() || now_ < run.retry_at) return;
+  if (run.no_room.empty() || core_.now < run.retry_at) return;
   run.retry_at = kNever;
   if (run.loaded) {
-    Do(run.checkpoints.Retry(run.Versions(), run.IsMerging()));
+    core_.Add(run.checkpoints.Retry(run.Versions(), run.IsMerging()));
   } else if (run.loading) {
-    out_.tasks.push_back(LoadTaskOf(run));
+    core_.out.tasks.push_back(LoadTaskOf(run));
   }
 }
 

@@ -9,33 +9,32 @@
 
 namespace atl {
 
-void Machine::On(const ContributionsScreened& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
-  if (e.target.fragment.value >= run->rounds.size()) return;
-  Round& round = run->rounds[e.target.fragment.value];
+void Machine::On(Run& run, const ContributionsScreened& e) {
+  if (HasEnded(run.record.state) || e.epoch != run.record.epoch) return;
+  if (e.target.fragment.value >= run.rounds.size()) return;
+  Round& round = run.rounds[e.target.fragment.value];
   if (!round.closing() || round.version() != e.target.version) return;
   round.Reopen();
   for (const ScreenedOut& out : e.refused) {
     const std::optional<Digest> digest = round.Refuse(out.worker);
     if (!digest) continue;
     // It stays in the round log: a restart must not accept it again.
-    out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, *digest});
-    const Member* member = fleet_.Find(out.worker);
-    if (member != nullptr && member->record().job == run->id()) {
-      SendTo(*member, ContributionRefused{run->id(), e.target, *digest, out.why});
+    core_.out.records.push_back(ScreenedRecord{run.id(), run.record.epoch, e.target, out.worker, *digest});
+    const Member* member = core_.fleet.Find(out.worker);
+    if (member != nullptr && member->record().job == run.id()) {
+      core_.SendTo(*member, ContributionRefused{run.id(), e.target, *digest, out.why});
     }
-    Note(run->id(), "contribution refused",
-         absl::StrCat("contribution of worker ", out.worker.value, " refused: ", out.why),
-         {{"worker", out.worker.value}});
-    Strike(*run, e.target.fragment, out);
+    core_.Note(run.id(), "contribution refused",
+               absl::StrCat("contribution of worker ", out.worker.value, " refused: ", out.why),
+               {{"worker", out.worker.value}});
+    Strike(run, e.target.fragment, out);
   }
-  SettleRevoked(*run);
+  SettleRevoked(run);
 }
 
 void Machine::Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused) {
   const uint32_t strikes = run.strikes.Strike(refused.worker, fragment, refused.why);
-  Member* member = fleet_.Find(refused.worker);
+  Member* member = core_.fleet.Find(refused.worker);
   if (member == nullptr || run.spec->screens.norm != ScreenMode::kEnforce) return;
   const std::string at = absl::StrCat("fragment ", fragment.value, " of job ", run.id().value);
   if (refused.far) {
@@ -53,12 +52,12 @@ void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<Sc
     if (remark.clipped) clipped.insert(remark.worker);
     const FragmentVersion target{fragment, Version{record.reached.version.value - 1}};
     run.remarks.Add({remark.worker, target, remark.text});
-    Note(run.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
-         absl::StrCat("contribution of worker ", remark.worker.value,
-                      remark.clipped ? " clipped: " : " stands out: ", remark.text),
-         {{"worker", remark.worker.value},
-          {"fragment", absl::StrCat(fragment.value)},
-          {"version", absl::StrCat(record.reached.version.value)}});
+    core_.Note(run.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
+               absl::StrCat("contribution of worker ", remark.worker.value,
+                            remark.clipped ? " clipped: " : " stands out: ", remark.text),
+               {{"worker", remark.worker.value},
+                {"fragment", absl::StrCat(fragment.value)},
+                {"version", absl::StrCat(record.reached.version.value)}});
     if (remark.clipped) Strike(run, fragment, {remark.worker, remark.text, false});
   }
   for (const CommittedContribution& c : record.contributions) {
@@ -72,12 +71,12 @@ void Machine::Quarantine(Member& member, const std::string& why) {
   const JobId job = member.record().job;
   member.Quarantine(why);
   for (auto& [name, run] : runs_) run.strikes.Forget(id);
-  fleet_.Touch(id);
+  core_.fleet.Touch(id);
   Fence(member, "it is quarantined");
-  Note(job, "worker quarantined", QuarantineLine(member.record()), {{"worker", id.value}});
-  if (member.connection()) SendTo(member, Refused{QuarantineLine(member.record()), true});
-  Disconnect(member);
-  member.Lose(now_);  // it is gone, and its loss needs no later report
+  core_.Note(job, "worker quarantined", QuarantineLine(member.record()), {{"worker", id.value}});
+  if (member.connection()) core_.SendTo(member, Refused{QuarantineLine(member.record()), true});
+  core_.Disconnect(member);
+  member.Lose(core_.now);  // it is gone, and its loss needs no later report
 }
 
 }  // namespace atl

@@ -8,12 +8,12 @@
 namespace atl {
 
 void Machine::Load(Run& run) {
-  Do(run.checkpoints.DropOvertaken(run.Versions()));
+  core_.Add(run.checkpoints.DropOvertaken(run.Versions()));
   run.checkpoints.Load(run.spec->checkpoint, run.rounds[0].version());
   if (run.record.state == JobState::kClosing) run.checkpoints.NotDue();  // the end has its own
   run.loading = true;
   run.replicas = {};
-  out_.tasks.push_back(LoadTaskOf(run));
+  core_.out.tasks.push_back(LoadTaskOf(run));
 }
 
 void Machine::Unload(Run& run) {
@@ -23,7 +23,7 @@ void Machine::Unload(Run& run) {
   run.no_room.clear();
   // An acceptance stays valid: it is durable, and the round closes after the next Load.
   for (Round& round : run.rounds) round.Reopen();
-  out_.tasks.push_back(ReleaseJob{run.id()});
+  core_.out.tasks.push_back(ReleaseJob{run.id()});
 }
 
 void Machine::Hold(Run& run, const std::string& reason) {
@@ -35,7 +35,7 @@ void Machine::Hold(Run& run, const std::string& reason) {
     run.record.draining = false;
     run.record.stop_step = PlannedInnerSteps(*run.spec);
   }
-  for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, "the job is paused");
+  for (auto& [id, member] : core_.fleet.Of(run.id())) Detach(member, "the job is paused");
   SetState(run, JobState::kPaused, reason);
 }
 
@@ -46,48 +46,46 @@ void Machine::BreakOff(Run& run, const std::string& why) {
 }
 
 void Machine::LiftBars(Run& run) {
-  for (auto& [id, member] : fleet_.members()) {
+  for (auto& [id, member] : core_.fleet.members()) {
     member.Unbar(run.id());
   }
   run.failures.clear();
 }
 
-void Machine::On(const ParametersReady& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || !run->loading) return;
-  for (size_t p = 0; p < run->rounds.size() && p < e.hashes.size(); ++p) {
-    const Digest known = run->rounds[p].hash();
+void Machine::On(Run& run, const ParametersReady& e) {
+  if (!run.loading) return;
+  for (size_t p = 0; p < run.rounds.size() && p < e.hashes.size(); ++p) {
+    const Digest known = run.rounds[p].hash();
     if (!known.IsZero() && known != e.hashes[p]) {
-      return On(
-          TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
-                                         run->rounds[p].version().value, " was committed with ", known.Hex())});
+      return On(run, TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(),
+                                                    " but version ", run.rounds[p].version().value,
+                                                    " was committed with ", known.Hex())});
     }
-    run->rounds[p].SetHash(e.hashes[p]);
+    run.rounds[p].SetHash(e.hashes[p]);
   }
-  run->traffic = e.traffic;
-  run->loaded = true;
-  run->loading = false;
-  run->no_room.clear();
-  if (run->record.state == JobState::kPending) {
-    run->record.parameters_ready = true;
-    SetState(*run, JobState::kWaitingForWorkers, "");
+  run.traffic = e.traffic;
+  run.loaded = true;
+  run.loading = false;
+  run.no_room.clear();
+  if (run.record.state == JobState::kPending) {
+    run.record.parameters_ready = true;
+    SetState(run, JobState::kWaitingForWorkers, "");
   }
-  Do(run->checkpoints.Rewrite());
-  if (!run->rollback_request || run->rollback_check) return;
-  Answer(*run->rollback_request, absl::OkStatus(), run->id());
-  run->rollback_request.reset();
+  core_.Add(run.checkpoints.Rewrite());
+  if (!run.rollback_request || run.rollback_check) return;
+  core_.Answer(*run.rollback_request, absl::OkStatus(), run.id());
+  run.rollback_request.reset();
 }
 
-void Machine::On(const TaskFailed& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state)) return;
-  if (!run->loaded && !run->loading) return;  // the job has stopped; this result is older
-  if (run->rollback_request && !run->rollback_check) {
-    Answer(*run->rollback_request, absl::FailedPreconditionError(e.reason), run->id());
-    run->rollback_request.reset();
+void Machine::On(Run& run, const TaskFailed& e) {
+  if (HasEnded(run.record.state)) return;
+  if (!run.loaded && !run.loading) return;  // the job has stopped; this result is older
+  if (run.rollback_request && !run.rollback_check) {
+    core_.Answer(*run.rollback_request, absl::FailedPreconditionError(e.reason), run.id());
+    run.rollback_request.reset();
   }
-  BreakOff(*run, e.reason);
-  if (!HasEnded(run->record.state)) Unload(*run);
+  BreakOff(run, e.reason);
+  if (!HasEnded(run.record.state)) Unload(run);
 }
 
 }  // namespace atl

@@ -19,21 +19,21 @@ void Machine::On(const UploadOffered& e) {
     // A newer conversation for the same key supersedes the older one.
     const Round::Offered offered = Find(e.header.job)->rounds[e.header.target.fragment.value].Offer(e.upload, e.header);
     for (const UploadId id : offered.superseded)
-      Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+      core_.Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
     verdict.replaces = offered.replaces;
   }
-  out_.verdicts.push_back(std::move(verdict));
+  core_.out.verdicts.push_back(std::move(verdict));
 }
 
 UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
   const ContributionHeader& header = e.header;
   const auto refuse = [](absl::Status status) { return UploadVerdict{.status = std::move(status)}; };
-  if (e.boot > boot_) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
-                                                             " of this coordinator, which is at boot ", boot_.value,
-                                                             ": it serves an older copy of its state directory")));
+  if (e.boot > core_.boot) {
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat("the worker has seen boot ", e.boot.value, " of this coordinator, which is at boot ",
+                     core_.boot.value, ": it serves an older copy of its state directory")));
   }
-  if (LineOf(e.boot) != LineOf(boot_)) {
+  if (LineOf(e.boot) != LineOf(core_.boot)) {
     return refuse(absl::FailedPreconditionError(
         "the contribution comes from before this coordinator's state was restored from a backup: say hello again"));
   }
@@ -51,12 +51,12 @@ UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
   if (auto known = run->rounds[header.target.fragment.value].Judge(header)) return *known;
   if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
   if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
-  if (disk_low_) return refuse(absl::ResourceExhaustedError(kDiskLow));
+  if (core_.disk_low) return refuse(absl::ResourceExhaustedError(kDiskLow));
   return {.decision = UploadDecision::kGranted};
 }
 
 absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
-  const Member* member = fleet_.Find(header.worker);
+  const Member* member = core_.fleet.Find(header.worker);
   if (member != nullptr && !member->record().quarantine.empty()) {
     return absl::FailedPreconditionError(QuarantineLine(member->record()));
   }
@@ -108,7 +108,7 @@ absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& hea
 }
 
 absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& header) {
-  const Member& member = *fleet_.Find(header.worker);
+  const Member& member = *core_.fleet.Find(header.worker);
   std::set<LeaseId> named;
   for (const LeaseCursor& c : header.cursors) {
     if (!named.insert(c.lease).second)
@@ -117,7 +117,7 @@ absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& hea
   std::vector<LeaseId> taken_back;
   for (const LeaseCursor& c : header.cursors) {
     const LeaseRecord* lease = run.pool.Find(c.lease);
-    if (c.lease.value == 0 || c.lease.value >= counters_.next_lease) {
+    if (c.lease.value == 0 || c.lease.value >= core_.counters.next_lease) {
       return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
     }
     if (c.lease < member.record().leases_from ||
@@ -129,36 +129,23 @@ absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& hea
     }
   }
   if (taken_back.empty()) return absl::OkStatus();
-  SendTo(member, LeaseRevoked{run.id(), taken_back, "these leases were taken back"});
+  core_.SendTo(member, LeaseRevoked{run.id(), taken_back, "these leases were taken back"});
   return absl::FailedPreconditionError(
       absl::StrCat("lease ", taken_back.front().value, " was taken back: the work on it cannot be contributed"));
 }
 
-void Machine::On(const UploadFinished& e) {
-  for (auto& [id, run] : runs_) {
-    Round* const round = run.RoundOf(e.upload);
-    if (round == nullptr || round->uploads().at(e.upload).flushing) continue;
-    if (absl::Status status = CheckCursors(run, round->uploads().at(e.upload).header); !status.ok()) {
-      round->Break(e.upload);
-      return Verdict(e.upload, UploadDecision::kRefused, std::move(status));
-    }
-    round->Finish(e.upload);
-    out_.tasks.push_back(FlushAcceptance{e.upload});
+void Machine::On(Run& run, Round& round, const UploadFinished& e) {
+  if (round.uploads().at(e.upload).flushing) return;
+  if (absl::Status status = CheckCursors(run, round.uploads().at(e.upload).header); !status.ok()) {
+    round.Break(e.upload);
+    return core_.Verdict(e.upload, UploadDecision::kRefused, std::move(status));
   }
+  round.Finish(e.upload);
+  core_.out.tasks.push_back(FlushAcceptance{e.upload});
 }
 
-void Machine::On(const ContributionDurable& e) {
-  for (auto& [id, run] : runs_) {
-    Round* const round = run.RoundOf(e.upload);
-    if (round != nullptr && round->Durable(e.upload, now_))
-      Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
-  }
-}
-
-void Machine::On(const UploadBroken& e) {
-  for (auto& [id, run] : runs_) {
-    if (Round* const round = run.RoundOf(e.upload)) round->Break(e.upload);
-  }
+void Machine::On(Run&, Round& round, const ContributionDurable& e) {
+  if (round.Durable(e.upload, core_.now)) core_.Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
 }
 
 void Machine::Hear(Member& member, const SyncDropped& message) {
@@ -169,7 +156,8 @@ void Machine::Hear(Member& member, const SyncDropped& message) {
   // No sync is excused but by the job's own draw.
   if (!DropsSync(*run->spec, id, message.target)) return;
   Round& round = run->rounds[message.target.fragment.value];
-  if (round.DropSync(message.target.version, id, message.send_step, now_)) member.ReachedAtLeast(message.send_step);
+  if (round.DropSync(message.target.version, id, message.send_step, core_.now))
+    member.ReachedAtLeast(message.send_step);
 }
 
 void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {
@@ -184,7 +172,7 @@ void Machine::RefuseUploads(Run& run, const std::function<std::vector<UploadId>(
     for (const UploadId id : end(round)) ended.push_back(id);
   }
   std::sort(ended.begin(), ended.end());
-  for (const UploadId id : ended) Verdict(id, UploadDecision::kRefused, why);
+  for (const UploadId id : ended) core_.Verdict(id, UploadDecision::kRefused, why);
 }
 
 }  // namespace atl

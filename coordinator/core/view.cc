@@ -55,25 +55,26 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   view.evaluations = run->evaluation.done();
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
-  for (const auto& [id, member] : fleet_.Of(job)) {
+  for (const auto& [id, member] : core_.fleet.Of(job)) {
     // A member not heard since the start is waited for, but is not known to be alive.
     if (!member.Trains(job) || member.lost() || !member.has_spoken()) continue;
     ++view.alive;
     view.training += member.stage() == Stage::kTraining ? 1 : 0;
     view.not_waited_for += member.not_waited_for() ? 1 : 0;
   }
-  const auto have = static_cast<uint32_t>(fleet_.TrainersOf(job).size());
+  const auto have = static_cast<uint32_t>(core_.fleet.TrainersOf(job).size());
   if (run->Open() && run->loaded) view.missing = Needed(*run) - std::min(have, Needed(*run));
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : run->PoolNow();
   if (!HasEnded(view.record.state)) view.participating = static_cast<uint32_t>(run->participants.size());
   for (const auto& [step, checkpoint] : run->checkpoints.records()) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
-  JobStanding standing{*run, fleet_, options_, boot_, disk_low_, Needed(*run), DeadlineOf(*run), now, now_, {}};
+  JobStanding standing{*run,         core_.fleet,      core_.options, core_.boot, core_.disk_low,
+                       Needed(*run), DeadlineOf(*run), now,           core_.now,  {}};
   const auto awaited = run->Open() && run->loaded ? AwaitedFragment(standing) : std::nullopt;
   if (awaited) {
     const RoundRule rule = RuleOf(*run, *awaited);
-    standing.round = RoundStanding{*awaited, rule, run->rounds[awaited->value].Decide(rule, now_)};
+    standing.round = RoundStanding{*awaited, rule, run->rounds[awaited->value].Decide(rule, core_.now)};
   }
   view.waiting_line = WaitingLine(standing);
   return view;
@@ -86,7 +87,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     view.worker = id;
     const bool quarantined = !member.record().quarantine.empty();
     view.evicted = member.record().quarantine == Member::kEvicted;
-    view.silence = quarantined ? "" : SilenceOf(member, options_.heartbeat_interval, now);
+    view.silence = quarantined ? "" : SilenceOf(member, core_.options.heartbeat_interval, now);
     view.state = quarantined                          ? WorkerState::kQuarantined
                  : member.lost() && member.left()     ? WorkerState::kLeft
                  : member.lost()                      ? WorkerState::kLost
@@ -102,7 +103,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     view.connected = member.connection().has_value();
     view.unheard = !member.has_spoken();
     view.evaluate_only = member.record().evaluate_only;
-    if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(runs_, fleet_, member);
+    if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(runs_, core_.fleet, member);
     view.cordoned = member.record().cordoned;
     if (view.cordoned && !member.Assigned() && view.silence.empty()) {
       view.last.waiting_for = absl::StrCat("an operator: worker ", id.value, " is cordoned");
@@ -119,19 +120,19 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     views.push_back(std::move(view));
   };
   if (of != nullptr) {
-    for (const auto& [id, member] : fleet_.Of(*of)) add(id, member);
+    for (const auto& [id, member] : core_.fleet.Of(*of)) add(id, member);
   } else {
-    for (const auto& [id, member] : fleet_.members()) add(id, member);
+    for (const auto& [id, member] : core_.fleet.members()) add(id, member);
   }
   return views;
 }
 
 void Machine::CheckInvariants() const {
-  fleet_.CheckInvariants();
+  core_.fleet.CheckInvariants();
   std::set<Incarnation> incarnations;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : core_.fleet.members()) {
     const Incarnation incarnation = member.record().incarnation;
-    ATOLL_CHECK(incarnation.value != 0 && incarnation.value < counters_.next_incarnation,
+    ATOLL_CHECK(incarnation.value != 0 && incarnation.value < core_.counters.next_incarnation,
                 "I10: an incarnation nobody gave");
     ATOLL_CHECK(incarnations.insert(incarnation).second, "I10: two workers share an incarnation");
     ATOLL_CHECK(member.record().quarantine.empty() || (!member.connection() && !member.Assigned()),
@@ -154,7 +155,7 @@ void Machine::CheckInvariants() const {
         ATOLL_CHECK(header.target.version < round.version(), "I6: a committed contribution is newer than its fragment");
       }
     }
-    for (const auto& [worker, member] : fleet_.members()) {
+    for (const auto& [worker, member] : core_.fleet.members()) {
       for (const LeaseId lease : run.pool.HeldBy(worker)) {
         const LeaseRecord& record = *run.pool.Find(lease);
         ATOLL_CHECK(record.incarnation == member.record().incarnation && member.record().job == id,
