@@ -22,6 +22,52 @@ void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, st
   }
 }
 
+// The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
+// lower step the joiner would repeat sends of this period, and send late. The step stays below the send step of
+// a round that cannot reach its quorum without a joiner: the workers that have sent to that round wait at its
+// apply step, and a joiner that starts after the send step would reach it only a period later. A contribution
+// may be in flight, so every send step counts, whether or not a contribution has arrived.
+std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run, const CoreContext& core) {
+  if (run.record.state == JobState::kClosing)
+    return {ClockOf(run, core.fleet), {}};  // send steps may be the stop step there
+  const SyncSchedule schedule(run.inner_steps(), run.spec->sync.overlap_steps, run.record.fragments);
+  uint64_t newest = NewestStep(run, core.fleet), wanted = UINT64_MAX;
+  bool waits = false;  // a round waits for a joiner: the clock is stopped
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& round = run.rounds[p];
+    const size_t most = round.Arrived() + round.Missing().size();
+    const bool needs_joiner = !round.closing() && most < round.Quorum(RuleOf(run, core.fleet, FragmentIndex{p}));
+    waits = waits || needs_joiner;
+    for (const auto& [worker, arrival] : round.accepted()) {
+      newest = std::max(newest, arrival.header.send_step);
+      if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
+    }
+    uint64_t committed = 0;
+    for (const auto& [worker, header] : round.committed()) committed = std::max(committed, header.send_step);
+    newest = std::max(newest, committed);
+    committed = std::min(committed, run.ClockStep(UINT64_MAX));
+    const bool known = committed > 0 || round.version().value == 0;  // false just after a rollback
+    if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
+  }
+  if (waits) {
+    const uint64_t clock = run.ClockStep(newest);
+    const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // a bound: send steps are claims
+    return {std::clamp(wanted, least, clock), {}};
+  }
+  Duration pace{};
+  for (const auto& [id, member] : core.fleet.Of(run.id())) {
+    if (!member.Trains(run.id()) || member.stage() != Stage::kTraining) continue;
+    const Duration step = ClockPace(PeriodOf(run, member), run.inner_steps());
+    newest = std::max(newest,
+                      StepByNow(member.step(), core.now - member.step_at(), step, core.options.heartbeat_interval * 2));
+    if (!member.lost() && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
+  }
+  // Slightly ahead of the others: a round that does not expect the joiner takes its contribution
+  // only if it arrives no later than theirs.
+  const bool ahead = pace.ns > 0 && run.inner_steps() >= kLongPeriod;
+  return {run.ClockStep(ahead ? newest + kJoinerAhead : newest), pace};
+}
+
 }  // namespace
 
 void Machine::Advance() {
@@ -51,14 +97,6 @@ void Machine::AdvanceRun(Run& run) {
   AdvanceEvaluation(run);
   if (run.record.state == JobState::kClosing) AdvanceClosing(run);
   if (!HasEnded(run.record.state)) AdvanceRounds(run);
-}
-
-uint32_t Machine::Needed(const Run& run) const {
-  if (run.record.state != JobState::kClosing) return run.LeastWorkers();
-  if (run.ending == Ending::kCheckpoint) return 0;
-  const bool waiting =
-      std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted().empty(); });
-  return waiting ? run.LeastWorkers() : 1;
 }
 
 void Machine::AssignWorkers() {
@@ -121,53 +159,8 @@ void Machine::Assign(Member& member, Run& run) {
              {{"worker", member.record().worker.value}});
 }
 
-// The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
-// lower step the joiner would repeat sends of this period, and send late. The step stays below the send step of
-// a round that cannot reach its quorum without a joiner: the workers that have sent to that round wait at its
-// apply step, and a joiner that starts after the send step would reach it only a period later. A contribution
-// may be in flight, so every send step counts, whether or not a contribution has arrived.
-std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
-  if (run.record.state == JobState::kClosing) return {ClockOf(run), {}};  // send steps may be the stop step there
-  const SyncSchedule schedule(run.inner_steps(), run.spec->sync.overlap_steps, run.record.fragments);
-  uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
-  bool waits = false;  // a round waits for a joiner: the clock is stopped
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    const Round& round = run.rounds[p];
-    const size_t most = round.Arrived() + round.Missing().size();
-    const bool needs_joiner = !round.closing() && most < round.Quorum(RuleOf(run, FragmentIndex{p}));
-    waits = waits || needs_joiner;
-    for (const auto& [worker, arrival] : round.accepted()) {
-      newest = std::max(newest, arrival.header.send_step);
-      if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
-    }
-    uint64_t committed = 0;
-    for (const auto& [worker, header] : round.committed()) committed = std::max(committed, header.send_step);
-    newest = std::max(newest, committed);
-    committed = std::min(committed, run.ClockStep(UINT64_MAX));
-    const bool known = committed > 0 || round.version().value == 0;  // false just after a rollback
-    if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
-  }
-  if (waits) {
-    const uint64_t clock = run.ClockStep(newest);
-    const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // a bound: send steps are claims
-    return {std::clamp(wanted, least, clock), {}};
-  }
-  Duration pace{};
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.stage() != Stage::kTraining) continue;
-    const Duration step = ClockPace(PeriodOf(run, member), run.inner_steps());
-    newest = std::max(
-        newest, StepByNow(member.step(), core_.now - member.step_at(), step, core_.options.heartbeat_interval * 2));
-    if (!member.lost() && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
-  }
-  // Slightly ahead of the others: a round that does not expect the joiner takes its contribution
-  // only if it arrives no later than theirs.
-  const bool ahead = pace.ns > 0 && run.inner_steps() >= kLongPeriod;
-  return {run.ClockStep(ahead ? newest + kJoinerAhead : newest), pace};
-}
-
 uint64_t Machine::SendAssignment(Member& member, const Run& run) {
-  const auto [clock, pace] = ClockOfJoiner(run);
+  const auto [clock, pace] = ClockOfJoiner(run, core_);
   core_.SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace,
                                   run.record.epoch, run.layout});
   member.SentAssignment();

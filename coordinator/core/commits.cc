@@ -21,20 +21,6 @@ constexpr int64_t kDeadlinesOfHolders = 2;
 // Round deadlines during which an upload, or a step not yet measured, excuses a missing worker.
 constexpr int64_t kDeadlinesOfUploads = 4;
 
-// Of a round held over a pause: assigned to the job again, neither expected nor arrived.
-std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round) {
-  std::vector<WorkerId> coming;
-  if (!round.held_over() || run.record.state != JobState::kRunning) return coming;
-  for (const auto& [id, member] : fleet.Of(run.id())) {
-    const bool comes = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.not_waited_for() &&
-                       !run.used_up.contains(id);
-    const bool evaluates = run.evaluation.IsWith(id);  // for the time of the evaluation
-    const bool known = evaluates || round.expected().contains(id) || round.HasArrived(id);
-    if (comes && !known) coming.push_back(id);
-  }
-  return coming;
-}
-
 void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::vector<JobNote>* notes) {
   const bool was = run.PassesOver(fragment, worker);
   const uint32_t missed = run.misses.Missed(fragment, worker);
@@ -48,41 +34,133 @@ void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::ve
        {{"worker", worker.value}, {"fragment", absl::StrCat(fragment.value)}}});
 }
 
-}  // namespace
-
-Duration Machine::GraceOf(const Run& run) const {
-  std::vector<int64_t> step_ns;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.heartbeat().step_ns > 0) step_ns.push_back(member.heartbeat().step_ns);
-  }
-  const Duration median{step_ns.empty() ? 0 : UpperMedian(std::move(step_ns))};
-  return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps));
-}
-
-RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
-  RoundRule rule;
-  rule.minimum = run.LeastWorkers();
-  rule.quorum = std::min(run.spec->sync.quorum, run.MostWorkers());
-  const Round& round = run.rounds[fragment.value];
-  for (const WorkerId& id : run.used_up) {
-    rule.finished += round.HasArrived(id) ? 0 : 1;
-  }
-  if (run.record.state == JobState::kClosing) {
-    for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-      const bool counts = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
-      const bool done = member.finished() || run.HasClosed(fragment, id, member.step());
-      rule.finished += counts && done && !round.accepted().contains(id) ? 1 : 0;
+// The missing workers evaluate or fetch.
+bool WaitsAsItShould(const Run& run, const CoreContext& core, const Round& round) {
+  bool any = false;
+  for (const auto& [id, member] : core.fleet.Of(run.id())) {
+    const bool there = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.finished();
+    if (!there || round.HasArrived(id)) continue;
+    const bool evaluates = run.evaluation.IsWith(id);
+    const bool busy = evaluates || member.stage() == Stage::kFetching;  // both have their own deadlines
+    if (busy && SilenceOf(member, core.options.heartbeat_interval, core.now).empty()) {
+      any = true;
+    } else if (busy || round.expected().contains(id)) {
+      return false;
     }
   }
-  const std::vector<WorkerId> coming = OnTheirWay(run, core_.fleet, round);
-  const auto passed_over = static_cast<size_t>(
-      std::count_if(coming.begin(), coming.end(), [&](const WorkerId& id) { return run.PassesOver(fragment, id); }));
-  const size_t others = round.Arrived() + round.Missing().size() + coming.size() - passed_over;
-  rule.on_their_way = static_cast<uint32_t>(coming.size() - (others < run.LeastExpected() ? 0 : passed_over));
-  // Computed only with a quorum, because it visits all members.
-  if (round.Arrived() >= round.Quorum(rule)) rule.grace = GraceOf(run);
-  return rule;
+  return any;
 }
+
+// A deadline has passed without the quorum: a missed round for each worker that has no reason to be missing. Those
+// that have missed too many are no longer expected if the others suffice.
+void CountMissing(Run& run, CoreContext& core, FragmentIndex fragment) {
+  Round& round = run.rounds[fragment.value];
+  if (round.Arrived() == 0) return;  // all may be kept from it by the same cause
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& other = run.rounds[p];
+    const RoundRule rule = RuleOf(run, core.fleet, FragmentIndex{p});
+    const size_t most = other.Arrived() + other.Missing().size() + rule.on_their_way;
+    if (!other.closing() && most < other.Quorum(rule)) return;  // it lacks a joiner, for which all may wait
+  }
+  std::vector<WorkerId> missing = round.Missing(), silent;
+  for (WorkerId& id : OnTheirWay(run, core.fleet, round)) missing.push_back(std::move(id));
+  const bool early = round.opened() + DeadlineOf(run, core) * kDeadlinesOfUploads > core.now;
+  size_t others = round.Arrived();
+  for (const WorkerId& id : missing) {
+    const Member& member = *core.fleet.Find(id);
+    const bool busy = run.evaluation.IsWith(id) || member.stage() != Stage::kTraining;  // both have their own deadlines
+    const bool excused = busy || (early && (run.IsUploading(id) || member.heartbeat().step_ns == 0));
+    if (!excused) CountMiss(run, fragment, id, &core.out.notes);
+    if (!excused && run.PassesOver(fragment, id)) {
+      silent.push_back(id);
+    } else {
+      ++others;
+    }
+  }
+  if (others < run.LeastExpected()) return;  // the others do not suffice
+  for (const WorkerId& id : silent) round.StopExpecting(id);
+}
+
+void IssueClose(Run& run, CoreContext& core, FragmentIndex fragment, const std::string& why) {
+  Round& round = run.rounds[fragment.value];
+  CloseRound task;
+  task.job = run.id();
+  task.epoch = run.record.epoch;
+  task.target = {fragment, round.version()};
+  task.spec_revision = run.record.spec_revision;
+  uint64_t newest = NewestStep(run, core.fleet);
+  for (const auto& [worker, arrival] : round.accepted()) {
+    task.contributions.push_back(arrival.header);
+    newest = std::max(newest, arrival.header.send_step);  // heartbeats are older
+  }
+  for (const auto& [worker, drop] : round.dropped()) newest = std::max(newest, drop.send_step);
+  task.clock_step = run.ClockStep(newest);
+  if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version().value + 1}));
+  task.past_finished = round.past_finished();
+  for (const UploadId id : round.Close()) {
+    core.Verdict(id, UploadDecision::kRefused,
+                 LateError(absl::StrCat("version ", round.version().value + 1, " is being made")));
+  }
+  core.out.tasks.push_back(std::move(task));
+  core.Note(run.id(), "round closing",
+            absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, " closes: ", why),
+            {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
+}
+
+void Publish(Run& run, CoreContext& core, const RoundRecord& record) {
+  UpdatePublished update;
+  update.job = run.id();
+  update.reached = record.reached;
+  update.hash = record.hash;
+  update.encoded_bytes = record.update_bytes;
+  update.clock_step = record.clock_step;
+  for (const CommittedContribution& c : record.contributions) {
+    update.contributors.push_back(c.header.worker);
+    update.digests.push_back(c.header.digest);
+  }
+  core.SendToJob(run.id(), update);
+  run.published[record.reached.fragment.value] = std::move(update);
+  core.out.notes.push_back(RoundCommittedNote(record));
+}
+
+void NoteWhoTookPart(Run& run, CoreContext& core, FragmentIndex fragment) {
+  const Round& round = run.rounds[fragment.value];
+  for (const auto& [id, arrival] : round.accepted()) run.misses.TookPart(fragment, id);
+  for (const auto& [id, drop] : round.dropped()) run.misses.TookPart(fragment, id);
+  for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &core.out.notes);
+}
+
+// After the commit of the fragment's round.
+void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enough) {
+  VersionVector versions = run.Versions();
+  const uint64_t front = FrontOf(versions);
+  --versions[fragment.value].value;
+  const uint64_t before = FrontOf(versions);
+  // A starved fragment stays starved until one of its rounds has had as many workers as the job needs.
+  if (enough || !run.IsStarved(fragment, before)) run.progress.Committed(fragment, front);
+  for (uint32_t p = 0; p < versions.size(); ++p) {
+    const FragmentIndex other{p};
+    if (!run.IsStarved(other, front)) continue;
+    // A member that contributes to one fragment only would leave the rounds of the others without a
+    // majority forever.
+    Round& lacking = run.rounds[p];
+    for (const WorkerId& id : lacking.closing() ? std::vector<WorkerId>{} : lacking.Missing()) {
+      if (lacking.IsUploading(id) || !run.rounds[fragment.value].IsMerged(id) ||
+          lacking.expected().size() <= run.LeastExpected())
+        continue;
+      while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
+      lacking.StopExpecting(id);
+      core.Note(run.id(), "worker passed over",
+                absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
+                             ", which is starved: none of its rounds waits for it until it contributes again"),
+                {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
+    }
+    if (run.IsStarved(other, before)) continue;
+    core.Note(run.id(), "fragment starved", StarvedLine(run, core.fleet), {{"fragment", absl::StrCat(p)}});
+  }
+}
+
+}  // namespace
 
 void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   std::set<WorkerId> expected, passed_over;
@@ -96,35 +174,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     past_finished = past_finished || (trains && run.used_up.contains(id));
   }
   if (expected.size() < run.LeastExpected()) expected.merge(passed_over);  // the others do not suffice
-  run.rounds[fragment.value].Open(std::move(expected), past_finished, core_.now, core_.now + DeadlineOf(run));
-}
-
-Duration Machine::DeadlineOf(const Run& run) const {
-  Duration slowest{};
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost()) continue;
-    slowest = std::max(slowest, PeriodOf(run, member));
-  }
-  return RoundDeadline(run.spec->sync.deadline, core_.options.membership_timeout, GraceOf(run), slowest);
-}
-
-uint64_t Machine::NewestStep(const Run& run) const {
-  uint64_t newest = 0;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) newest = std::max(newest, member.step());
-  }
-  return newest;
-}
-
-uint64_t Machine::StepOfHalf(const Run& run) const {
-  std::vector<uint64_t> steps;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) steps.push_back(member.step());
-  }
-  if (steps.empty()) return 0;
-  const auto half = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
-  std::nth_element(steps.begin(), half, steps.end(), std::greater<>());
-  return *half;
+  run.rounds[fragment.value].Open(std::move(expected), past_finished, core_.now, core_.now + DeadlineOf(run, core_));
 }
 
 void Machine::AdvanceRounds(Run& run) {
@@ -135,10 +185,10 @@ void Machine::AdvanceRounds(Run& run) {
   if (pausing) return;  // an incomplete round waits for its missing workers
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
-    const RoundRule rule = RuleOf(run, fragment);
+    const RoundRule rule = RuleOf(run, core_.fleet, fragment);
     const RoundVerdict verdict = run.rounds[p].Decide(rule, core_.now);
-    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, verdict, core_.now));
-    if (verdict.overdue) ReportOverdue(run, {fragment, rule, verdict});
+    if (verdict.close) IssueClose(run, core_, fragment, ReasonOf(run.rounds[p], rule, verdict, core_.now));
+    if (verdict.overdue) ReportOverdue(run, fragment, rule, verdict);
   }
 }
 
@@ -146,22 +196,22 @@ void Machine::CloseWhatHasItsQuorum(Run& run) {
   if (!run.loaded || !run.Gathers() || run.SavesAfterMerge()) return;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const bool enough = !round.accepted().empty() && round.Arrived() >= round.Quorum(RuleOf(run, FragmentIndex{p}));
+    const bool enough =
+        !round.accepted().empty() && round.Arrived() >= round.Quorum(RuleOf(run, core_.fleet, FragmentIndex{p}));
     if (enough && !round.closing() && round.Flushing() == 0)
-      IssueClose(run, FragmentIndex{p}, "the job is paused, and it has its quorum");
+      IssueClose(run, core_, FragmentIndex{p}, "the job is paused, and it has its quorum");
   }
 }
 
-void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
-  const auto& [fragment, rule, verdict] = standing;
+void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundRule& rule, const RoundVerdict& verdict) {
   Round& round = run.rounds[fragment.value];
-  const Duration extension = DeadlineOf(run);
+  const Duration extension = DeadlineOf(run, core_);
   // When the round opened, the pace of a new worker was unknown; once it is known, the deadline follows it.
   if (round.opened() + extension > core_.now) return round.Extend(round.opened() + extension);
   round.Extend(core_.now + extension);
   if (core_.disk_low) return;  // no worker can contribute, so none is at fault
   const std::string name = absl::StrCat("round ", round.version().value, " of fragment ", fragment.value);
-  const bool as_it_should = WaitsAsItShould(run, round);
+  const bool as_it_should = WaitsAsItShould(run, core_, round);
   if (!as_it_should || !round.wait_reported()) {
     const std::string late = absl::StrCat(name, ": ", ReasonOf(round, rule, verdict, core_.now),
                                           verdict.nobody ? WhoMayCome(run, core_.fleet, fragment, core_.now) : "",
@@ -172,7 +222,7 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
   }
   if (as_it_should) round.ReportWait();
   const uint64_t stop = run.spec->stop.inner_steps;
-  if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run) >= stop) {
+  if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run, core_.fleet) >= stop) {
     // A worker at the stop step sends nothing until the end begins, so this round would wait forever.
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
@@ -184,7 +234,7 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
                               HoldersLine(run, core_.fleet, core_.options.heartbeat_interval, core_.now)));
     return;
   }
-  if (run.record.state == JobState::kRunning && !as_it_should) CountMissing(run, fragment);
+  if (run.record.state == JobState::kRunning && !as_it_should) CountMissing(run, core_, fragment);
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : round.Missing()) {
     const bool sending = round.opened() + extension * kDeadlinesOfUploads > core_.now && run.IsUploading(id);
@@ -198,84 +248,14 @@ void Machine::ReportOverdue(Run& run, const RoundStanding& standing) {
   }
 }
 
-void Machine::CountMissing(Run& run, FragmentIndex fragment) {
-  Round& round = run.rounds[fragment.value];
-  if (round.Arrived() == 0) return;  // all may be kept from it by the same cause
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    const Round& other = run.rounds[p];
-    const RoundRule rule = RuleOf(run, FragmentIndex{p});
-    const size_t most = other.Arrived() + other.Missing().size() + rule.on_their_way;
-    if (!other.closing() && most < other.Quorum(rule)) return;  // it lacks a joiner, for which all may wait
-  }
-  std::vector<WorkerId> missing = round.Missing(), silent;
-  for (WorkerId& id : OnTheirWay(run, core_.fleet, round)) missing.push_back(std::move(id));
-  const bool early = round.opened() + DeadlineOf(run) * kDeadlinesOfUploads > core_.now;
-  size_t others = round.Arrived();
-  for (const WorkerId& id : missing) {
-    const Member& member = *core_.fleet.Find(id);
-    const bool busy = run.evaluation.IsWith(id) || member.stage() != Stage::kTraining;  // both have their own deadlines
-    const bool excused = busy || (early && (run.IsUploading(id) || member.heartbeat().step_ns == 0));
-    if (!excused) CountMiss(run, fragment, id, &core_.out.notes);
-    if (!excused && run.PassesOver(fragment, id)) {
-      silent.push_back(id);
-    } else {
-      ++others;
-    }
-  }
-  if (others < run.LeastExpected()) return;  // the others do not suffice
-  for (const WorkerId& id : silent) round.StopExpecting(id);
-}
-
-bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
-  bool any = false;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    const bool there = member.Trains(run.id()) && !member.lost() && !member.draining() && !member.finished();
-    if (!there || round.HasArrived(id)) continue;
-    const bool evaluates = run.evaluation.IsWith(id);
-    const bool busy = evaluates || member.stage() == Stage::kFetching;  // both have their own deadlines
-    if (busy && SilenceOf(member, core_.options.heartbeat_interval, core_.now).empty()) {
-      any = true;
-    } else if (busy || round.expected().contains(id)) {
-      return false;
-    }
-  }
-  return any;
-}
-
 void Machine::AllowAfresh(Run& run, const WorkerId& only_for) {
   for (Round& round : run.rounds) {
     std::vector<WorkerId> others = round.Missing();
     std::erase(others, only_for);
     const bool arrived = round.HasArrived(only_for);
     if (round.closing() || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
-    round.Begin(core_.now, core_.now + DeadlineOf(run));
+    round.Begin(core_.now, core_.now + DeadlineOf(run, core_));
   }
-}
-
-void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& why) {
-  Round& round = run.rounds[fragment.value];
-  CloseRound task;
-  task.job = run.id();
-  task.epoch = run.record.epoch;
-  task.target = {fragment, round.version()};
-  task.spec_revision = run.record.spec_revision;
-  uint64_t newest = NewestStep(run);
-  for (const auto& [worker, arrival] : round.accepted()) {
-    task.contributions.push_back(arrival.header);
-    newest = std::max(newest, arrival.header.send_step);  // heartbeats are older
-  }
-  for (const auto& [worker, drop] : round.dropped()) newest = std::max(newest, drop.send_step);
-  task.clock_step = run.ClockStep(newest);
-  if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version().value + 1}));
-  task.past_finished = round.past_finished();
-  for (const UploadId id : round.Close()) {
-    core_.Verdict(id, UploadDecision::kRefused,
-                  LateError(absl::StrCat("version ", round.version().value + 1, " is being made")));
-  }
-  core_.out.tasks.push_back(std::move(task));
-  core_.Note(run.id(), "round closing",
-             absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, " closes: ", why),
-             {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
 }
 
 void Machine::On(Run& run, const RoundAggregated& e) {
@@ -311,33 +291,17 @@ void Machine::On(Run& run, const RoundAggregated& e) {
   const bool enough = round.Arrived() >= run.LeastWorkers();
   run.spreads.push_back(round.Spread());
   if (run.spreads.size() > Run::kSpreads) run.spreads.erase(run.spreads.begin());
-  NoteWhoTookPart(run, e.reached.fragment);
+  NoteWhoTookPart(run, core_, e.reached.fragment);
   round.Commit(e.reached.version, record.hash);
   round.ForgetOlder([this](const WorkerId& worker) { return core_.fleet.Find(worker) != nullptr; });
-  NoteStarved(run, e.reached.fragment, enough);
+  NoteStarved(run, core_, e.reached.fragment, enough);
   run.clock_floor = record.clock_step;
   ++run.rounds_committed;
   if (e.reached.fragment.value == 0) run.tokens_committed += record.tokens;
   core_.out.records.push_back(record);
-  Publish(run, record);
+  Publish(run, core_, record);
   AfterCommit(run, e.reached.fragment);
   HearRemarks(run, e.reached.fragment, e.remarks, record);
-}
-
-void Machine::Publish(Run& run, const RoundRecord& record) {
-  UpdatePublished update;
-  update.job = run.id();
-  update.reached = record.reached;
-  update.hash = record.hash;
-  update.encoded_bytes = record.update_bytes;
-  update.clock_step = record.clock_step;
-  for (const CommittedContribution& c : record.contributions) {
-    update.contributors.push_back(c.header.worker);
-    update.digests.push_back(c.header.digest);
-  }
-  core_.SendToJob(run.id(), update);
-  run.published[record.reached.fragment.value] = std::move(update);
-  core_.out.notes.push_back(RoundCommittedNote(record));
 }
 
 void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
@@ -356,42 +320,6 @@ void Machine::SettleRevoked(Run& run) {
   for (const auto& [worker, member] : core_.fleet.members()) {
     if (member.record().job == run.id()) continue;
     for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
-  }
-}
-
-void Machine::NoteWhoTookPart(Run& run, FragmentIndex fragment) {
-  const Round& round = run.rounds[fragment.value];
-  for (const auto& [id, arrival] : round.accepted()) run.misses.TookPart(fragment, id);
-  for (const auto& [id, drop] : round.dropped()) run.misses.TookPart(fragment, id);
-  for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &core_.out.notes);
-}
-
-void Machine::NoteStarved(Run& run, FragmentIndex fragment, bool enough) {
-  VersionVector versions = run.Versions();
-  const uint64_t front = FrontOf(versions);
-  --versions[fragment.value].value;
-  const uint64_t before = FrontOf(versions);
-  // A starved fragment stays starved until one of its rounds has had as many workers as the job needs.
-  if (enough || !run.IsStarved(fragment, before)) run.progress.Committed(fragment, front);
-  for (uint32_t p = 0; p < versions.size(); ++p) {
-    const FragmentIndex other{p};
-    if (!run.IsStarved(other, front)) continue;
-    // A member that contributes to one fragment only would leave the rounds of the others without a
-    // majority forever.
-    Round& lacking = run.rounds[p];
-    for (const WorkerId& id : lacking.closing() ? std::vector<WorkerId>{} : lacking.Missing()) {
-      if (lacking.IsUploading(id) || !run.rounds[fragment.value].IsMerged(id) ||
-          lacking.expected().size() <= run.LeastExpected())
-        continue;
-      while (!run.PassesOver(other, id)) run.misses.Missed(other, id);
-      lacking.StopExpecting(id);
-      core_.Note(run.id(), "worker passed over",
-                 absl::StrCat("worker ", id.value, " contributes to others and not to fragment ", p,
-                              ", which is starved: none of its rounds waits for it until it contributes again"),
-                 {{"worker", id.value}, {"fragment", absl::StrCat(p)}});
-    }
-    if (run.IsStarved(other, before)) continue;
-    core_.Note(run.id(), "fragment starved", StarvedLine(run, core_.fleet), {{"fragment", absl::StrCat(p)}});
   }
 }
 

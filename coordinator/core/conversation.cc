@@ -31,6 +31,75 @@ bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& 
   return deviating >= 2 && 2 * deviating > there;
 }
 
+void SuspectRanges(Run& run, CoreContext& core, const WorkerId& worker, const std::vector<SampleRange>& held) {
+  for (const SampleRange& range : held) {
+    uint64_t settled = 0;
+    for (auto it = run.suspects.begin(); it != run.suspects.end();) {
+      const auto& [other, suspect] = *it;
+      const SampleRange both{std::max(range.begin, suspect.begin), std::min(range.end, suspect.end)};
+      const uint64_t count = other == worker || both.begin >= both.end ? 0 : run.pool.Abandon(both);
+      if (count > 0) {
+        core.Note(run.id(), "samples abandoned",
+                  absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value,
+                               " and ", worker.value, " non-finite and are left out; look at the data there"),
+                  {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
+      }
+      settled += count;
+      it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // never leased again
+    }
+    if (settled == range.size()) continue;
+    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: now among the newest
+    if (run.suspects.size() == Run::kSuspects) run.suspects.erase(run.suspects.begin());
+    run.suspects.emplace_back(worker, range);
+  }
+}
+
+// data.assignment: shards: each worker's leases are in its corpus.
+std::optional<SampleRange> PositionsFor(Run& run, CoreContext& core, const WorkerId& worker) {
+  if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
+  std::set<WorkerId> present;
+  for (const auto& [id, member] : core.fleet.Of(run.id())) {
+    if (member.Trains(run.id()) && !member.lost()) present.insert(id);
+  }
+  const std::optional<uint32_t> before = run.shards.Of(worker);
+  const std::optional<uint32_t> corpus = run.shards.Take(worker, present);
+  if (!corpus) return std::nullopt;
+  if (before != corpus) {
+    const std::string& name = run.spec->data.corpora[*corpus].name;
+    core.Note(run.id(), "corpus pinned", absl::StrCat("worker ", worker.value, " reads corpus ", name),
+              {{"worker", worker.value}, {"corpus", name}});
+  }
+  return ShardRange(*corpus);
+}
+
+// Why the job breaks off after a failure for `reason`; empty: others can continue.
+std::string WhyBroken(const Run& run, const Fleet& fleet, const std::string& reason) {
+  const auto able = std::ranges::count_if(fleet.members(), [&](const auto& entry) {
+    const Member& member = entry.second;
+    const bool may_come = !member.barred().contains(run.id()) || member.rests_from() == run.id();
+    return !member.lost() && !member.record().evaluate_only && may_come;
+  });
+  // Only members that are present count: machines that leave soon, with faults of their own, do not
+  // outvote the others.
+  const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
+    const Member* member = fleet.Find(entry.first);
+    return entry.second.for_all && member != nullptr && !member->lost();
+  });
+  const size_t failed = run.failures.size();
+  // The model is broken, and the only remaining worker is the one with the remarkable contributions.
+  const Member* suspect = fleet.Find(run.remarks.Suspect());
+  const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
+  if (SpeaksOfNonFinite(reason) && left) {
+    return absl::StrCat(failed, failed == 1 ? " worker" : " workers", " met losses that are not finite; ",
+                        run.remarks.Line(), "; the last said: ", reason);
+  }
+  if (able > 0 && hopeless <= able) return "";
+  if (able > 0)
+    return absl::StrCat(hopeless, " of ", hopeless + able, " workers say that none can go on; the last said: ", reason);
+  return failed == 1 ? absl::StrCat("its only worker failed: ", reason)
+                     : absl::StrCat("all ", failed, " workers failed; the last said: ", reason);
+}
+
 }  // namespace
 
 void Machine::On(const WorkerSaid& e) {
@@ -102,7 +171,7 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     return false;
   }
   if (samples == 0) return false;
-  const auto within = PositionsFor(run, member.record().worker);
+  const auto within = PositionsFor(run, core_, member.record().worker);
   if (!within) {
     *why_not = "each corpus is read by another worker (data.assignment: shards)";
     return false;
@@ -222,80 +291,9 @@ void Machine::Hear(Member& member, const JobFailure& message) {
   }();
   member.Bar(run->id());
   Detach(member, "it could not go on with this job");
-  if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, id, held);
+  if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, core_, id, held);
   run->failures[id] = {message.reason, message.permanent};
-  JudgeFailures(*run, message.reason);
-}
-
-void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held) {
-  for (const SampleRange& range : held) {
-    uint64_t settled = 0;
-    for (auto it = run.suspects.begin(); it != run.suspects.end();) {
-      const auto& [other, suspect] = *it;
-      const SampleRange both{std::max(range.begin, suspect.begin), std::min(range.end, suspect.end)};
-      const uint64_t count = other == worker || both.begin >= both.end ? 0 : run.pool.Abandon(both);
-      if (count > 0) {
-        core_.Note(run.id(), "samples abandoned",
-                   absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value,
-                                " and ", worker.value, " non-finite and are left out; look at the data there"),
-                   {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
-      }
-      settled += count;
-      it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // never leased again
-    }
-    if (settled == range.size()) continue;
-    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: now among the newest
-    if (run.suspects.size() == Run::kSuspects) run.suspects.erase(run.suspects.begin());
-    run.suspects.emplace_back(worker, range);
-  }
-}
-
-void Machine::JudgeFailures(Run& run, const std::string& reason) {
-  const auto able = std::ranges::count_if(core_.fleet.members(), [&](const auto& entry) {
-    const Member& member = entry.second;
-    const bool may_come = !member.barred().contains(run.id()) || member.rests_from() == run.id();
-    return !member.lost() && !member.record().evaluate_only && may_come;
-  });
-  // Only members that are present count: machines that leave soon, with faults of their own, do not
-  // outvote the others.
-  const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
-    const Member* member = core_.fleet.Find(entry.first);
-    return entry.second.for_all && member != nullptr && !member->lost();
-  });
-  const size_t failed = run.failures.size();
-  // The model is broken, and the only remaining worker is the one with the remarkable contributions.
-  const Member* suspect = core_.fleet.Find(run.remarks.Suspect());
-  const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
-  if (SpeaksOfNonFinite(reason) && left) {
-    return BreakOff(run, absl::StrCat(failed, failed == 1 ? " worker" : " workers", " met losses that are not finite; ",
-                                      run.remarks.Line(), "; the last said: ", reason));
-  }
-  if (able > 0 && hopeless <= able) return;
-  if (able > 0) {
-    BreakOff(run, absl::StrCat(hopeless, " of ", hopeless + able,
-                               " workers say that none can go on; the last said: ", reason));
-  } else {
-    BreakOff(run, failed == 1 ? absl::StrCat("its only worker failed: ", reason)
-                              : absl::StrCat("all ", failed, " workers failed; the last said: ", reason));
-  }
-}
-
-// data.assignment: shards: each worker's leases are in its corpus.
-std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worker) {
-  if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
-  std::set<WorkerId> present;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && !member.lost()) present.insert(id);
-  }
-  const std::optional<uint32_t> before = run.shards.Of(worker);
-  const std::optional<uint32_t> corpus = run.shards.Take(worker, present);
-  if (!corpus) return std::nullopt;
-  if (before != corpus) {
-    const std::string& name = run.spec->data.corpora[*corpus].name;
-    core_.Note(run.id(), "corpus pinned", absl::StrCat("worker ", worker.value, " reads corpus ", name),
-               {{"worker", worker.value}, {"corpus", name}});
-  }
-  return ShardRange(*corpus);
+  if (const std::string why = WhyBroken(*run, core_.fleet, message.reason); !why.empty()) BreakOff(*run, why);
 }
 
 void Machine::RecoverShards(Run& run) {

@@ -17,34 +17,8 @@ namespace {
 
 constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are given up";
 
-}  // namespace
-
-void Machine::CheckStop(Run& run) {
-  if (run.record.state != JobState::kRunning || !run.loaded) return;
-  const StopSpec& stop = run.spec->stop;
-  if (stop.inner_steps > 0 &&
-      (run.StepOf(run.rounds[0].version()) >= stop.inner_steps || NobodyGoesOn(run, stop.inner_steps))) {
-    BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
-    return;
-  }
-  const uint64_t length = run.spec->data.sequence_length;
-  const bool tokens =
-      stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1;
-  if (!tokens && !DataIsTrained(run, core_.fleet)) return;
-  BeginClosing(run, 0, tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
-}
-
-bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
-  bool any = false;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost() || member.stage() != Stage::kTraining) continue;
-    if (member.step() < step && !WaitsInVain(run, member)) return false;
-    any = any || member.step() >= step;
-  }
-  return any;
-}
-
-bool Machine::WaitsInVain(const Run& run, const Member& member) const {
+// It waits at an apply step of a round without a quorum and without an upload.
+bool WaitsInVain(const Run& run, const Fleet& fleet, const Member& member) {
   if (member.heartbeat().activity != WorkerActivity::kWaiting) return false;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
@@ -53,9 +27,62 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
     if (round.closing() || (mine == round.accepted().end() && drop == round.dropped().end())) continue;
     const uint64_t sent = mine != round.accepted().end() ? mine->second.header.send_step : drop->second.send_step;
     if (member.step() < sent + run.spec->sync.overlap_steps) continue;
-    if (round.uploads().empty() && round.Arrived() < round.Quorum(RuleOf(run, FragmentIndex{p}))) return true;
+    if (round.uploads().empty() && round.Arrived() < round.Quorum(RuleOf(run, fleet, FragmentIndex{p}))) return true;
   }
   return false;
+}
+
+// A training worker has reported `step`, every other one too or is blocked: none sends anything more.
+bool NobodyGoesOn(const Run& run, const Fleet& fleet, uint64_t step) {
+  bool any = false;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    if (!member.Trains(run.id()) || member.lost() || member.stage() != Stage::kTraining) continue;
+    if (member.step() < step && !WaitsInVain(run, fleet, member)) return false;
+    any = any || member.step() >= step;
+  }
+  return any;
+}
+
+bool ClosingRoundsDone(Run& run, const Fleet& fleet) {
+  bool done = true;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    Round& round = run.rounds[p];
+    if (!round.closing()) {
+      std::set<WorkerId> expected;
+      bool past_finished = false;
+      for (const auto& [id, member] : fleet.Of(run.id())) {
+        const bool there = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
+        if (!there) continue;
+        const bool closed = member.finished() || run.HasClosed(FragmentIndex{p}, id, member.step());
+        if (!closed) expected.insert(id);
+        past_finished = past_finished || (closed && !round.accepted().contains(id));
+      }
+      round.ExpectOnly(std::move(expected), past_finished);
+    }
+    const bool sending = std::any_of(round.uploads().begin(), round.uploads().end(), [&](const auto& u) {
+      const Member* sender = fleet.Find(u.second.header.worker);
+      return u.second.flushing || sender == nullptr || !sender->left_out();
+    });
+    done = done && !round.closing() && round.accepted().empty() && round.expected().empty() && !sending;
+  }
+  return done;
+}
+
+}  // namespace
+
+void Machine::CheckStop(Run& run) {
+  if (run.record.state != JobState::kRunning || !run.loaded) return;
+  const StopSpec& stop = run.spec->stop;
+  if (stop.inner_steps > 0 &&
+      (run.StepOf(run.rounds[0].version()) >= stop.inner_steps || NobodyGoesOn(run, core_.fleet, stop.inner_steps))) {
+    BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
+    return;
+  }
+  const uint64_t length = run.spec->data.sequence_length;
+  const bool tokens =
+      stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1;
+  if (!tokens && !DataIsTrained(run, core_.fleet)) return;
+  BeginClosing(run, 0, tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
 }
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
@@ -68,7 +95,7 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
     const auto pass = [&](const ContributionHeader& h) {
       stop_step = std::max(stop_step, std::min(h.send_step, most));
     };
-    stop_step = std::max(ClockOf(run), std::min(StepOfHalf(run), farthest));
+    stop_step = std::max(ClockOf(run, core_.fleet), std::min(StepOfHalf(run, core_.fleet), farthest));
     for (const Round& round : run.rounds) {
       for (const auto& [worker, arrival] : round.accepted()) pass(arrival.header);
       for (const auto& [id, upload] : round.uploads()) pass(upload.header);
@@ -88,35 +115,10 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
   }
 }
 
-bool Machine::ClosingRoundsDone(Run& run) {
-  bool done = true;
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    Round& round = run.rounds[p];
-    if (!round.closing()) {
-      std::set<WorkerId> expected;
-      bool past_finished = false;
-      for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-        const bool there = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
-        if (!there) continue;
-        const bool closed = member.finished() || run.HasClosed(FragmentIndex{p}, id, member.step());
-        if (!closed) expected.insert(id);
-        past_finished = past_finished || (closed && !round.accepted().contains(id));
-      }
-      round.ExpectOnly(std::move(expected), past_finished);
-    }
-    const bool sending = std::any_of(round.uploads().begin(), round.uploads().end(), [&](const auto& u) {
-      const Member* sender = core_.fleet.Find(u.second.header.worker);
-      return u.second.flushing || sender == nullptr || !sender->left_out();
-    });
-    done = done && !round.closing() && round.accepted().empty() && round.expected().empty() && !sending;
-  }
-  return done;
-}
-
 void Machine::AdvanceClosing(Run& run) {
   if (!run.loaded) return;
   if (run.ending == Ending::kRounds) {
-    if (!ClosingRoundsDone(run)) return;
+    if (!ClosingRoundsDone(run, core_.fleet)) return;
     const auto there = core_.fleet.Of(run.id());
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
       return !entry.member.lost() && entry.member.stage() == Stage::kTraining;
@@ -125,14 +127,14 @@ void Machine::AdvanceClosing(Run& run) {
     // lost member may return with trained work.
     const bool nobody = there.begin() == there.end();
     const bool saved = run.checkpoints.Of(run.Versions()) != nullptr;
-    if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
+    if (!anyone && !run.record.draining && !(nobody && saved && !run.WantsEvaluation())) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
     run.evaluation.ForgiveTries();
     core_.Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }
   if (run.ending == Ending::kEvaluation) {
-    if (WantsEvaluation(run)) {
+    if (run.WantsEvaluation()) {
       StartEvaluation(run);
       AdvanceEvaluation(run);
       return;
@@ -153,7 +155,7 @@ void Machine::AdvanceClosing(Run& run) {
     }
     return End(run, state, reason);
   }
-  WriteCheckpointNow(run, std::max(ClockOf(run), run.checkpoints.NextStep()));
+  WriteCheckpointNow(run, std::max(ClockOf(run, core_.fleet), run.checkpoints.NextStep()));
 }
 
 void Machine::End(Run& run, JobState state, const std::string& reason) {

@@ -12,6 +12,18 @@ uint64_t SamplesToEvaluate(const Run& run) {
   return std::min(EvaluationSamples(*run.spec), run.record.held_out_samples);
 }
 
+std::vector<Evaluator> EvaluatorsOf(const Run& run, const Fleet& fleet) {
+  std::vector<Evaluator> evaluators;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    const bool fetches_late = member.stage() == Stage::kFetching && member.fetch_reports() > 0;
+    if (member.lost() || member.draining() || fetches_late) continue;
+    const bool ready = member.stage() == Stage::kTraining && (member.record().evaluate_only || member.connection());
+    evaluators.push_back(
+        {id, member.record().evaluate_only, ready, Duration{std::max<int64_t>(0, member.heartbeat().step_ns)}});
+  }
+  return evaluators;
+}
+
 }  // namespace
 
 void Machine::Hear(Member& member, const EvaluationDone& message) {
@@ -46,10 +58,6 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
               {"worker", worker.value}});
 }
 
-bool Machine::WantsEvaluation(const Run& run) const {
-  return run.record.held_out_samples > 0 && run.evaluation.IsWanted(run.spec->evaluation, run.Versions());
-}
-
 void Machine::StartEvaluation(Run& run) {
   if (run.record.held_out_samples > 0) run.evaluation.Start(run.record.next_evaluation);
 }
@@ -64,11 +72,11 @@ void Machine::AdvanceEvaluation(Run& run) {
   if (run.evaluation.Waits(able, core_.now)) return;
   EvaluationFacts facts{*run.spec, run.Versions()};
   facts.is_last = run.record.state == JobState::kClosing;
-  facts.clock_step = facts.is_last ? ClockOf(run) : run.clock_floor;
+  facts.clock_step = facts.is_last ? ClockOf(run, core_.fleet) : run.clock_floor;
   facts.holder_is_able = able;
   facts.holder_is_busy =
       able && holder->heartbeat().job == run.id() && holder->heartbeat().activity == WorkerActivity::kEvaluating;
-  facts.evaluators = EvaluatorsOf(run);
+  facts.evaluators = EvaluatorsOf(run, core_.fleet);
   const EvaluationStep step = run.evaluation.Advance(facts, core_.now);
   if (step.extended) {
     core_.Note(run.id(), "evaluation waits",
@@ -86,18 +94,6 @@ void Machine::AdvanceEvaluation(Run& run) {
   for (Round& round : run.rounds) {
     if (!round.closing() && !round.accepted().contains(*step.given)) round.StopExpecting(*step.given);
   }
-}
-
-std::vector<Evaluator> Machine::EvaluatorsOf(const Run& run) const {
-  std::vector<Evaluator> evaluators;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    const bool fetches_late = member.stage() == Stage::kFetching && member.fetch_reports() > 0;
-    if (member.lost() || member.draining() || fetches_late) continue;
-    const bool ready = member.stage() == Stage::kTraining && (member.record().evaluate_only || member.connection());
-    evaluators.push_back(
-        {id, member.record().evaluate_only, ready, Duration{std::max<int64_t>(0, member.heartbeat().step_ns)}});
-  }
-  return evaluators;
 }
 
 void Machine::EvaluationTakenFrom(Run& run, const EvaluationTaken& taken, bool holder_is_able) {

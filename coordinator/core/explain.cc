@@ -2,11 +2,13 @@
 #include "coordinator/core/explain.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/job_facts.h"
 #include "coordinator/core/round_loss.h"
 
 namespace atl {
@@ -119,45 +121,61 @@ std::string FailureLine(const std::map<JobId, Run>& runs, const WorkerId& worker
   return "";
 }
 
-std::string RoundLine(const JobStanding& job, const RoundStanding& standing) {
-  const auto& [fragment, rule, verdict] = standing;
-  const Round& round = job.run.rounds[fragment.value];
+// The fragment whose round the job waits for; none: it runs freely.
+std::optional<FragmentIndex> AwaitedFragment(const Run& run, const CoreContext& core) {
+  const std::vector<Round>& rounds = run.rounds;
+  for (uint32_t p = 0; p < rounds.size(); ++p) {
+    if (!rounds[p].closing() && rounds[p].Arrived() > 0) return FragmentIndex{p};
+  }
+  // A round without contributions is normal, unless no worker trains, the job ends, or it is overdue.
+  const bool closing = run.record.state == JobState::kClosing;
+  for (uint32_t p = 0; p < rounds.size(); ++p) {
+    if (rounds[p].closing() || (rounds[p].expected().empty() && closing)) continue;
+    const bool late = rounds[p].opened() + DeadlineOf(run, core) <= core.now;
+    if (late || closing || core.fleet.TrainingCount(run.id()) == 0) return FragmentIndex{p};
+  }
+  return std::nullopt;
+}
+
+std::string RoundLine(const Run& run, const CoreContext& core, FragmentIndex fragment, Instant now) {
+  const Round& round = run.rounds[fragment.value];
+  const RoundRule rule = RuleOf(run, core.fleet, fragment);
+  const RoundVerdict verdict = round.Decide(rule, core.now);
   std::string who;
   for (const WorkerId& id : round.Missing()) {
-    const Member& member = *job.fleet.Find(id);
-    const std::string silence = SilenceOf(member, job.options.heartbeat_interval, job.now);
+    const Member& member = *core.fleet.Find(id);
+    const std::string silence = SilenceOf(member, core.options.heartbeat_interval, now);
     const bool waits = silence.empty() && !member.heartbeat().waiting_for.empty();
     absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step(), silence.empty() ? "" : ", ",
                     silence, waits ? ", waits for " : "", waits ? member.heartbeat().waiting_for : "");
   }
   if (!who.empty()) who += ")";
   return absl::StrCat("round ", round.version().value, " of fragment ", fragment.value, ": ",
-                      ReasonOf(round, rule, verdict, job.decided),
-                      verdict.nobody ? WhoMayCome(job.run, job.fleet, fragment, job.decided) : who,
-                      verdict.wake != round.deadline() || verdict.wake <= job.decided
+                      ReasonOf(round, rule, verdict, core.now),
+                      verdict.nobody ? WhoMayCome(run, core.fleet, fragment, core.now) : who,
+                      verdict.wake != round.deadline() || verdict.wake <= core.now
                           ? ""
-                          : absl::StrCat("; next report in ", SecondsOf(verdict.wake - job.decided)));
+                          : absl::StrCat("; next report in ", SecondsOf(verdict.wake - core.now)));
 }
 
 // With fewer workers than the job needs.
-std::string LackingLine(const JobStanding& job, uint32_t have) {
-  const Run& run = job.run;
+std::string LackingLine(const Run& run, const CoreContext& core, uint32_t have, Instant now) {
   std::vector<WorkerId> lost;
-  for (const auto& [id, member] : job.fleet.Of(run.id())) {
+  for (const auto& [id, member] : core.fleet.Of(run.id())) {
     if (member.Trains(run.id()) && member.lost()) lost.push_back(id);
   }
-  const bool ahead = job.now - job.fleet.ahead().at <= job.options.membership_timeout;
+  const bool ahead = now - core.fleet.ahead().at <= core.options.membership_timeout;
   const std::string why =
       Joined({lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost"), run.failures.empty() ? "" : FailuresLine(run),
-              KeptOutLine(job.fleet), ahead ? OlderStateThan(job.fleet.ahead(), job.boot) : ""});
-  return absl::StrCat(have, " of ", job.needed, " workers needed", why.empty() ? "" : ": ", why,
-                      OthersLine(job.fleet, run, why.empty() ? job.needed - have : 0));
+              KeptOutLine(core.fleet), ahead ? OlderStateThan(core.fleet.ahead(), core.boot) : ""});
+  return absl::StrCat(have, " of ", Needed(run), " workers needed", why.empty() ? "" : ": ", why,
+                      OthersLine(core.fleet, run, why.empty() ? Needed(run) - have : 0));
 }
 
-std::string LeasedLine(const JobStanding& job) {
-  if (job.run.pool.Unleased() > 0 || job.run.record.state != JobState::kRunning) return "";
+std::string LeasedLine(const Run& run, const CoreContext& core, Instant now) {
+  if (run.pool.Unleased() > 0 || run.record.state != JobState::kRunning) return "";
   return absl::StrCat("all samples of the dataset are leased or used",
-                      HoldersLine(job.run, job.fleet, job.options.heartbeat_interval, job.now));
+                      HoldersLine(run, core.fleet, core.options.heartbeat_interval, now));
 }
 
 }  // namespace
@@ -188,24 +206,8 @@ std::string ReasonOf(const Round& round, const RoundRule& rule, const RoundVerdi
                       others);
 }
 
-std::optional<FragmentIndex> AwaitedFragment(const JobStanding& job) {
-  const std::vector<Round>& rounds = job.run.rounds;
-  for (uint32_t p = 0; p < rounds.size(); ++p) {
-    if (!rounds[p].closing() && rounds[p].Arrived() > 0) return FragmentIndex{p};
-  }
-  // A round without contributions is normal, unless no worker trains, the job ends, or it is overdue.
-  const bool closing = job.run.record.state == JobState::kClosing;
-  for (uint32_t p = 0; p < rounds.size(); ++p) {
-    if (rounds[p].closing() || (rounds[p].expected().empty() && closing)) continue;
-    const bool late = rounds[p].opened() + job.deadline <= job.decided;
-    if (late || closing || job.fleet.TrainingCount(job.run.id()) == 0) return FragmentIndex{p};
-  }
-  return std::nullopt;
-}
-
-std::string WaitingLine(const JobStanding& job) {
-  const Run& run = job.run;
-  if (!run.no_room.empty()) return Joined({job.disk_low ? kDiskLow : "", RoomLine(run, job.decided)});
+std::string WaitingLine(const Run& run, const CoreContext& core, Instant now) {
+  if (!run.no_room.empty()) return Joined({core.disk_low ? kDiskLow : "", RoomLine(run, core.now)});
   switch (run.record.state) {
     case JobState::kPending: return "the parameters of version 0 are being made";
     case JobState::kPaused: return run.record.reason;
@@ -217,17 +219,18 @@ std::string WaitingLine(const JobStanding& job) {
     case JobState::kClosing: break;
   }
   if (!run.loaded) return "the parameters are being loaded";
-  if (job.disk_low) return kDiskLow;
+  if (core.disk_low) return kDiskLow;
   if (run.record.state == JobState::kClosing && run.ending == Ending::kCheckpoint)
     return "the final checkpoint is being written";
-  const auto have = static_cast<uint32_t>(job.fleet.TrainersOf(run.id()).size());
-  if (have < job.needed) return LackingLine(job, have);
+  const auto have = static_cast<uint32_t>(core.fleet.TrainersOf(run.id()).size());
+  if (have < Needed(run)) return LackingLine(run, core, have, now);
   if (run.ending == Ending::kEvaluation && run.evaluation.IsPending()) {
     const WorkerId holder = run.evaluation.holder();
     return absl::StrCat("the final evaluation is made by ", holder.value.empty() ? "nobody yet" : holder.value);
   }
-  return Joined({run.failures.empty() ? "" : FailuresLine(run), LinkLine(run, job.fleet), StarvedLine(run, job.fleet),
-                 LeasedLine(job), job.round ? RoundLine(job, *job.round) : ""});
+  const std::optional<FragmentIndex> awaited = AwaitedFragment(run, core);
+  return Joined({run.failures.empty() ? "" : FailuresLine(run), LinkLine(run, core.fleet), StarvedLine(run, core.fleet),
+                 LeasedLine(run, core, now), awaited ? RoundLine(run, core, *awaited, now) : ""});
 }
 
 std::string WhoMayCome(const Run& run, const Fleet& fleet, FragmentIndex fragment, Instant now) {

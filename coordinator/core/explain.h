@@ -1,48 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sentences that the core makes for people: why a job waits, why a worker is idle, what a round has merged. Pure
-// functions of read-only views. They decide nothing: what was decided, such as the verdict on a round, is in the view.
+// functions of read-only views. They decide nothing.
 #ifndef ATOLL_COORDINATOR_CORE_EXPLAIN_H_
 #define ATOLL_COORDINATOR_CORE_EXPLAIN_H_
 
 #include <map>
-#include <optional>
 #include <string>
 
-#include "coordinator/core/core.h"
-#include "coordinator/core/fleet.h"
+#include "coordinator/core/context.h"
 #include "coordinator/core/run.h"
 
 namespace atl {
 
 inline constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
 
-// What was decided about the round of one fragment.
-struct RoundStanding {
-  FragmentIndex fragment;
-  RoundRule rule;
-  RoundVerdict verdict;
-};
-
-// One job, and what was decided about it.
-struct JobStanding {
-  const Run& run;
-  const Fleet& fleet;
-  const CoreOptions& options;
-  BootNumber boot;
-  bool disk_low = false;
-  uint32_t needed = 0;                 // workers that it cannot go on without
-  Duration deadline{};                 // of a round that opens now
-  Instant now{};                       // of the reader
-  Instant decided{};                   // of the core's newest step, which the verdict is of
-  std::optional<RoundStanding> round;  // that the job waits for
-};
-
 // One clause: why the round closes, or what it waits for.
 std::string ReasonOf(const Round& round, const RoundRule& rule, const RoundVerdict& verdict, Instant now);
-// The fragment whose round the job waits for; none: it runs freely.
-std::optional<FragmentIndex> AwaitedFragment(const JobStanding& job);
-// Why the job waits or is slow, with the name of the worker. Empty: it runs freely.
-std::string WaitingLine(const JobStanding& job);
+// Why the job waits or is slow, with the name of the worker. Empty: it runs freely. `now` is the reader's.
+std::string WaitingLine(const Run& run, const CoreContext& core, Instant now);
 
 // "; c is fetching the job for 3 s, d takes part from its next send step": workers that are not expected in the
 // fragment's round and may contribute to it.

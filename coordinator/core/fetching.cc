@@ -32,11 +32,6 @@ Duration FetchDeadline(Duration allowed, uint32_t passed) {
   return allowed * ((int64_t{2} << std::min(passed, kFetchDeadlines)) - 1);
 }
 
-Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
-  const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat().download_bytes_per_second);
-  return member.fetch_since() + FetchDeadline(time.allowed, member.fetch_reports());
-}
-
 // Reports a worker that does not finish its fetch, then takes it off the job, so that another
 // worker can have its place and no round waits for it forever.
 void Machine::AdvanceFetches(Run& run) {

@@ -197,7 +197,7 @@ Instant Machine::NextWake() const {
     // their deadlines; an event ends that state.
     if (!run.Gathers() || !run.loaded || run.SavesAfterMerge()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      wake = std::min(wake, run.rounds[p].Decide(RuleOf(run, FragmentIndex{p}), core_.now).wake);
+      wake = std::min(wake, run.rounds[p].Decide(RuleOf(run, core_.fleet, FragmentIndex{p}), core_.now).wake);
     }
   }
   return wake;

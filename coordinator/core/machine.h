@@ -14,6 +14,7 @@
 
 #include "coordinator/core/context.h"
 #include "coordinator/core/explain.h"
+#include "coordinator/core/job_facts.h"
 
 namespace atl {
 
@@ -114,43 +115,23 @@ class Machine {
   void Hear(Member& member, const SyncDropped& message);  // uploads.cc
   bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases(Run& run);
-  void JudgeFailures(Run& run, const std::string& reason);
-  void SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held);
 
   // ---- uploads.cc
   UploadVerdict JudgeOffer(const UploadOffered& e);
-  absl::Status CheckSender(const Run& run, const ContributionHeader& header) const;
-  absl::Status CheckContent(const Run& run, const ContributionHeader& header);
-  absl::Status CheckCursors(const Run& run, const ContributionHeader& header);
   void DropUploads(Run& run, const WorkerId* worker, const absl::Status& why);
   // Refuses, in the order of their ids, the uploads that `end` returns for each round.
   void RefuseUploads(Run& run, const std::function<std::vector<UploadId>(Round&)>& end, const absl::Status& why);
 
   // ---- commits.cc
-  RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
-  Duration GraceOf(const Run& run) const;
-  Duration DeadlineOf(const Run& run) const;
-  Duration PeriodOf(const Run& run, const Member& member) const;  // at its pace; zero if no step was measured
   void BalancePace(const Run& run, Member& member);
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
   void CloseWhatHasItsQuorum(Run& run);  // before a pause
-  void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
-  void ReportOverdue(Run& run, const RoundStanding& standing);
-  // A deadline has passed without the quorum: a missed round for each worker that has no reason to be missing. Those
-  // that have missed too many are no longer expected if the others suffice.
-  void CountMissing(Run& run, FragmentIndex fragment);
+  void ReportOverdue(Run& run, FragmentIndex fragment, const RoundRule& rule, const RoundVerdict& verdict);
   // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
   void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
-  void NoteWhoTookPart(Run& run, FragmentIndex fragment);
-  void NoteStarved(Run& run, FragmentIndex fragment, bool enough);  // after the commit of the fragment's round
-  void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
-  uint64_t NewestStep(const Run& run) const;
-  uint64_t StepOfHalf(const Run& run) const;  // reached by at least half of the training workers
-  uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
-  std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and the time of a step; 0: it is stopped
   // ---- admission.cc
   void JudgeLinkOf(const Run& run, Member& member);
   void AdmitWorkers(Run& run);
@@ -161,17 +142,12 @@ class Machine {
   void Quarantine(Member& member, const std::string& why);
 
   // ---- conversation.cc: data.assignment: shards
-  std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);  // for its next lease; none: no corpus
   void RecoverShards(Run& run);  // the corpus of each worker, from the durable state
 
   // ---- ending.cc
   void CheckStop(Run& run);
-  // A training worker has reported `step`, every other one too or is blocked: none sends anything more.
-  bool NobodyGoesOn(const Run& run, uint64_t step) const;
-  bool WaitsInVain(const Run& run, const Member& member) const;             // at an apply step: no quorum, no upload
   void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);  // 0: one step after all earlier sends
   void AdvanceClosing(Run& run);
-  bool ClosingRoundsDone(Run& run);
   void End(Run& run, JobState state, const std::string& reason);
   void WriteCheckpointNow(Run& run, uint64_t step);
   void Retain(Run& run);
@@ -179,10 +155,8 @@ class Machine {
   absl::Status CheckPurge(const Run& run) const;
 
   // ---- evaluating.cc
-  bool WantsEvaluation(const Run& run) const;
   void StartEvaluation(Run& run);
   void AdvanceEvaluation(Run& run);
-  std::vector<Evaluator> EvaluatorsOf(const Run& run) const;
   void EvaluationTakenFrom(Run& run, const EvaluationTaken& taken, bool holder_is_able);
   void SendEvaluation(const Member& member, const Run& run);
 
@@ -211,12 +185,10 @@ class Machine {
   void Advance();
   void AdvanceRun(Run& run);
   void AdvanceFetches(Run& run);  // fetching.cc, like the next one
-  Instant FetchDeadlineOf(const Run& run, const Member& member) const;
   void AssignWorkers();
   void AssignEvaluators();
   void Assign(Member& member, Run& run);
   uint64_t SendAssignment(Member& member, const Run& run);  // returns the clock that it sends
-  uint32_t Needed(const Run& run) const;
 
   // ---- helpers
   bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: only its job needs work
@@ -227,7 +199,6 @@ class Machine {
   void SetState(Run& run, JobState state, const std::string& reason);
   uint64_t Touches() const;  // total changes of worker records and pools, reported or not
   Effects TakeEffects();
-  bool WaitsAsItShould(const Run& run, const Round& round) const;  // reported: the missing workers evaluate or fetch
 
   CoreContext core_;
   std::map<JobId, Run> runs_;

@@ -28,12 +28,6 @@ uint64_t StepByNow(uint64_t step, Duration since, Duration pace, Duration most) 
   return step + static_cast<uint64_t>((since.ns + pace.ns - 1) / pace.ns);
 }
 
-Duration Machine::PeriodOf(const Run& run, const Member& member) const {
-  const uint32_t told = member.heartbeat().period_steps;
-  const uint32_t steps = told == 0 ? run.inner_steps() : std::min(told, run.inner_steps());
-  return TimesAtMostADay(Duration{member.heartbeat().step_ns}, steps);
-}
-
 // Called at each heartbeat of the worker, which contains its pace: no state must survive a restart,
 // and a lost message is sent again.
 void Machine::BalancePace(const Run& run, Member& member) {

@@ -99,6 +99,10 @@ struct Run {
   bool Gathers() const {
     return record.state == JobState::kRunning || (record.state == JobState::kClosing && ending == Ending::kRounds);
   }
+  // The end of the job lacks its evaluation.
+  bool WantsEvaluation() const {
+    return record.held_out_samples > 0 && evaluation.IsWanted(spec->evaluation, Versions());
+  }
   // A checkpoint names the committed versions, while during a merge the parameters in memory are
   // already newer. So it is taken between merges, and no merge begins before it.
   bool SavesAfterMerge() const { return checkpoints.IsDue() && IsMerging(); }

@@ -11,6 +11,88 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
+namespace {
+
+absl::Status CheckSender(const Run& run, const Fleet& fleet, const ContributionHeader& header) {
+  const Member* member = fleet.Find(header.worker);
+  if (member != nullptr && !member->record().quarantine.empty()) {
+    return absl::FailedPreconditionError(QuarantineLine(member->record()));
+  }
+  if (member == nullptr || member->record().incarnation != header.incarnation) {
+    return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
+                                                      header.worker.value, " is void: say hello again"));
+  }
+  if (!member->Trains(run.id())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", header.worker.value, " is not assigned to train job ", run.id().value));
+  }
+  if (member->stage() != Stage::kTraining) {
+    return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
+  }
+  if (!run.Gathers()) {
+    return LateError(absl::StrCat("job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCursors(const Run& run, CoreContext& core, const ContributionHeader& header) {
+  const Member& member = *core.fleet.Find(header.worker);
+  std::set<LeaseId> named;
+  for (const LeaseCursor& c : header.cursors) {
+    if (!named.insert(c.lease).second)
+      return absl::InvalidArgumentError(absl::StrCat("lease ", c.lease.value, " is named twice"));
+  }
+  std::vector<LeaseId> taken_back;
+  for (const LeaseCursor& c : header.cursors) {
+    const LeaseRecord* lease = run.pool.Find(c.lease);
+    if (c.lease.value == 0 || c.lease.value >= core.counters.next_lease) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
+    }
+    if (c.lease < member.record().leases_from ||
+        (lease != nullptr && (lease->revoked || lease->worker != header.worker))) {
+      taken_back.push_back(c.lease);
+    } else if (lease != nullptr && (c.cursor < lease->range.begin || c.cursor > lease->range.end)) {
+      return absl::InvalidArgumentError(absl::StrCat("cursor ", c.cursor, " is outside lease ", c.lease.value,
+                                                     " of samples [", lease->range.begin, ", ", lease->range.end, ")"));
+    }
+  }
+  if (taken_back.empty()) return absl::OkStatus();
+  core.SendTo(member, LeaseRevoked{run.id(), taken_back, "these leases were taken back"});
+  return absl::FailedPreconditionError(
+      absl::StrCat("lease ", taken_back.front().value, " was taken back: the work on it cannot be contributed"));
+}
+
+absl::Status CheckContent(const Run& run, CoreContext& core, const ContributionHeader& header) {
+  if (header.codec != run.spec->sync.upload_codec) {
+    return absl::InvalidArgumentError("the contribution is in another codec than sync.upload_codec of the job");
+  }
+  if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
+    return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
+  }
+  const Round& round = run.rounds[header.target.fragment.value];
+  const uint32_t tail = round.TailOf(header.worker);
+  if (round.past_finished() && tail >= run.TailLimit(header.worker)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("others have nothing left to train, and this worker had ", tail,
+                     " contributions to the fragment merged since: no worker holds samples for more"));
+  }
+  if (header.steps == 0 || header.tokens == 0) {
+    return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
+  }
+  if (header.steps > limits::kMostSteps) {
+    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.steps, " inner steps; at most ",
+                                                   limits::kMostSteps, " are behind one"));
+  }
+  const uint64_t step_tokens = uint64_t{run.spec->batch.sequences_per_step} * run.spec->data.sequence_length;
+  if ((header.tokens - 1) / step_tokens >= header.steps) {
+    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.tokens, " tokens of ", header.steps,
+                                                   " inner steps; a step of this job has ", step_tokens));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckCursors(run, core, header));
+  return run.claims.Check(header, run.CoverageOf(header));
+}
+
+}  // namespace
 
 void Machine::On(const UploadOffered& e) {
   UploadVerdict verdict = JudgeOffer(e);
@@ -49,94 +131,15 @@ UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
         absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
   }
   if (auto known = run->rounds[header.target.fragment.value].Judge(header)) return *known;
-  if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
-  if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckSender(*run, core_.fleet, header); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckContent(*run, core_, header); !status.ok()) return refuse(std::move(status));
   if (core_.disk_low) return refuse(absl::ResourceExhaustedError(kDiskLow));
   return {.decision = UploadDecision::kGranted};
 }
 
-absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
-  const Member* member = core_.fleet.Find(header.worker);
-  if (member != nullptr && !member->record().quarantine.empty()) {
-    return absl::FailedPreconditionError(QuarantineLine(member->record()));
-  }
-  if (member == nullptr || member->record().incarnation != header.incarnation) {
-    return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
-                                                      header.worker.value, " is void: say hello again"));
-  }
-  if (!member->Trains(run.id())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("worker ", header.worker.value, " is not assigned to train job ", run.id().value));
-  }
-  if (member->stage() != Stage::kTraining) {
-    return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
-  }
-  if (!run.Gathers()) {
-    return LateError(absl::StrCat("job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& header) {
-  if (header.codec != run.spec->sync.upload_codec) {
-    return absl::InvalidArgumentError("the contribution is in another codec than sync.upload_codec of the job");
-  }
-  if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
-    return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
-  }
-  const Round& round = run.rounds[header.target.fragment.value];
-  const uint32_t tail = round.TailOf(header.worker);
-  if (round.past_finished() && tail >= run.TailLimit(header.worker)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("others have nothing left to train, and this worker had ", tail,
-                     " contributions to the fragment merged since: no worker holds samples for more"));
-  }
-  if (header.steps == 0 || header.tokens == 0) {
-    return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
-  }
-  if (header.steps > limits::kMostSteps) {
-    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.steps, " inner steps; at most ",
-                                                   limits::kMostSteps, " are behind one"));
-  }
-  const uint64_t step_tokens = uint64_t{run.spec->batch.sequences_per_step} * run.spec->data.sequence_length;
-  if ((header.tokens - 1) / step_tokens >= header.steps) {
-    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.tokens, " tokens of ", header.steps,
-                                                   " inner steps; a step of this job has ", step_tokens));
-  }
-  ATOLL_RETURN_IF_ERROR(CheckCursors(run, header));
-  return run.claims.Check(header, run.CoverageOf(header));
-}
-
-absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& header) {
-  const Member& member = *core_.fleet.Find(header.worker);
-  std::set<LeaseId> named;
-  for (const LeaseCursor& c : header.cursors) {
-    if (!named.insert(c.lease).second)
-      return absl::InvalidArgumentError(absl::StrCat("lease ", c.lease.value, " is named twice"));
-  }
-  std::vector<LeaseId> taken_back;
-  for (const LeaseCursor& c : header.cursors) {
-    const LeaseRecord* lease = run.pool.Find(c.lease);
-    if (c.lease.value == 0 || c.lease.value >= core_.counters.next_lease) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
-    }
-    if (c.lease < member.record().leases_from ||
-        (lease != nullptr && (lease->revoked || lease->worker != header.worker))) {
-      taken_back.push_back(c.lease);
-    } else if (lease != nullptr && (c.cursor < lease->range.begin || c.cursor > lease->range.end)) {
-      return absl::InvalidArgumentError(absl::StrCat("cursor ", c.cursor, " is outside lease ", c.lease.value,
-                                                     " of samples [", lease->range.begin, ", ", lease->range.end, ")"));
-    }
-  }
-  if (taken_back.empty()) return absl::OkStatus();
-  core_.SendTo(member, LeaseRevoked{run.id(), taken_back, "these leases were taken back"});
-  return absl::FailedPreconditionError(
-      absl::StrCat("lease ", taken_back.front().value, " was taken back: the work on it cannot be contributed"));
-}
-
 void Machine::On(Run& run, Round& round, const UploadFinished& e) {
   if (round.uploads().at(e.upload).flushing) return;
-  if (absl::Status status = CheckCursors(run, round.uploads().at(e.upload).header); !status.ok()) {
+  if (absl::Status status = CheckCursors(run, core_, round.uploads().at(e.upload).header); !status.ok()) {
     round.Break(e.upload);
     return core_.Verdict(e.upload, UploadDecision::kRefused, std::move(status));
   }

@@ -51,7 +51,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
     view.fragments.push_back({round.version(), round.hash(), accepted, accepted + missing, dropped});
   }
   view.balance = run->pool.Balance();
-  view.clock_step = ClockOf(*run);
+  view.clock_step = ClockOf(*run, core_.fleet);
   view.evaluations = run->evaluation.done();
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
@@ -69,14 +69,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   for (const auto& [step, checkpoint] : run->checkpoints.records()) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
-  JobStanding standing{*run,         core_.fleet,      core_.options, core_.boot, core_.disk_low,
-                       Needed(*run), DeadlineOf(*run), now,           core_.now,  {}};
-  const auto awaited = run->Open() && run->loaded ? AwaitedFragment(standing) : std::nullopt;
-  if (awaited) {
-    const RoundRule rule = RuleOf(*run, *awaited);
-    standing.round = RoundStanding{*awaited, rule, run->rounds[awaited->value].Decide(rule, core_.now)};
-  }
-  view.waiting_line = WaitingLine(standing);
+  view.waiting_line = WaitingLine(*run, core_, now);
   return view;
 }
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts about a job that follow from its state, its workers and the time. Pure functions.
+#ifndef ATOLL_COORDINATOR_CORE_JOB_FACTS_H_
+#define ATOLL_COORDINATOR_CORE_JOB_FACTS_H_
+
+#include <vector>
+
+#include "coordinator/core/context.h"
+#include "coordinator/core/run.h"
+
+namespace atl {
+
+// Of a round held over a pause: assigned to the job again, neither expected nor arrived.
+std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round);
+RoundRule RuleOf(const Run& run, const Fleet& fleet, FragmentIndex fragment);
+// From the opening of a round to its deadline.
+Duration DeadlineOf(const Run& run, const CoreContext& core);
+// Of the worker, at its pace; zero if no step was measured.
+Duration PeriodOf(const Run& run, const Member& member);
+Instant FetchDeadlineOf(const Run& run, const Member& member);
+uint64_t NewestStep(const Run& run, const Fleet& fleet);
+// Reached by at least half of the training workers.
+uint64_t StepOfHalf(const Run& run, const Fleet& fleet);
+inline uint64_t ClockOf(const Run& run, const Fleet& fleet) { return run.ClockStep(NewestStep(run, fleet)); }
+// The number of workers without which the job cannot continue.
+uint32_t Needed(const Run& run);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_JOB_FACTS_H_
