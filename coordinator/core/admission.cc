@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/machine.h"
+#include "coordinator/core/rounds.h"
 
 namespace atl {
 namespace {
@@ -72,44 +72,6 @@ LinkVerdict JudgeLink(const WorkerId& worker, const PeriodTraffic& traffic, Dura
                    BytesText(traffic.upload_bytes), " up and ", BytesText(traffic.download_bytes),
                    " down in its period of ", PeriodText(period));
   return verdict;
-}
-
-// ---- the verdicts in the fleet
-// ------------------------------------------------------------------------------------
-
-// Called at each heartbeat of the worker. A worker without rates keeps its verdict.
-void Machine::JudgeLinkOf(const Run& run, Member& member) {
-  const bool counts = member.Trains(run.id()) && member.stage() == Stage::kTraining;
-  const LinkRates rates{member.heartbeat().upload_bytes_per_second, member.heartbeat().download_bytes_per_second};
-  const bool measured = rates.upload_bytes_per_second > 0 || rates.download_bytes_per_second > 0;
-  if (!counts || !measured || member.heartbeat().step_ns <= 0) return;
-  const LinkVerdict verdict =
-      JudgeLink(member.record().worker, run.traffic, PeriodOf(run, member), rates, member.link_too_slow().empty());
-  member.JudgeLink(verdict.reason);
-}
-
-// The workers with fast links must suffice for workers.min, and for a quorum that the job sets.
-// Otherwise all workers are admitted, and the run is as slow as its links.
-void Machine::AdmitWorkers(Run& run) {
-  uint32_t fast = 0;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    const bool there =
-        member.Trains(run.id()) && !member.lost() && !member.draining() && member.stage() == Stage::kTraining;
-    fast += there && member.link_too_slow().empty() ? 1 : 0;
-  }
-  const bool suffice = fast >= run.LeastExpected();
-  for (auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost()) continue;
-    const bool excluded = suffice && !member.link_too_slow().empty();
-    if (excluded == member.not_waited_for()) continue;
-    member.Exclude(excluded);
-    const std::string why =
-        excluded ? absl::StrCat(member.link_too_slow(), "; no round waits for it until it carries that")
-        : member.link_too_slow().empty() ? absl::StrCat("the link of worker ", id.value, " carries what the job needs")
-                                         : absl::StrCat("too few workers have a faster link than worker ", id.value);
-    core_.SendTo(member, LinkJudged{run.id(), !excluded, why});
-    core_.Note(run.id(), excluded ? "worker not admitted" : "worker admitted", why, {{"worker", id.value}});
-  }
 }
 
 }  // namespace atl

@@ -4,16 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/sync_schedule.h"
+#include "coordinator/core/fetching.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/pace.h"
 #include "coordinator/core/queue.h"
-#include "coordinator/core/used_up.h"
 
 namespace atl {
 namespace {
 
 // kJoinerAhead: in steps of the job clock, for periods of at least kLongPeriod steps.
 constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
+constexpr Duration kRest = Seconds(60);  // after a fetch that took too long; others may take the place
 
 // A cordoned worker may return to its own job, and get no other.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
@@ -73,35 +74,36 @@ std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run, const CoreContext& c
 void Machine::Advance() {
   AssignWorkers();
   AssignEvaluators();
-  for (auto& [id, run] : runs_) {
-    if (!HasEnded(run.record.state)) AdvanceRun(run);
-  }
+  for (auto& [id, job] : jobs_) job.Advance();
 }
 
-void Machine::AdvanceRun(Run& run) {
-  if (run.record.state == JobState::kWaitingForWorkers &&
-      core_.fleet.TrainersOf(run.id()).size() >= run.LeastWorkers()) {
-    if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = core_.wall_nanos;
-    SetState(run, JobState::kRunning, "");
+void Job::Advance() {
+  if (HasEnded(run_.record.state)) return;
+  if (run_.record.state == JobState::kWaitingForWorkers &&
+      core_.fleet.TrainersOf(run_.id()).size() >= run_.LeastWorkers()) {
+    if (run_.record.start_wall_nanos == 0) run_.record.start_wall_nanos = core_.wall_nanos;
+    SetState(JobState::kRunning, "");
     // No worker could contribute while the job waited: its rounds begin now.
-    for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
-    }
+    OpenRounds();
   }
-  AdvanceFetches(run);
-  AdmitWorkers(run);
-  RetryOnceDue(run);
-  if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
-  MarkUsedUp(run, core_.fleet);
-  CheckStop(run);
-  AdvanceEvaluation(run);
-  if (run.record.state == JobState::kClosing) AdvanceClosing(run);
-  if (!HasEnded(run.record.state)) AdvanceRounds(run);
+  AdvanceFetches();
+  AdmitWorkers();
+  RetryOnceDue();
+  if (run_.pool.Unleased() == 0) RecoverAbsentLeases();
+  run_.used_up = UsedUp(run_, core_.fleet);
+  for (const WorkerId& worker : run_.used_up) {  // no open round waits for it, except where it is sending
+    for (Round& round : run_.rounds) round.PassFinished(worker);
+  }
+  CheckStop();
+  AdvanceEvaluation();
+  if (run_.record.state == JobState::kClosing) AdvanceClosing();
+  if (!HasEnded(run_.record.state)) AdvanceRounds();
 }
 
 void Machine::AssignWorkers() {
   std::vector<QueuedJob> jobs;
-  for (const auto& [id, run] : runs_) {
+  for (const auto& [id, queued] : jobs_) {
+    const Run& run = queued.run();
     if (!run.Open() || !run.loaded) continue;
     QueuedJob job{id,    run.record.spec.priority,  run.record.sequence, Needed(run), run.MostWorkers(),
                   false, core_.fleet.TrainersOf(id)};
@@ -125,9 +127,8 @@ void Machine::AssignWorkers() {
   }
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *core_.fleet.Find(move.worker);
-    if (!move.from.value.empty())
-      Detach(member, move.to.value.empty() ? WhyTooMany(*Find(move.from)) : WhyMoved(*Find(move.from), *Find(move.to)));
-    if (!move.to.value.empty()) Assign(member, *Find(move.to));
+    if (!move.from.value.empty()) Find(move.from)->Detach(member, WhyMoved(*StateOf(move.from), StateOf(move.to)));
+    if (!move.to.value.empty()) Find(move.to)->Assign(member);
   }
 }
 
@@ -135,8 +136,9 @@ void Machine::AssignEvaluators() {
   for (auto& [id, member] : core_.fleet.members()) {
     if (!member.record().evaluate_only || !member.connection() || member.draining() || member.Assigned()) continue;
     if (member.record().cordoned) continue;
-    Run* best = nullptr;
-    for (auto& [job, run] : runs_) {
+    Job* best = nullptr;
+    for (auto& [job, candidate] : jobs_) {
+      const Run& run = candidate.run();
       const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred().contains(job);
       const auto there = core_.fleet.Of(job);
       const bool served = std::any_of(there.begin(), there.end(), [](const auto& other) {
@@ -144,30 +146,84 @@ void Machine::AssignEvaluators() {
       });
       if (!wants || served) continue;
       const auto rank = [](const Run& r) { return std::pair(-int64_t{r.record.spec.priority}, r.record.sequence); };
-      if (best == nullptr || rank(run) < rank(*best)) best = &run;
+      if (best == nullptr || rank(run) < rank(best->run())) best = &candidate;
     }
-    if (best != nullptr) Assign(member, *best);
+    if (best != nullptr) best->Assign(member);
   }
 }
 
-void Machine::Assign(Member& member, Run& run) {
-  core_.fleet.Assign(member, run.id());
+void Job::Assign(Member& member) {
+  core_.fleet.Assign(member, run_.id());
   member.Fetch(core_.now);
-  const uint64_t clock = SendAssignment(member, run);
-  core_.Note(run.id(), "worker assigned",
-             absl::StrCat("worker ", member.record().worker.value, " fetches job ", run.id().value, " at step ", clock),
-             {{"worker", member.record().worker.value}});
+  const uint64_t clock = SendAssignment(member);
+  core_.Note(
+      run_.id(), "worker assigned",
+      absl::StrCat("worker ", member.record().worker.value, " fetches job ", run_.id().value, " at step ", clock),
+      {{"worker", member.record().worker.value}});
 }
 
-uint64_t Machine::SendAssignment(Member& member, const Run& run) {
-  const auto [clock, pace] = ClockOfJoiner(run, core_);
-  core_.SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace,
-                                  run.record.epoch, run.layout});
+uint64_t Job::SendAssignment(Member& member) {
+  const auto [clock, pace] = ClockOfJoiner(run_, core_);
+  core_.SendTo(member, Assignment{run_.id(), run_.record.spec_revision, run_.spec, clock, run_.Versions(), pace,
+                                  run_.record.epoch, run_.layout});
   member.SentAssignment();
-  if (run.record.state == JobState::kClosing) {
-    core_.SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
+  if (run_.record.state == JobState::kClosing) {
+    core_.SendTo(member, ClosingStarted{run_.id(), run_.record.stop_step, run_.Versions()});
   }
   return clock;
+}
+
+// Reports a worker that does not finish its fetch, then takes it off the job, so that another
+// worker can have its place and no round waits for it forever.
+void Job::AdvanceFetches() {
+  for (auto& [id, member] : core_.fleet.Of(run_.id())) {
+    if (member.lost() || member.stage() != Stage::kFetching) continue;
+    if (!run_.loaded) member.HoldFetch(core_.now);  // the parameters are not available yet
+    if (core_.now < FetchDeadlineOf(run_, member)) continue;
+    const FetchTime time = FetchTimeOf(*run_.spec, member.heartbeat().download_bytes_per_second);
+    const std::string since = absl::StrCat("in ", SecondsOf(core_.now - member.fetch_since()), " (", time.reason, ")");
+    const std::string& waits = member.heartbeat().waiting_for;
+    const std::string what = waits.empty() ? "" : absl::StrCat("; it waits for ", waits);
+    if (member.ReportFetch() < kFetchDeadlines) {
+      core_.Note(run_.id(), "fetch overdue",
+                 absl::StrCat("worker ", id.value, " has not fetched job ", run_.id().value, " ", since, what,
+                              "; next report in ", SecondsOf(FetchDeadlineOf(run_, member) - core_.now)),
+                 {{"worker", id.value}});
+      continue;
+    }
+    const std::string why = absl::StrCat("it has not fetched the job ", since, what);
+    run_.failures[id] = {why};
+    core_.Note(run_.id(), "left out",
+               absl::StrCat("worker ", id.value, " is taken off job ", run_.id().value, ": ", why,
+                            "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
+               {{"worker", id.value}});
+    member.Rest(run_.id(), core_.now + kRest);
+    Detach(member, why);
+  }
+}
+
+// The workers with fast links must suffice for workers.min, and for a quorum that the job sets.
+// Otherwise all workers are admitted, and the run is as slow as its links.
+void Job::AdmitWorkers() {
+  uint32_t fast = 0;
+  for (const auto& [id, member] : core_.fleet.Of(run_.id())) {
+    const bool there =
+        member.Trains(run_.id()) && !member.lost() && !member.draining() && member.stage() == Stage::kTraining;
+    fast += there && member.link_too_slow().empty() ? 1 : 0;
+  }
+  const bool suffice = fast >= run_.LeastExpected();
+  for (auto& [id, member] : core_.fleet.Of(run_.id())) {
+    if (!member.Trains(run_.id()) || member.lost()) continue;
+    const bool excluded = suffice && !member.link_too_slow().empty();
+    if (excluded == member.not_waited_for()) continue;
+    member.Exclude(excluded);
+    const std::string why =
+        excluded ? absl::StrCat(member.link_too_slow(), "; no round waits for it until it carries that")
+        : member.link_too_slow().empty() ? absl::StrCat("the link of worker ", id.value, " carries what the job needs")
+                                         : absl::StrCat("too few workers have a faster link than worker ", id.value);
+    core_.SendTo(member, LinkJudged{run_.id(), !excluded, why});
+    core_.Note(run_.id(), excluded ? "worker not admitted" : "worker admitted", why, {{"worker", id.value}});
+  }
 }
 
 }  // namespace atl

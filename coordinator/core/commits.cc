@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounds: opening, closing, committing.
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/upper_median.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
-#include "coordinator/core/used_up.h"
 
 namespace atl {
 namespace {
@@ -162,164 +159,169 @@ void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enoug
 
 }  // namespace
 
-void Machine::OpenRound(Run& run, FragmentIndex fragment) {
+void Job::OpenRound(FragmentIndex fragment) {
   std::set<WorkerId> expected, passed_over;
   bool past_finished = false;
-  for (const auto& [id, member] : core_.fleet.Of(run.id())) {
-    const bool trains = member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining;
+  for (const auto& [id, member] : core_.fleet.Of(run_.id())) {
+    const bool trains = member.Trains(run_.id()) && !member.lost() && member.stage() == Stage::kTraining;
     // Scoring tasks takes long: no round waits for the worker that does it.
-    const bool scores = run.evaluation.scores_tasks() && run.evaluation.IsWith(id);
-    const bool waited_for = !member.draining() && !scores && !member.not_waited_for() && !run.used_up.contains(id);
-    if (trains && waited_for) (run.PassesOver(fragment, id) ? passed_over : expected).insert(id);
-    past_finished = past_finished || (trains && run.used_up.contains(id));
+    const bool scores = run_.evaluation.scores_tasks() && run_.evaluation.IsWith(id);
+    const bool waited_for = !member.draining() && !scores && !member.not_waited_for() && !run_.used_up.contains(id);
+    if (trains && waited_for) (run_.PassesOver(fragment, id) ? passed_over : expected).insert(id);
+    past_finished = past_finished || (trains && run_.used_up.contains(id));
   }
-  if (expected.size() < run.LeastExpected()) expected.merge(passed_over);  // the others do not suffice
-  run.rounds[fragment.value].Open(std::move(expected), past_finished, core_.now, core_.now + DeadlineOf(run, core_));
+  if (expected.size() < run_.LeastExpected()) expected.merge(passed_over);  // the others do not suffice
+  run_.rounds[fragment.value].Open(std::move(expected), past_finished, core_.now, core_.now + DeadlineOf(run_, core_));
 }
 
-void Machine::AdvanceRounds(Run& run) {
-  const bool pausing = run.record.state == JobState::kPaused;
-  if (!run.loaded || (!pausing && !run.Gathers())) return;
-  if (run.SavesAfterMerge()) return;
-  if (run.checkpoints.TakeDue()) WriteCheckpointNow(run, run.clock_floor);
+void Job::OpenRounds() {
+  for (uint32_t p = 0; p < run_.rounds.size(); ++p) {
+    if (!run_.rounds[p].closing()) OpenRound(FragmentIndex{p});
+  }
+}
+
+void Job::AdvanceRounds() {
+  const bool pausing = run_.record.state == JobState::kPaused;
+  if (!run_.loaded || (!pausing && !run_.Gathers())) return;
+  if (run_.SavesAfterMerge()) return;
+  if (run_.checkpoints.TakeDue()) WriteCheckpointNow(run_.clock_floor);
   if (pausing) return;  // an incomplete round waits for its missing workers
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+  for (uint32_t p = 0; p < run_.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
-    const RoundRule rule = RuleOf(run, core_.fleet, fragment);
-    const RoundVerdict verdict = run.rounds[p].Decide(rule, core_.now);
-    if (verdict.close) IssueClose(run, core_, fragment, ReasonOf(run.rounds[p], rule, verdict, core_.now));
-    if (verdict.overdue) ReportOverdue(run, fragment, rule, verdict);
+    const RoundRule rule = RuleOf(run_, core_.fleet, fragment);
+    const RoundVerdict verdict = run_.rounds[p].Decide(rule, core_.now);
+    if (verdict.close) IssueClose(run_, core_, fragment, ReasonOf(run_.rounds[p], rule, verdict, core_.now));
+    if (verdict.overdue) ReportOverdue(fragment, rule, verdict);
   }
 }
 
-void Machine::CloseWhatHasItsQuorum(Run& run) {
-  if (!run.loaded || !run.Gathers() || run.SavesAfterMerge()) return;
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    const Round& round = run.rounds[p];
+void Job::CloseWhatHasItsQuorum() {
+  if (!run_.loaded || !run_.Gathers() || run_.SavesAfterMerge()) return;
+  for (uint32_t p = 0; p < run_.rounds.size(); ++p) {
+    const Round& round = run_.rounds[p];
     const bool enough =
-        !round.accepted().empty() && round.Arrived() >= round.Quorum(RuleOf(run, core_.fleet, FragmentIndex{p}));
+        !round.accepted().empty() && round.Arrived() >= round.Quorum(RuleOf(run_, core_.fleet, FragmentIndex{p}));
     if (enough && !round.closing() && round.Flushing() == 0)
-      IssueClose(run, core_, FragmentIndex{p}, "the job is paused, and it has its quorum");
+      IssueClose(run_, core_, FragmentIndex{p}, "the job is paused, and it has its quorum");
   }
 }
 
-void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundRule& rule, const RoundVerdict& verdict) {
-  Round& round = run.rounds[fragment.value];
-  const Duration extension = DeadlineOf(run, core_);
+void Job::ReportOverdue(FragmentIndex fragment, const RoundRule& rule, const RoundVerdict& verdict) {
+  Round& round = run_.rounds[fragment.value];
+  const Duration extension = DeadlineOf(run_, core_);
   // When the round opened, the pace of a new worker was unknown; once it is known, the deadline follows it.
   if (round.opened() + extension > core_.now) return round.Extend(round.opened() + extension);
   round.Extend(core_.now + extension);
   if (core_.disk_low) return;  // no worker can contribute, so none is at fault
   const std::string name = absl::StrCat("round ", round.version().value, " of fragment ", fragment.value);
-  const bool as_it_should = WaitsAsItShould(run, core_, round);
+  const bool as_it_should = WaitsAsItShould(run_, core_, round);
   if (!as_it_should || !round.wait_reported()) {
     const std::string late = absl::StrCat(name, ": ", ReasonOf(round, rule, verdict, core_.now),
-                                          verdict.nobody ? WhoMayCome(run, core_.fleet, fragment, core_.now) : "",
+                                          verdict.nobody ? WhoMayCome(run_, core_.fleet, fragment, core_.now) : "",
                                           "; next report in ", SecondsOf(extension));
-    core_.Note(run.id(), as_it_should ? "round waits" : "round overdue",
-               as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, core_.fleet, fragment, core_.now)) : late,
+    core_.Note(run_.id(), as_it_should ? "round waits" : "round overdue",
+               as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run_, core_.fleet, fragment, core_.now)) : late,
                {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version().value)}});
   }
   if (as_it_should) round.ReportWait();
-  const uint64_t stop = run.spec->stop.inner_steps;
-  if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run, core_.fleet) >= stop) {
+  const uint64_t stop = run_.spec->stop.inner_steps;
+  if (run_.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run_, core_.fleet) >= stop) {
     // A worker at the stop step sends nothing until the end begins, so this round would wait forever.
-    BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
+    BeginClosing(stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
   }
-  if (run.record.state == JobState::kRunning && !as_it_should &&
-      HeldInVain(run, extension * kDeadlinesOfHolders, core_.now)) {
-    BeginClosing(run, 0,
-                 absl::StrCat("the dataset is used up, but for what is held and not trained",
-                              HoldersLine(run, core_.fleet, core_.options.heartbeat_interval, core_.now)));
+  if (run_.record.state == JobState::kRunning && !as_it_should &&
+      HeldInVain(run_, extension * kDeadlinesOfHolders, core_.now)) {
+    BeginClosing(0, absl::StrCat("the dataset is used up, but for what is held and not trained",
+                                 HoldersLine(run_, core_.fleet, core_.options.heartbeat_interval, core_.now)));
     return;
   }
-  if (run.record.state == JobState::kRunning && !as_it_should) CountMissing(run, core_, fragment);
-  if (run.record.state != JobState::kClosing) return;
+  if (run_.record.state == JobState::kRunning && !as_it_should) CountMissing(run_, core_, fragment);
+  if (run_.record.state != JobState::kClosing) return;
   for (const WorkerId& id : round.Missing()) {
-    const bool sending = round.opened() + extension * kDeadlinesOfUploads > core_.now && run.IsUploading(id);
-    const bool evaluates = run.evaluation.IsWith(id);  // the evaluation has its own deadline
+    const bool sending = round.opened() + extension * kDeadlinesOfUploads > core_.now && run_.IsUploading(id);
+    const bool evaluates = run_.evaluation.IsWith(id);  // the evaluation has its own deadline
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not forever.
     Member& member = *core_.fleet.Find(id);
     member.Finish(true);
-    core_.Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
+    core_.Note(run_.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
                {{"worker", id.value}});
   }
 }
 
-void Machine::AllowAfresh(Run& run, const WorkerId& only_for) {
-  for (Round& round : run.rounds) {
+void Job::AllowAfresh(const WorkerId& only_for) {
+  for (Round& round : run_.rounds) {
     std::vector<WorkerId> others = round.Missing();
     std::erase(others, only_for);
     const bool arrived = round.HasArrived(only_for);
     if (round.closing() || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
-    round.Begin(core_.now, core_.now + DeadlineOf(run, core_));
+    round.Begin(core_.now, core_.now + DeadlineOf(run_, core_));
   }
 }
 
-void Machine::On(Run& run, const RoundAggregated& e) {
-  if (HasEnded(run.record.state) || e.epoch != run.record.epoch) return;
-  if (e.reached.fragment.value >= run.rounds.size()) return;
-  Round& round = run.rounds[e.reached.fragment.value];
+void Job::On(const RoundAggregated& e) {
+  if (HasEnded(run_.record.state) || e.epoch != run_.record.epoch) return;
+  if (e.reached.fragment.value >= run_.rounds.size()) return;
+  Round& round = run_.rounds[e.reached.fragment.value];
   if (!round.closing()) return;
   ATOLL_CHECK(e.reached.version.value == round.version().value + 1, "I6: versions grow by exactly one");
   RoundRecord record = e.record;
   ATOLL_CHECK(record.contributions.size() == round.accepted().size() && round.Arrived() > 0,
               "I8: a round commits exactly what was accepted");
-  record.job = run.id();
+  record.job = run_.id();
   record.epoch = e.epoch;
   record.reached = e.reached;
   record.boot = core_.boot;
   record.tokens = 0;
   for (const auto& [worker, drop] : round.dropped()) record.dropped.push_back(worker);
-  if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run.StepOf(e.reached.version));
-  record.clock_step = std::max(record.clock_step, run.clock_floor);
+  if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run_.StepOf(e.reached.version));
+  record.clock_step = std::max(record.clock_step, run_.clock_floor);
   const bool first = e.reached.fragment.value == 0;
-  if (first) run.participants.clear();
+  if (first) run_.participants.clear();
   for (CommittedContribution& c : record.contributions) {
     const auto it = round.accepted().find(c.header.worker);
     ATOLL_CHECK(it != round.accepted().end() && it->second.header.digest == c.header.digest,
                 "I1: only accepted contributions are committed");
     c.header = it->second.header;
     record.tokens += c.header.tokens;
-    const uint64_t consumed = run.pool.record().consumed;
-    for (const LeaseCursor& cursor : c.header.cursors) run.pool.Consume(cursor.lease, cursor.cursor);
-    run.claims.Commit(c.header, run.pool.record().consumed - consumed);
-    if (first) run.participants.insert(c.header.worker);
+    const uint64_t consumed = run_.pool.record().consumed;
+    for (const LeaseCursor& cursor : c.header.cursors) run_.pool.Consume(cursor.lease, cursor.cursor);
+    run_.claims.Commit(c.header, run_.pool.record().consumed - consumed);
+    if (first) run_.participants.insert(c.header.worker);
   }
-  const bool enough = round.Arrived() >= run.LeastWorkers();
-  run.spreads.push_back(round.Spread());
-  if (run.spreads.size() > Run::kSpreads) run.spreads.erase(run.spreads.begin());
-  NoteWhoTookPart(run, core_, e.reached.fragment);
+  const bool enough = round.Arrived() >= run_.LeastWorkers();
+  run_.spreads.push_back(round.Spread());
+  if (run_.spreads.size() > Run::kSpreads) run_.spreads.erase(run_.spreads.begin());
+  NoteWhoTookPart(run_, core_, e.reached.fragment);
   round.Commit(e.reached.version, record.hash);
   round.ForgetOlder([this](const WorkerId& worker) { return core_.fleet.Find(worker) != nullptr; });
-  NoteStarved(run, core_, e.reached.fragment, enough);
-  run.clock_floor = record.clock_step;
-  ++run.rounds_committed;
-  if (e.reached.fragment.value == 0) run.tokens_committed += record.tokens;
+  NoteStarved(run_, core_, e.reached.fragment, enough);
+  run_.clock_floor = record.clock_step;
+  ++run_.rounds_committed;
+  if (e.reached.fragment.value == 0) run_.tokens_committed += record.tokens;
   core_.out.records.push_back(record);
-  Publish(run, core_, record);
-  AfterCommit(run, e.reached.fragment);
-  HearRemarks(run, e.reached.fragment, e.remarks, record);
+  Publish(run_, core_, record);
+  AfterCommit(e.reached.fragment);
+  HearRemarks(e.reached.fragment, e.remarks, record);
 }
 
-void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
-  SettleRevoked(run);
-  OpenRound(run, fragment);
+void Job::AfterCommit(FragmentIndex fragment) {
+  SettleRevoked();
+  OpenRound(fragment);
   if (fragment.value != 0) return;
-  CheckStop(run);
-  if (run.record.state == JobState::kClosing) return;  // the end has its own evaluation and checkpoint
-  const Version version = run.rounds[0].version();
-  if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);
-  run.checkpoints.Commit(run.spec->checkpoint, version);
+  CheckStop();
+  if (run_.record.state == JobState::kClosing) return;  // the end has its own evaluation and checkpoint
+  const Version version = run_.rounds[0].version();
+  if (EvaluationIsDue(run_.spec->evaluation, version)) StartEvaluation();
+  run_.checkpoints.Commit(run_.spec->checkpoint, version);
 }
 
-void Machine::SettleRevoked(Run& run) {
-  for (const LeaseId id : run.pool.Revoked()) run.pool.Return(id, run.AcceptedCursor(id));
+void Job::SettleRevoked() {
+  for (const LeaseId id : run_.pool.Revoked()) run_.pool.Return(id, run_.AcceptedCursor(id));
   for (const auto& [worker, member] : core_.fleet.members()) {
-    if (member.record().job == run.id()) continue;
-    for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
+    if (member.record().job == run_.id()) continue;
+    for (const LeaseId id : run_.pool.HeldBy(worker)) run_.pool.Return(id, run_.AcceptedCursor(id));
   }
 }
 

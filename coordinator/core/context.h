@@ -4,6 +4,7 @@
 #ifndef ATOLL_COORDINATOR_CORE_CONTEXT_H_
 #define ATOLL_COORDINATOR_CORE_CONTEXT_H_
 
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string>
@@ -25,6 +26,10 @@ struct CoreContext {
   Instant now{};
   int64_t wall_nanos = 0;
   Effects out;
+  // Set by the coordinator, which knows all jobs.
+  std::function<const JobId*(const JobId& job, uint64_t checkpoint)> heir_of;  // still has to begin from it; null: none
+  std::function<void(const JobSpec& spec)> begun;  // a job has its parameters, or has ended without
+  std::function<void(Member& member, const std::string& why)> quarantine;
 
   void SendTo(const Member& member, CoordinatorMessage message) {
     if (member.connection()) out.sends.push_back({*member.connection(), std::move(message)});
@@ -39,6 +44,11 @@ struct CoreContext {
   Incarnation NewIncarnation() {
     counters_touched = true;
     return Incarnation{counters.next_incarnation++};
+  }
+  void Free(Member& member) {  // it has no job any more, and no lease
+    fleet.Assign(member, {});
+    member.VoidLeasesBefore(LeaseId{counters.next_lease});
+    member.LeaveJob();
   }
   void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {}) {
     out.notes.push_back({job, std::move(kind), std::move(text), std::move(fields)});

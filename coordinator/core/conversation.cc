@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/saturating.h"
 #include "common/plan/limits.h"
 #include "common/plan/shards.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/pace.h"
 
 namespace atl {
 namespace {
@@ -100,6 +100,50 @@ std::string WhyBroken(const Run& run, const Fleet& fleet, const std::string& rea
                      : absl::StrCat("all ", failed, " workers failed; the last said: ", reason);
 }
 
+// Called at each heartbeat of the worker. A worker without rates keeps its verdict.
+void JudgeLinkOf(const Run& run, Member& member) {
+  const bool counts = member.Trains(run.id()) && member.stage() == Stage::kTraining;
+  const LinkRates rates{member.heartbeat().upload_bytes_per_second, member.heartbeat().download_bytes_per_second};
+  const bool measured = rates.upload_bytes_per_second > 0 || rates.download_bytes_per_second > 0;
+  if (!counts || !measured || member.heartbeat().step_ns <= 0) return;
+  const LinkVerdict verdict =
+      JudgeLink(member.record().worker, run.traffic, PeriodOf(run, member), rates, member.link_too_slow().empty());
+  member.JudgeLink(verdict.reason);
+}
+
+// Called at each heartbeat of the worker, which contains its pace: no state must survive a restart,
+// and a lost message is sent again.
+void BalancePace(const Run& run, CoreContext& core, Member& member) {
+  const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
+                     member.stage() == Stage::kTraining;
+  if (!paced || member.heartbeat().step_ns <= 0 || member.heartbeat().period_steps == 0) return;
+  Duration fastest{member.heartbeat().step_ns};
+  for (const auto& [id, other] : core.fleet.Of(run.id())) {
+    const bool counts =
+        other.Trains(run.id()) && !other.lost() && !other.draining() && other.stage() == Stage::kTraining;
+    if (counts && other.heartbeat().step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat().step_ns});
+  }
+  const uint32_t present = member.heartbeat().period_steps;
+  const uint32_t wanted = BalancedSteps(run.inner_steps(), Duration{member.heartbeat().step_ns}, fastest);
+  if (!WorthChanging(present, wanted)) return;
+  core.SendTo(member, PaceAssigned{run.id(), wanted});
+  if (!member.NotePace(wanted)) return;
+  core.Note(
+      run.id(), "pace",
+      absl::StrCat("worker ", member.record().worker.value, " takes ", wanted, " of ", run.inner_steps(),
+                   " steps a period, ", present, " before: its step takes ", member.heartbeat().step_ns / 1'000'000,
+                   " ms, the fastest worker's ", fastest.ns / 1'000'000, " ms"),
+      {{"worker", member.record().worker.value}, {"steps", absl::StrCat(wanted)}});
+}
+
+void NoteDeviant(CoreContext& core, const Member& member, const Applied& message) {
+  core.Note(message.job, kDeviant,
+            absl::StrCat("worker ", member.record().worker.value, " holds other bits than published for fragment ",
+                         message.applied.fragment.value, " version ", message.applied.version.value,
+                         "; it fetches the whole fragment"),
+            {{"worker", member.record().worker.value}});
+}
+
 }  // namespace
 
 void Machine::On(const WorkerSaid& e) {
@@ -108,94 +152,103 @@ void Machine::On(const WorkerSaid& e) {
   member->Hear(core_.now);
   std::visit(
       [&]<typename M>(const M& message) {
+        if constexpr (requires(Job & job) { job.Hear(*member, message); }) {
+          Job* const job = JobOf(*member);
+          if (job != nullptr && message.job == job->run().id()) return job->Hear(*member, message);
+        }
         // The service admits Hello only as the first message of a stream, and the engine forwards log lines.
-        if constexpr (!std::is_same_v<M, Hello> && !std::is_same_v<M, LogLines>) Hear(*member, message);
+        if constexpr (requires { Hear(*member, message); }) Hear(*member, message);
       },
       e.message);
 }
 
+// Of a job that it is not assigned to, or of none, like the next two.
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.Report(message);
-  if (message.job != member.record().job) return;
-  member.Reached(message.step, core_.now);
-  const Run* run = RunOf(member);
-  if (run == nullptr) return;
-  JudgeLinkOf(*run, member);
-  BalancePace(*run, member);
+  if (message.job == member.record().job) member.Reached(message.step, core_.now);
 }
 
 void Machine::Hear(Member& member, const LeaseRequest& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id()) {
-    core_.SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
-    return;
-  }
-  if (const LeaseRecord* lease = run->pool.FindRequest(member.record(), message.request)) {
-    core_.SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
-    return;
-  }
+  core_.SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
+}
+
+void Machine::Hear(Member& member, const Applied& message) {
+  if (message.job == member.record().job && !message.hash_matches) NoteDeviant(core_, member, message);
+}
+
+void Job::Hear(Member& member, const Heartbeat& message) {
+  member.Report(message);
+  member.Reached(message.step, core_.now);
+  JudgeLinkOf(run_, member);
+  BalancePace(run_, core_, member);
+}
+
+void Job::Hear(Member& member, const LeaseRequest& message) {
+  if (const LeaseRecord* lease = run_.pool.FindRequest(member.record(), message.request))
+    return core_.SendTo(member, LeaseGranted{run_.id(), message.request, lease->lease, lease->range});
   // The worker sent it before the job was assigned to it again. It has dropped that state, so the granted
   // samples would not be trained. A training worker unknown as such to the coordinator asks again after Ready.
   if (member.stage() != Stage::kTraining) return;
   std::string why_not;
-  if (GrantLease(*run, member, message, &why_not)) return;
+  if (GrantLease(member, message, &why_not)) return;
   member.Wish(message);
-  core_.SendTo(member, LeaseDenied{run->id(), message.request, why_not});
+  core_.SendTo(member, LeaseDenied{run_.id(), message.request, why_not});
 }
 
-bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not) {
-  const uint64_t per_step = run.spec->batch.sequences_per_step;
+bool Job::GrantLease(Member& member, const LeaseRequest& wish, std::string* why_not) {
+  const uint64_t per_step = run_.spec->batch.sequences_per_step;
   uint64_t samples = wish.samples;
-  if (run.record.state == JobState::kClosing) {
-    const uint64_t left = run.record.stop_step > member.step() ? run.record.stop_step - member.step() : 0;
-    samples = std::min(samples, run.ending == Ending::kRounds ? MulSat(left, per_step) : 0);
+  if (run_.record.state == JobState::kClosing) {
+    const uint64_t left = run_.record.stop_step > member.step() ? run_.record.stop_step - member.step() : 0;
+    samples = std::min(samples, run_.ending == Ending::kRounds ? MulSat(left, per_step) : 0);
     if (samples == 0) *why_not = "the job is ending";
-  } else if (run.record.state != JobState::kRunning) {
+  } else if (run_.record.state != JobState::kRunning) {
     samples = 0;
-    *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
+    *why_not = absl::StrCat("the job is ", NameOf(run_.record.state));
   }
-  const uint64_t limit = run.LeaseLimit(member.record().worker);
-  if (samples > 0 && run.pool.HeldBy(member.record().worker).size() >= limits::kLeasesHeld) {
+  const uint64_t limit = run_.LeaseLimit(member.record().worker);
+  if (samples > 0 && run_.pool.HeldBy(member.record().worker).size() >= limits::kLeasesHeld) {
     *why_not = absl::StrCat("the worker holds ", limits::kLeasesHeld, " leases; use some of them up first");
     return false;
   }
-  const uint64_t outstanding = run.pool.Outstanding(member.record().worker);
+  const uint64_t outstanding = run_.pool.Outstanding(member.record().worker);
   if (samples > 0 && outstanding >= limit) {
     *why_not =
         absl::StrCat(outstanding, " leased samples are in no committed contribution yet; at most ", limit, " may be");
     return false;
   }
-  if (samples > 0 && run.pool.Unleased() == 0) RecoverAbsentLeases(run);
-  if (samples > 0 && run.pool.Unleased() == 0) {
+  if (samples > 0 && run_.pool.Unleased() == 0) RecoverAbsentLeases();
+  if (samples > 0 && run_.pool.Unleased() == 0) {
     *why_not = "the dataset is used up";
     return false;
   }
   if (samples == 0) return false;
-  const auto within = PositionsFor(run, core_, member.record().worker);
+  const auto within = PositionsFor(run_, core_, member.record().worker);
   if (!within) {
     *why_not = "each corpus is read by another worker (data.assignment: shards)";
     return false;
   }
   core_.counters_touched = true;
   const LeaseId id{core_.counters.next_lease++};
-  const auto lease = run.pool.Grant(id, member.record(), wish.request, std::min(samples, limit - outstanding), *within);
+  const auto lease =
+      run_.pool.Grant(id, member.record(), wish.request, std::min(samples, limit - outstanding), *within);
   member.Granted();
-  core_.SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
+  core_.SendTo(member, LeaseGranted{run_.id(), wish.request, id, lease->range});
   return true;
 }
 
-void Machine::RecoverAbsentLeases(Run& run) {
-  for (auto& [id, member] : core_.fleet.Of(run.id())) {
-    if (member.lost()) Fence(member, "the pool is empty and it is lost");
+void Job::RecoverAbsentLeases() {
+  for (auto& [id, member] : core_.fleet.Of(run_.id())) {
+    if (!member.lost()) continue;
+    Drop(member, "the pool is empty and it is lost");
+    member.Fence(core_.NewIncarnation());
   }
 }
 
-void Machine::Hear(Member& member, const Ready& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id()) return;
+void Job::Hear(Member& member, const Ready& message) {
   const WorkerId& id = member.record().worker;
   // At the end of a job, the step of a Ready is a message ("nothing more comes"), not a position.
-  if (run->record.state != JobState::kClosing) member.Reached(message.step, core_.now);
+  if (run_.record.state != JobState::kClosing) member.Reached(message.step, core_.now);
   const bool joins = member.stage() != Stage::kTraining;
   // The worker may not have known about the end when it sent this: the step is its position, and it
   // may hold work.
@@ -203,63 +256,55 @@ void Machine::Hear(Member& member, const Ready& message) {
   // Newer versions were published while the worker was away, or it took an older snapshot for the
   // newest version: contributions to the older versions would be late.
   for (const FragmentVersion& at : message.applied) {
-    if (at.fragment.value < run->rounds.size() && at.version < run->rounds[at.fragment.value].version())
-      core_.SendTo(member, run->NewestUpdate(at.fragment));
+    if (at.fragment.value < run_.rounds.size() && at.version < run_.rounds[at.fragment.value].version())
+      core_.SendTo(member, run_.NewestUpdate(at.fragment));
   }
   member.Train();
-  if (run->record.state == JobState::kClosing) {
+  if (run_.record.state == JobState::kClosing) {
     // A worker without leases that joins an ending job has no drift.
-    const bool empty = joins && run->pool.HeldBy(id).empty();
-    if (!answers && (empty || message.step >= run->record.stop_step)) member.Finish(false);
+    const bool empty = joins && run_.pool.HeldBy(id).empty();
+    if (!answers && (empty || message.step >= run_.record.stop_step)) member.Finish(false);
     // A worker that was fetching has not received it. After a restart of the coordinator this may
     // also apply to a worker with the stage kTraining. A worker that has received it repeats its
     // last message, if this was it.
-    if (joins || answers) core_.SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
+    if (joins || answers) core_.SendTo(member, ClosingStarted{run_.id(), run_.record.stop_step, run_.Versions()});
   }
-  if (!joins || member.record().evaluate_only || member.draining() || !run->Gathers()) return;
-  AllowAfresh(*run, id);
-  for (Round& round : run->rounds) round.ExpectJoiner(id);
-  core_.Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
+  if (!joins || member.record().evaluate_only || member.draining() || !run_.Gathers()) return;
+  AllowAfresh(id);
+  for (Round& round : run_.rounds) round.ExpectJoiner(id);
+  core_.Note(run_.id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
              {{"worker", id.value}});
 }
 
-void Machine::Hear(Member& member, const Applied& message) {
-  if (message.job != member.record().job) return;
+void Job::Hear(Member& member, const Applied& message) {
   const WorkerId& id = member.record().worker;
-  Run* const run = RunOf(member);
   const FragmentVersion& at = message.applied;
-  const bool published = run != nullptr && at.fragment.value < run->rounds.size() &&
-                         at.version <= run->rounds[at.fragment.value].version();
+  const bool published =
+      at.fragment.value < run_.rounds.size() && at.version <= run_.rounds[at.fragment.value].version();
   std::set<WorkerId> deviants;
   if (published && member.Trains(message.job) && member.stage() == Stage::kTraining)
-    deviants = run->replicas.Hear(at, id, message.hash_matches);
+    deviants = run_.replicas.Hear(at, id, message.hash_matches);
   if (message.hash_matches) return;
-  if (run != nullptr)
-    DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
-  core_.Note(message.job, kDeviant,
-             absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
-                          " version ", at.version.value, "; it fetches the whole fragment"),
-             {{"worker", id.value}});
-  if (IsMajority(core_.fleet, message.job, deviants)) On(*run, TaskFailed{run->id(), DeviationLine(run->id(), at)});
+  DropUploads(&id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
+  NoteDeviant(core_, member, message);
+  if (IsMajority(core_.fleet, message.job, deviants)) On(TaskFailed{run_.id(), DeviationLine(run_.id(), at)});
 }
 
-void Machine::Hear(Member& member, const LeaseReturn& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id()) return;
+void Job::Hear(Member& member, const LeaseReturn& message) {
   const WorkerId& id = member.record().worker;
   // A worker that returns leases has withdrawn its uploads.
-  DropUploads(*run, &id, absl::AbortedError("withdrawn: the leases behind it were returned"));
+  DropUploads(&id, absl::AbortedError("withdrawn: the leases behind it were returned"));
   LeaseId newest;
   for (const LeaseCursor& c : message.leases) {
-    const LeaseRecord* lease = run->pool.Find(c.lease);
+    const LeaseRecord* lease = run_.pool.Find(c.lease);
     if (lease != nullptr && lease->worker == member.record().worker)
-      run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
+      run_.pool.Return(c.lease, run_.AcceptedCursor(c.lease));
     if (c.lease.value < core_.counters.next_lease) newest = std::max(newest, c.lease);
   }
   // A fully returned lease is deleted. A contribution offer that was sent before the return, on the
   // other connection, may still name it although its samples belong to another worker by then.
   // Leases granted meanwhile are newer.
-  const std::vector<LeaseId> held = run->pool.HeldBy(id);
+  const std::vector<LeaseId> held = run_.pool.HeldBy(id);
   const bool all = held.empty() || newest < held.front();
   if (!all || newest.value < member.record().leases_from.value) return;
   member.VoidLeasesBefore(LeaseId{newest.value + 1});
@@ -275,29 +320,24 @@ void Machine::Hear(Member& member, const Leaving& message) {
   core_.Disconnect(member);
 }
 
-void Machine::Hear(Member& member, const JobFailure& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id()) return;
+void Job::Hear(Member& member, const JobFailure& message) {
   const WorkerId id = member.record().worker;
-  core_.Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
+  core_.Note(run_.id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
              {{"worker", id.value}});
-  const std::vector<SampleRange> held = [&] {
-    std::vector<SampleRange> ranges;
-    for (const LeaseId lease : run->pool.HeldBy(id)) {
-      const LeaseRecord* record = run->pool.Find(lease);
-      ranges.push_back({record->consumed_to, record->range.end});
-    }
-    return ranges;
-  }();
-  member.Bar(run->id());
+  std::vector<SampleRange> held;
+  for (const LeaseId number : run_.pool.HeldBy(id)) {
+    const LeaseRecord& lease = *run_.pool.Find(number);
+    held.push_back({lease.consumed_to, lease.range.end});
+  }
+  member.Bar(run_.id());
   Detach(member, "it could not go on with this job");
-  if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, core_, id, held);
-  run->failures[id] = {message.reason, message.permanent};
-  if (const std::string why = WhyBroken(*run, core_.fleet, message.reason); !why.empty()) BreakOff(*run, why);
+  if (SpeaksOfNonFinite(message.reason)) SuspectRanges(run_, core_, id, held);
+  run_.failures[id] = {message.reason, message.permanent};
+  if (const std::string why = WhyBroken(run_, core_.fleet, message.reason); !why.empty()) BreakOff(why);
 }
 
-void Machine::RecoverShards(Run& run) {
-  if (!run.spec->data.pin_shards) return;
+void Job::RecoverShards() {
+  if (!run_.spec->data.pin_shards) return;
   std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest entry counts
   const auto look = [&](const ContributionHeader& header) {
     const auto corpus = ShardOf(header.cursors);
@@ -305,15 +345,15 @@ void Machine::RecoverShards(Run& run) {
       seen.emplace_back(header.target.version.value, header.worker, *corpus);
     }
   };
-  for (const Round& round : run.rounds) {
+  for (const Round& round : run_.rounds) {
     for (const auto& [worker, header] : round.committed()) look(header);
     for (const auto& [worker, arrival] : round.accepted()) look(arrival.header);
   }
   std::sort(seen.begin(), seen.end());
-  for (const auto& [version, worker, corpus] : seen) run.shards.Saw(worker, corpus);
+  for (const auto& [version, worker, corpus] : seen) run_.shards.Saw(worker, corpus);
   for (const auto& [worker, member] : core_.fleet.members()) {
-    for (const LeaseId id : run.pool.HeldBy(worker)) {
-      run.shards.Saw(worker, static_cast<uint32_t>(run.pool.Find(id)->range.begin / kShardPositions));
+    for (const LeaseId id : run_.pool.HeldBy(worker)) {
+      run_.shards.Saw(worker, static_cast<uint32_t>(run_.pool.Find(id)->range.begin / kShardPositions));
     }
   }
 }

@@ -111,8 +111,9 @@ std::string LinkLine(const Run& run, const Fleet& fleet) {
   return slow <= kShown ? line : absl::StrCat(line, "; and ", slow - kShown, " more slow links");
 }
 
-std::string FailureLine(const std::map<JobId, Run>& runs, const WorkerId& worker) {
-  for (const auto& [id, run] : runs) {
+std::string FailureLine(const std::map<JobId, Job>& jobs, const WorkerId& worker) {
+  for (const auto& [id, job] : jobs) {
+    const Run& run = job.run();
     if (HasEnded(run.record.state)) continue;
     const auto failure = run.failures.find(worker);
     if (failure != run.failures.end())
@@ -300,15 +301,11 @@ std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_i
   return line;
 }
 
-std::string WhyTooMany(const Run& run) {
-  if (run.MostWorkers() == run.spec->workers.max) return "the job has more workers than workers.max";
-  return absl::StrCat("experiment.pool of the job takes ", run.PoolNow(), " workers now");
-}
-
-std::string WhyIdle(const std::map<JobId, Run>& runs, const Fleet& fleet, const Member& member) {
-  if (std::string failure = FailureLine(runs, member.record().worker); !failure.empty()) return failure;
+std::string WhyIdle(const std::map<JobId, Job>& jobs, const Fleet& fleet, const Member& member) {
+  if (std::string failure = FailureLine(jobs, member.record().worker); !failure.empty()) return failure;
   if (member.record().evaluate_only || member.lost()) return "";
-  for (const auto& [id, run] : runs) {
+  for (const auto& [id, job] : jobs) {
+    const Run& run = job.run();
     const bool full = run.record.state == JobState::kRunning && fleet.TrainersOf(id).size() >= run.MostWorkers();
     if (!full || run.spec->experiment.pool == PoolSchedule::kConstant || run.PoolNow() >= run.spec->workers.max)
       continue;
@@ -325,9 +322,11 @@ std::string HeldAgainst(const Member& member, const Run* run) {
   return run->strikes.LineOf(member.record().worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
 }
 
-std::string WhyMoved(const Run& from, const Run& to) {
-  if (to.record.spec.priority > from.record.spec.priority) return "a job of higher priority needs this worker";
-  return absl::StrCat("job ", to.id().value, " can go on with this worker, and this job lacks others");
+std::string WhyMoved(const Run& from, const Run* to) {
+  if (to == nullptr && from.MostWorkers() == from.spec->workers.max) return "the job has more workers than workers.max";
+  if (to == nullptr) return absl::StrCat("experiment.pool of the job takes ", from.PoolNow(), " workers now");
+  if (to->record.spec.priority > from.record.spec.priority) return "a job of higher priority needs this worker";
+  return absl::StrCat("job ", to->id().value, " can go on with this worker, and this job lacks others");
 }
 
 std::string DeviationLine(const JobId& job, const FragmentVersion& at) {

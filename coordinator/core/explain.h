@@ -7,8 +7,7 @@
 #include <map>
 #include <string>
 
-#include "coordinator/core/context.h"
-#include "coordinator/core/run.h"
+#include "coordinator/core/job.h"
 
 namespace atl {
 
@@ -29,12 +28,11 @@ std::string StarvedLine(const Run& run, const Fleet& fleet);
 // none.
 std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now);
 
-std::string WhyIdle(const std::map<JobId, Run>& runs, const Fleet& fleet, const Member& member);  // empty: not known
+std::string WhyIdle(const std::map<JobId, Job>& jobs, const Fleet& fleet, const Member& member);  // empty: not known
 // The worker's strikes in its job (null: it has none), or the reason of its quarantine. Empty: it has neither.
 std::string HeldAgainst(const Member& member, const Run* run);
 // Why a worker is taken off a job that has more of them than it may have, or than another job.
-std::string WhyTooMany(const Run& run);
-std::string WhyMoved(const Run& from, const Run& to);
+std::string WhyMoved(const Run& from, const Run* to);
 // Why a job stops when the replicas of most of its workers deviate from `at`.
 std::string DeviationLine(const JobId& job, const FragmentVersion& at);
 std::string NoSuchJobLine(const JobId& job);

@@ -20,6 +20,19 @@ Duration GraceOf(const Run& run, const Fleet& fleet) {
   return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps));
 }
 
+bool Waits(const Run& run, const Member& member) {
+  return member.Trains(run.id()) && !member.lost() && member.stage() == Stage::kTraining &&
+         member.heartbeat().activity == WorkerActivity::kWaiting;
+}
+
+std::vector<uint64_t> StepsOf(const Run& run, const Fleet& fleet) {  // of its training workers
+  std::vector<uint64_t> steps;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) steps.push_back(member.step());
+  }
+  return steps;
+}
+
 }  // namespace
 
 std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round) {
@@ -81,18 +94,12 @@ Instant FetchDeadlineOf(const Run& run, const Member& member) {
 }
 
 uint64_t NewestStep(const Run& run, const Fleet& fleet) {
-  uint64_t newest = 0;
-  for (const auto& [id, member] : fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) newest = std::max(newest, member.step());
-  }
-  return newest;
+  const std::vector<uint64_t> steps = StepsOf(run, fleet);
+  return steps.empty() ? 0 : *std::max_element(steps.begin(), steps.end());
 }
 
 uint64_t StepOfHalf(const Run& run, const Fleet& fleet) {
-  std::vector<uint64_t> steps;
-  for (const auto& [id, member] : fleet.Of(run.id())) {
-    if (member.Trains(run.id()) && member.stage() == Stage::kTraining) steps.push_back(member.step());
-  }
+  std::vector<uint64_t> steps = StepsOf(run, fleet);
   if (steps.empty()) return 0;
   const auto half = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
   std::nth_element(steps.begin(), half, steps.end(), std::greater<>());
@@ -105,6 +112,41 @@ uint32_t Needed(const Run& run) {
   const bool waiting =
       std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted().empty(); });
   return waiting ? run.LeastWorkers() : 1;
+}
+
+std::set<WorkerId> UsedUp(const Run& run, const Fleet& fleet) {
+  std::set<WorkerId> used_up;
+  if (run.record.state != JobState::kRunning || run.pool.Unleased() > 0) return used_up;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    if (Waits(run, member) && member.wish()) used_up.insert(id);
+  }
+  if (used_up.empty()) return used_up;
+  for (const WorkerId& id : run.pool.Holders({})) used_up.erase(id);
+  return used_up;
+}
+
+bool DataIsTrained(const Run& run, const Fleet& fleet) {
+  if (run.pool.Unleased() > 0) return false;
+  bool in_vain = false;
+  for (const auto& [id, member] : fleet.Of(run.id())) {
+    if (!member.Trains(run.id()) || member.lost()) continue;
+    if (!Waits(run, member)) return false;
+    in_vain = in_vain || member.wish();
+  }
+  if (!in_vain) return false;
+  const uint64_t stop = run.spec->stop.inner_steps;
+  const std::set<WorkerId> holders = run.pool.Holders(run.AcceptedCursors());
+  return std::all_of(holders.begin(), holders.end(), [&](const WorkerId& id) {
+    const Member* member = fleet.Find(id);
+    return stop > 0 && member != nullptr && Waits(run, *member) && member->step() >= stop;
+  });
+}
+
+bool HeldInVain(const Run& run, Duration limit, Instant now) {
+  if (run.used_up.empty()) return false;
+  const Duration most = !run.HasUploads() ? limit : limit * 2;
+  return std::all_of(run.rounds.begin(), run.rounds.end(),
+                     [&](const Round& round) { return !round.closing() && round.opened() + most <= now; });
 }
 
 }  // namespace atl

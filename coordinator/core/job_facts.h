@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_CORE_JOB_FACTS_H_
 #define ATOLL_COORDINATOR_CORE_JOB_FACTS_H_
 
+#include <set>
 #include <vector>
 
 #include "coordinator/core/context.h"
@@ -22,6 +23,14 @@ uint64_t NewestStep(const Run& run, const Fleet& fleet);
 // Reached by at least half of the training workers.
 uint64_t StepOfHalf(const Run& run, const Fleet& fleet);
 inline uint64_t ClockOf(const Run& run, const Fleet& fleet) { return run.ClockStep(NewestStep(run, fleet)); }
+// The workers with nothing left to train: each waits, was denied samples, and all its samples are committed.
+std::set<WorkerId> UsedUp(const Run& run, const Fleet& fleet);
+// Whether every sample is trained: none is free, some worker was denied samples, every worker waits, and all held
+// samples are in accepted or committed contributions. Ignores workers at the job's stop step, which train no more.
+bool DataIsTrained(const Run& run, const Fleet& fleet);
+// Whether the holders of the last samples have been silent for too long: some worker has nothing left to train, and no
+// round was made within `limit`, or twice that with an upload in progress.
+bool HeldInVain(const Run& run, Duration limit, Instant now);
 // The number of workers without which the job cannot continue.
 uint32_t Needed(const Run& run);
 

@@ -14,6 +14,44 @@ namespace {
 // For a member that was not heard since the coordinator's start: its period is unknown.
 constexpr Duration kAbsenceOverAStart = Seconds(600);
 
+// `run`: of the member's job; null: it has none.
+bool MayResume(const Run* run, BootNumber boot, const Member& member, const Hello& hello) {
+  const WorkerRecord& record = member.record();
+  // The worker's state is from a history that this coordinator does not have.
+  if (LineOf(hello.last_boot) != LineOf(boot)) return false;
+  if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
+  if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
+  if (!hello.job.value.empty() && hello.job != record.job) return false;
+  if (hello.job.value.empty() && run != nullptr && !run->pool.HeldBy(record.worker).empty()) return false;
+  return std::all_of(hello.leases.begin(), hello.leases.end(),
+                     [&](const LeaseCursor& c) { return c.lease >= record.leases_from; });
+}
+
+std::vector<Welcome::Fate> FatesOf(const Run* run, BootNumber boot, const Hello& hello) {
+  std::vector<Welcome::Fate> fates;
+  for (const HeldContribution& held : hello.held) {
+    ContributionFate fate = ContributionFate::kRefused;
+    const uint32_t p = held.target.fragment.value;
+    if (run != nullptr && LineOf(hello.last_boot) == LineOf(boot) && p < run->rounds.size() &&
+        !HasEnded(run->record.state)) {
+      const Round& round = run->rounds[p];
+      const auto accepted = round.accepted().find(hello.worker);
+      const auto committed = round.committed().find(hello.worker);
+      if (held.target.version == round.version()) {
+        const bool here = accepted != round.accepted().end() && accepted->second.header.digest == held.digest;
+        const bool refused = round.HasRefused(hello.worker, held.digest);
+        const bool taken = accepted != round.accepted().end() || round.closing() || refused;
+        fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
+      } else if (committed != round.committed().end() && committed->second.target == held.target &&
+                 committed->second.digest == held.digest) {
+        fate = ContributionFate::kCommitted;
+      }
+    }
+    fates.push_back({held.target, fate});
+  }
+  return fates;
+}
+
 }  // namespace
 
 std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
@@ -27,9 +65,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
                                 ", the worker with ", hello.arithmetic_revision, ": install the same release on both"),
                    false};
   }
-  if (!IsName(hello.worker.value)) {
-    return Refused{absl::StrCat("a worker's name must be ", kNameRule), false};
-  }
+  if (!IsName(hello.worker.value)) return Refused{absl::StrCat("a worker's name must be ", kNameRule), false};
   if (hello.last_boot > core_.boot)
     return Refused{OlderStateLine(core_.boot, hello.last_boot) + kFollowOtherwise, true};
   const Member* member = core_.fleet.Find(hello.worker);
@@ -50,19 +86,6 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   return std::nullopt;
 }
 
-bool Machine::MayResume(const Member& member, const Hello& hello) const {
-  const WorkerRecord& record = member.record();
-  // The worker's state is from a history that this coordinator does not have.
-  if (LineOf(hello.last_boot) != LineOf(core_.boot)) return false;
-  if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
-  if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
-  if (!hello.job.value.empty() && hello.job != record.job) return false;
-  const Run* run = Find(record.job);
-  if (hello.job.value.empty() && run != nullptr && !run->pool.HeldBy(record.worker).empty()) return false;
-  return std::all_of(hello.leases.begin(), hello.leases.end(),
-                     [&](const LeaseCursor& c) { return c.lease >= record.leases_from; });
-}
-
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
     // A refusal without retry has another reason.
@@ -78,71 +101,30 @@ void Machine::On(const WorkerConnected& e) {
   // Leases of a forgotten worker with this name do not belong to the new one.
   if (!known) member = &core_.fleet.Add({.worker = e.hello.worker, .leases_from = LeaseId{core_.counters.next_lease}});
   core_.Disconnect(*member);
-  const bool resumed = known && MayResume(*member, e.hello);
+  const bool resumed = known && MayResume(StateOf(member->record().job), core_.boot, *member, e.hello);
   // Keeps the drain for the same process: the request may have been lost with the old stream.
   member->BeginStream(e.hello.start_nonce);
   if (!resumed) Join(*member, e.hello);
   core_.fleet.Connect(*member, e.connection);
   member->Return(core_.now);
-  for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
+  for (auto& [id, job] : jobs_) job.Forgive(e.hello.worker);
   core_.SendTo(*member, Welcome{core_.boot, member->record().incarnation, resumed, core_.options.heartbeat_interval,
-                                core_.options.membership_timeout, FatesOf(e.hello), core_.options.boot_nonce});
+                                core_.options.membership_timeout, FatesOf(StateOf(e.hello.job), core_.boot, e.hello),
+                                core_.options.boot_nonce});
   if (member->draining()) core_.SendTo(*member, DrainRequested{kDrainAsked});
   core_.Note({}, "worker joined",
              absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
                           member->record().incarnation.value),
              {{"worker", e.hello.worker.value}});
-  Run* run = RunOf(*member);
-  if (!resumed || run == nullptr) return;
-  DropUploads(*run, &e.hello.worker, absl::AbortedError("a newer stream of this worker has begun; offer it again"));
-  // The worker does not have the leases that it does not name: a grant or a return was lost with
-  // the old stream.
-  for (const LeaseId lease : run->pool.HeldBy(e.hello.worker)) {
-    const bool named = std::any_of(e.hello.leases.begin(), e.hello.leases.end(),
-                                   [&](const LeaseCursor& c) { return c.lease == lease; });
-    if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
-  }
-  SendAssignment(*member, *run);
-  member->Resume();
-  if (run->evaluation.IsWith(e.hello.worker)) SendEvaluation(*member, *run);
+  Job* const job = JobOf(*member);
+  if (resumed && job != nullptr) job->WelcomeBack(*member, e.hello.leases);
 }
 
 void Machine::Join(Member& member, const Hello& hello) {
-  Run* run = RunOf(member);
-  if (run != nullptr && run->evaluation.IsWith(hello.worker)) {
-    // The evaluation itself may be what ends its process.
-    run->evaluation.Fail("it joins anew, as after the end of its process");
-    EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), core_.now), false);
-  }
+  if (Job* const job = JobOf(member)) job->Rejoin(hello.worker);
   if (member.record().incarnation.value != 0) DropWork(member, "a new incarnation has joined");
   member.Join(hello, core_.NewIncarnation());
   core_.fleet.Touch(hello.worker);
-}
-
-std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
-  std::vector<Welcome::Fate> fates;
-  const Run* run = Find(hello.job);
-  for (const HeldContribution& held : hello.held) {
-    ContributionFate fate = ContributionFate::kRefused;
-    const uint32_t p = held.target.fragment.value;
-    if (run != nullptr && LineOf(hello.last_boot) == LineOf(core_.boot) && p < run->rounds.size() &&
-        !HasEnded(run->record.state)) {
-      const Round& round = run->rounds[p];
-      const auto accepted = round.accepted().find(hello.worker);
-      const auto committed = round.committed().find(hello.worker);
-      if (held.target.version == round.version()) {
-        const bool here = accepted != round.accepted().end() && accepted->second.header.digest == held.digest;
-        const bool refused = round.HasRefused(hello.worker, held.digest);
-        const bool taken = accepted != round.accepted().end() || round.closing() || refused;
-        fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
-      } else if (committed != round.committed().end() && committed->second.target == held.target &&
-                 committed->second.digest == held.digest) {
-        fate = ContributionFate::kCommitted;
-      }
-    }
-    fates.push_back({held.target, fate});
-  }
-  return fates;
 }
 
 void Machine::On(const ConnectionClosed& e) {
@@ -157,7 +139,7 @@ void Machine::On(const WorkerRevoked& e) {
 
 Duration Machine::AbsenceOf(const Member& member) const {
   if (!member.has_spoken()) return kAbsenceOverAStart;
-  const Run* run = Find(member.record().job);
+  const Run* run = StateOf(member.record().job);
   const Duration period = run == nullptr ? Duration{} : PeriodOf(*run, member);
   return period.ns > 0 ? period : core_.options.membership_timeout;
 }
@@ -174,16 +156,14 @@ void Machine::ExpireMembers() {
                                 SecondsOf(core_.options.membership_timeout)),
                    {{"worker", id.value}});
       }
-      if (Run* run = RunOf(member)) {
-        for (Round& round : run->rounds) round.StopExpecting(id);
-      }
+      if (Job* const job = JobOf(member)) job->Lose(id);
     }
     if (member.lost() && member.Assigned() && core_.now >= member.lost_at() + AbsenceOf(member)) {
       Fence(member,
             member.has_spoken() ? "it was away for a period" : "the coordinator has not heard it since its start");
     }
     if (!member.rests_from().value.empty() && core_.now >= member.rests_until()) {
-      if (Run* run = Find(member.rests_from())) run->failures.erase(id);
+      if (Job* const job = Find(member.rests_from())) job->Forgive(id);
       member.Unbar(member.rests_from());
     }
   }
@@ -191,15 +171,12 @@ void Machine::ExpireMembers() {
 
 void Machine::Excuse(Duration time) {
   for (auto& [id, member] : core_.fleet.members()) member.Excuse(time, core_.now);
-  for (auto& [id, run] : runs_) {
-    for (Round& round : run.rounds) round.Excuse(time, core_.now);
-    run.evaluation.Excuse(time, core_.now);
-  }
+  for (auto& [id, job] : jobs_) job.Excuse(time);
 }
 
 void Machine::On(const CoordinatorStalled& e) {
-  for (auto& [id, run] : runs_) {
-    if (!run.Gathers()) continue;
+  for (auto& [id, job] : jobs_) {
+    if (!job.run().Gathers()) continue;
     core_.Note(
         id, "coordinator stalled",
         absl::StrCat("the coordinator did not run for ", SecondsOf(e.time),
@@ -207,48 +184,14 @@ void Machine::On(const CoordinatorStalled& e) {
   }
 }
 
-void Machine::ReturnLeases(Run& run, const WorkerId& worker) {
-  for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
-}
-
 void Machine::DropWork(Member& member, const std::string& why) {
-  const WorkerId& id = member.record().worker;
-  if (Run* run = RunOf(member)) {
-    const size_t leases = run->pool.HeldBy(id).size();
-    DropUploads(*run, &id, absl::AbortedError(absl::StrCat("worker ", id.value, " left the job: ", why)));
-    ReturnLeases(*run, id);
-    for (Round& round : run->rounds) round.Leave(id);
-    run->misses.Forget(id);
-    if (run->evaluation.IsWith(id)) {
-      if (member.lost())
-        EvaluationTakenFrom(*run, run->evaluation.Take(run->Versions(), core_.now), false);
-      else
-        run->evaluation.Release();
-    }
-    if (leases > 0) {
-      core_.Note(run->id(), "leases returned",
-                 absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why),
-                 {{"worker", id.value}});
-    }
-  }
-  core_.fleet.Assign(member, {});
-  member.VoidLeasesBefore(LeaseId{core_.counters.next_lease});
-  member.LeaveJob();
+  if (Job* const job = JobOf(member)) return job->Drop(member, why);
+  core_.Free(member);
 }
 
 void Machine::Fence(Member& member, const std::string& why) {
   DropWork(member, why);
   member.Fence(core_.NewIncarnation());
-}
-
-void Machine::Detach(Member& member, const std::string& why) {
-  const JobId job = member.record().job;
-  DropWork(member, why);
-  if (member.connection()) {
-    core_.SendTo(member, Unassign{job, why});
-  } else {
-    member.Fence(core_.NewIncarnation());
-  }
 }
 
 // Workers that went away stay visible to people for a while and are then forgotten, so that neither
@@ -276,29 +219,18 @@ void Machine::ForgetMembers() {
   for (const Member* member : gone) {
     const bool is_long = long_gone(*member);
     if (!is_long && excess == 0) break;
-    if (IsNeeded(member->record().worker)) continue;
+    const WorkerId& id = member->record().worker;
+    if (std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& j) { return j.second.run().Names(id); })) continue;
     excess -= excess > 0 ? 1 : 0;
     forgotten.emplace_back(
-        member->record().worker,
-        is_long ? absl::StrCat("it is gone for ", limits::kGoneWorkerMemory.ns / Seconds(86'400).ns, " days")
-                : absl::StrCat("more than ", limits::kGoneWorkers, " workers are gone, and it went first"));
+        id, is_long ? absl::StrCat("it is gone for ", limits::kGoneWorkerMemory.ns / Seconds(86'400).ns, " days")
+                    : absl::StrCat("more than ", limits::kGoneWorkers, " workers are gone, and it went first"));
   }
   for (const auto& [worker, why] : forgotten) Forget(worker, why);
 }
 
-// Whether a contribution to be merged, or a lease to be returned, names the worker.
-bool Machine::IsNeeded(const WorkerId& worker) const {
-  const auto needs = [&worker](const Run& run) {
-    const bool rounds = std::any_of(run.rounds.begin(), run.rounds.end(), [&](const Round& round) {
-      return round.HasArrived(worker) || round.IsUploading(worker);
-    });
-    return rounds || run.pool.HasLeaseOf(worker);
-  };
-  return std::any_of(runs_.begin(), runs_.end(), [&](const auto& entry) { return needs(entry.second); });
-}
-
 void Machine::Forget(const WorkerId& worker, const std::string& why) {
-  for (auto& [id, run] : runs_) run.Forget(worker);
+  for (auto& [id, job] : jobs_) job.Forget(worker);
   core_.fleet.Forget(worker);
   core_.Note(
       {}, "worker forgotten",

@@ -29,8 +29,8 @@ PoolRecord FirstPool(const JobRecord& record) {
 }  // namespace
 
 absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
-  for (const auto& [id, run] : runs_) {
-    if (!e.request_id.empty() && run.record.request_id == e.request_id) return id;
+  for (const auto& [id, job] : jobs_) {
+    if (!e.request_id.empty() && job.run().record.request_id == e.request_id) return id;
   }
   JobId id{e.spec.name};
   uint64_t n = core_.counters.next_job_sequence;
@@ -38,12 +38,12 @@ absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
   if (!IsName(id.value)) return absl::InvalidArgumentError(absl::StrCat("metadata.name must be ", kNameRule));
   if (Find(id) != nullptr)
     return absl::AlreadyExistsError(absl::StrCat("a job named ", id.value, " exists; choose another name"));
-  if (runs_.size() >= limits::kJobs) {
+  if (jobs_.size() >= limits::kJobs) {
     return absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs,
                                                      " jobs, ended ones too, its limit; start "
                                                      "a coordinator on a new state directory for more"));
   }
-  if (!e.spec.init.checkpoint.empty() && SourceOf(runs_, e.spec) == nullptr) {
+  if (!e.spec.init.checkpoint.empty() && SourceOf(e.spec) == nullptr) {
     return absl::NotFoundError(absl::StrCat("model.init.checkpoint is ", e.spec.init.checkpoint,
                                             ", which is not there any more; choose a newer one"));
   }
@@ -66,104 +66,98 @@ absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
   record.create_wall_nanos = core_.wall_nanos;
   const PoolRecord pool = FirstPool(record);
   core_.out.records.push_back(pool);
-  Run& run = runs_.emplace(id, Run(std::move(record), pool)).first->second;
-  SetState(run, JobState::kPending, "parameters are being made");
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) OpenRound(run, FragmentIndex{p});
-  Load(run);
-  if (core_.disk_low) core_.Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
+  jobs_.try_emplace(id, core_, std::move(record), pool).first->second.Submit();
   return id;
 }
 
-absl::Status Machine::Do(Run& run, const JobControlled& e) {
+absl::Status Job::Do(const JobControlled& e) {
   core_.wall_nanos = std::max(core_.wall_nanos, e.wall_nanos);
   switch (e.action) {
-    case JobAction::kCancel: return Cancel(run, false);
-    case JobAction::kCancelWithDrain: return Cancel(run, true);
-    case JobAction::kPause: return Pause(run);
-    case JobAction::kResume: return Resume(run);
+    case JobAction::kCancel: return Cancel(false);
+    case JobAction::kCancelWithDrain: return Cancel(true);
+    case JobAction::kPause: return Pause();
+    case JobAction::kResume: return Resume();
   }
   return absl::InvalidArgumentError("unknown action");
 }
 
-absl::Status Machine::Cancel(Run& run, bool drain) {
-  if (run.record.state == JobState::kCancelled) return absl::OkStatus();
-  if (HasEnded(run.record.state)) {
+absl::Status Job::Cancel(bool drain) {
+  if (run_.record.state == JobState::kCancelled) return absl::OkStatus();
+  if (HasEnded(run_.record.state)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", run.id().value, " has ended: ", NameOf(run.record.state)));
+        absl::StrCat("job ", run_.id().value, " has ended: ", NameOf(run_.record.state)));
   }
-  if (!drain || run.record.state != JobState::kRunning || core_.fleet.TrainingCount(run.id()) == 0) {
-    if (drain && run.record.state == JobState::kClosing) {
-      run.record.draining = true;
-      run.touched = true;
+  if (!drain || run_.record.state != JobState::kRunning || core_.fleet.TrainingCount(run_.id()) == 0) {
+    if (drain && run_.record.state == JobState::kClosing) {
+      run_.record.draining = true;
+      run_.touched = true;
       return absl::OkStatus();
     }
-    End(run, JobState::kCancelled, "as asked, without closing rounds; what was committed is kept");
+    End(JobState::kCancelled, "as asked, without closing rounds; what was committed is kept");
     return absl::OkStatus();
   }
-  run.record.draining = true;
-  BeginClosing(run, 0, "cancelled with drain");
+  run_.record.draining = true;
+  BeginClosing(0, "cancelled with drain");
   return absl::OkStatus();
 }
 
-absl::Status Machine::Pause(Run& run) {
-  if (run.record.state == JobState::kPaused) return absl::OkStatus();
-  if (run.record.state != JobState::kRunning && run.record.state != JobState::kWaitingForWorkers) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state),
+absl::Status Job::Pause() {
+  if (run_.record.state == JobState::kPaused) return absl::OkStatus();
+  if (run_.record.state != JobState::kRunning && run_.record.state != JobState::kWaitingForWorkers) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", run_.id().value, " is ", NameOf(run_.record.state),
                                                       "; only a running or waiting job can be paused"));
   }
-  CloseWhatHasItsQuorum(run);
-  Hold(run, "paused by request; it waits for job resume");
+  CloseWhatHasItsQuorum();
+  Hold("paused by request; it waits for job resume");
   return absl::OkStatus();
 }
 
-absl::Status Machine::Resume(Run& run) {
-  const std::string& id = run.id().value;
-  if (run.Open() && (run.record.state != JobState::kClosing || !run.failures.empty())) {
-    LiftBars(run);
+absl::Status Job::Resume() {
+  const std::string& id = run_.id().value;
+  if (run_.Open() && (run_.record.state != JobState::kClosing || !run_.failures.empty())) {
+    LiftBars();
     return absl::OkStatus();
   }
-  if (run.record.state == JobState::kFailed) {
+  if (run_.record.state == JobState::kFailed) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", id, " is FAILED (", run.record.reason, "): mend that and submit it again"));
+        absl::StrCat("job ", id, " is FAILED (", run_.record.reason, "): mend that and submit it again"));
   }
-  if (run.record.state != JobState::kPaused)
-    return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", NameOf(run.record.state), ", not paused"));
-  if (!run.log_damage.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(run.log_damage, "; mend it and start the coordinator again, or ",
+  if (run_.record.state != JobState::kPaused)
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", NameOf(run_.record.state), ", not paused"));
+  if (!run_.log_damage.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(run_.log_damage, "; mend it and start the coordinator again, or ",
                                                       "set the job back with 'atoll job rollback ", id, " --to STEP'"));
   }
-  LiftBars(run);
-  for (Round& round : run.rounds) round.HoldOver();
-  if (!run.loaded && !run.loading) Load(run);
-  SetState(run, JobState::kWaitingForWorkers, "");
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    if (!run.rounds[p].closing()) OpenRound(run, FragmentIndex{p});
-  }
+  LiftBars();
+  for (Round& round : run_.rounds) round.HoldOver();
+  if (!run_.loaded && !run_.loading) Load();
+  SetState(JobState::kWaitingForWorkers, "");
+  OpenRounds();
   return absl::OkStatus();
 }
 
-absl::Status Machine::Do(Run& run, const JobUpdated& e) {
-  if (HasEnded(run.record.state) || run.record.state == JobState::kClosing) {
+absl::Status Job::Do(const JobUpdated& e) {
+  if (HasEnded(run_.record.state) || run_.record.state == JobState::kClosing) {
     return absl::FailedPreconditionError(
-        absl::StrCat("job ", e.job.value, " is ", NameOf(run.record.state), " and cannot be changed"));
+        absl::StrCat("job ", e.job.value, " is ", NameOf(run_.record.state), " and cannot be changed"));
   }
-  if (e.expected_revision != 0 && e.expected_revision != run.record.spec_revision) {
-    return absl::AbortedError(absl::StrCat("the spec is at revision ", run.record.spec_revision, ", not ",
+  if (e.expected_revision != 0 && e.expected_revision != run_.record.spec_revision) {
+    return absl::AbortedError(absl::StrCat("the spec is at revision ", run_.record.spec_revision, ", not ",
                                            e.expected_revision, ": read it again"));
   }
-  run.record.spec = e.spec;
-  run.record.spec.name = e.job.value;
-  run.record.stop_step = e.stop_step;
-  ++run.record.spec_revision;
-  run.spec = std::make_shared<const JobSpec>(run.record.spec);
-  run.touched = true;
-  Retain(run);  // fewer may be kept, and on a full disk no next checkpoint triggers it
-  for (const auto& [id, member] : core_.fleet.Of(e.job)) SendAssignment(member, run);
-  const std::string mismatch = ScheduleMismatch(*run.spec);
+  run_.record.spec = e.spec;
+  run_.record.spec.name = e.job.value;
+  run_.record.stop_step = e.stop_step;
+  ++run_.record.spec_revision;
+  run_.spec = std::make_shared<const JobSpec>(run_.record.spec);
+  run_.touched = true;
+  Retain();  // fewer may be kept, and on a full disk no next checkpoint triggers it
+  for (const auto& [id, member] : core_.fleet.Of(e.job)) SendAssignment(member);
+  const std::string mismatch = ScheduleMismatch(*run_.spec);
   core_.Note(e.job, "updated",
-             absl::StrCat("spec revision ", run.record.spec_revision, " takes effect at the next round",
+             absl::StrCat("spec revision ", run_.record.spec_revision, " takes effect at the next round",
                           mismatch.empty() ? "" : "; ", mismatch),
-             {{"revision", absl::StrCat(run.record.spec_revision)}});
+             {{"revision", absl::StrCat(run_.record.spec_revision)}});
   return absl::OkStatus();
 }
 
@@ -182,9 +176,8 @@ absl::Status Machine::Steer(const WorkerSteered& e) {
   }
   // Evicted at once, whatever it does: its leases are returned, its later messages are refused, and
   // it stays out.
-  if (!member->record().quarantine.empty()) {
+  if (!member->record().quarantine.empty())
     return absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record()), " to let it back in"));
-  }
   Quarantine(*member, Member::kEvicted);
   return absl::OkStatus();
 }
@@ -215,9 +208,8 @@ void Machine::Cordon(Member& member) {
 
 absl::Status Machine::Readmit(Member& member) {
   const std::string& id = member.record().worker.value;
-  if (member.record().quarantine.empty() && !member.record().cordoned) {
+  if (member.record().quarantine.empty() && !member.record().cordoned)
     return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is neither quarantined nor cordoned"));
-  }
   member.Readmit(core_.now);
   core_.fleet.Touch(member.record().worker);
   core_.Note({}, "worker readmitted", absl::StrCat("worker ", id, " was readmitted by an operator"), {{"worker", id}});

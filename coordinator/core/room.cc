@@ -14,42 +14,41 @@ constexpr Duration kRoomRetry = Seconds(5);
 void Machine::On(const DiskSpace& e) {
   if (e.low == core_.disk_low) return;
   core_.disk_low = e.low;
-  for (auto& [id, run] : runs_) {
-    if (HasEnded(run.record.state)) continue;
-    if (e.low) {
-      core_.Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
-    } else {
-      core_.Note(id, "disk has room", "the coordinator's disk has room again: uploads go on");
-      AllowAfresh(run, {});
-    }
-  }
+  for (auto& [id, job] : jobs_) job.On(e);
 }
 
-void Machine::On(Run& run, const PreparationDelayed& e) {
-  if (!run.loading) return;
-  WaitForRoom(run, "the parameters wait", e.reason);
+void Job::On(const DiskSpace& e) {
+  if (HasEnded(run_.record.state)) return;
+  if (e.low) return core_.Note(run_.id(), "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
+  core_.Note(run_.id(), "disk has room", "the coordinator's disk has room again: uploads go on");
+  AllowAfresh({});
 }
 
-void Machine::On(Run& run, const CheckpointDelayed& e) {
-  if (!run.loaded || !run.checkpoints.IsBegun(e.step)) return;
-  WaitForRoom(run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
+void Job::On(const PreparationDelayed& e) {
+  if (!run_.loading) return;
+  WaitForRoom("the parameters wait", e.reason);
+}
+
+void Job::On(const CheckpointDelayed& e) {
+  if (!run_.loaded || !run_.checkpoints.IsBegun(e.step)) return;
+  WaitForRoom(absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
 }
 
 // Writes no record, because a commit needs space too.
-void Machine::WaitForRoom(Run& run, const std::string& what, const std::string& reason) {
-  const bool first = run.no_room.empty();
-  run.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
-  run.retry_at = core_.now + kRoomRetry;
-  if (first) core_.Note(run.id(), "disk full", absl::StrCat(run.no_room, "; free space, it goes on by itself"));
+void Job::WaitForRoom(const std::string& what, const std::string& reason) {
+  const bool first = run_.no_room.empty();
+  run_.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
+  run_.retry_at = core_.now + kRoomRetry;
+  if (first) core_.Note(run_.id(), "disk full", absl::StrCat(run_.no_room, "; free space, it goes on by itself"));
 }
 
-void Machine::RetryOnceDue(Run& run) {
-  if (run.no_room.empty() || core_.now < run.retry_at) return;
-  run.retry_at = kNever;
-  if (run.loaded) {
-    core_.Add(run.checkpoints.Retry(run.Versions(), run.IsMerging()));
-  } else if (run.loading) {
-    core_.out.tasks.push_back(LoadTaskOf(run));
+void Job::RetryOnceDue() {
+  if (run_.no_room.empty() || core_.now < run_.retry_at) return;
+  run_.retry_at = kNever;
+  if (run_.loaded) {
+    core_.Add(run_.checkpoints.Retry(run_.Versions(), run_.IsMerging()));
+  } else if (run_.loading) {
+    core_.out.tasks.push_back(LoadTaskOf(run_));
   }
 }
 

@@ -14,10 +14,6 @@ namespace {
 
 constexpr uint64_t kDropsFollowed = 1000;  // limit of counted consecutive drops; beyond every sensible rate
 
-std::string NameOfCheckpoint(const JobId& job, uint64_t step) {
-  return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
-}
-
 // Visits every cursor of contributions that are accepted or being flushed.
 template <typename F>
 void LookAtAccepted(const Run& run, const F& look) {
@@ -80,14 +76,6 @@ bool Run::HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t rep
   const auto& newest = rounds[fragment.value].committed();
   const auto it = newest.find(worker);
   return it != newest.end() && it->second.send_step >= std::max(record.stop_step, reported_step);
-}
-
-void Run::Forget(const WorkerId& worker) {
-  failures.erase(worker);
-  strikes.Forget(worker);
-  shards.Forget(worker);
-  claims.Forget(worker);
-  misses.Forget(worker);
 }
 
 uint64_t Run::AcceptedCursor(LeaseId lease) const {
@@ -232,24 +220,6 @@ const char* NameOf(JobState state) {
     case JobState::kCancelled: return "CANCELLED";
   }
   return "UNKNOWN";
-}
-
-Run* SourceOf(std::map<JobId, Run>& runs, const JobSpec& spec) {
-  if (spec.init.checkpoint.empty()) return nullptr;
-  for (auto& [id, run] : runs) {
-    for (const auto& [step, checkpoint] : run.checkpoints.records()) {
-      if (checkpoint.complete && NameOfCheckpoint(id, step) == spec.init.checkpoint) return &run;
-    }
-  }
-  return nullptr;
-}
-
-const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint) {
-  const std::string name = NameOfCheckpoint(job, checkpoint);
-  for (const auto& [id, run] : runs) {
-    if (run.record.state == JobState::kPending && run.record.spec.init.checkpoint == name) return &id;
-  }
-  return nullptr;
 }
 
 }  // namespace atl

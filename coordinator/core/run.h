@@ -11,7 +11,6 @@
 #define ATOLL_COORDINATOR_CORE_RUN_H_
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,7 +54,7 @@ struct Run {
   std::vector<Round> rounds;               // by fragment
   std::vector<UpdatePublished> published;  // by fragment: the newest since the start
   std::set<WorkerId> participants;         // of the newest committed round of fragment 0
-  std::set<WorkerId> used_up;              // have nothing left to train, and will get nothing (used_up.h)
+  std::set<WorkerId> used_up;              // have nothing left to train, and will get nothing (UsedUp)
   std::vector<Duration> spreads;           // of the last rounds, at most kSpreads
   std::map<WorkerId, GivenUp> failures;    // workers that could not continue
   StrikeBook strikes;                      // cleared at a restart
@@ -126,6 +125,11 @@ struct Run {
   Round* RoundOf(UploadId upload);
   bool HasUploads() const;
   bool IsUploading(const WorkerId& worker) const;
+  // A contribution to be merged, or a lease to be returned, names the worker.
+  bool Names(const WorkerId& worker) const {
+    const auto has = [&worker](const Round& r) { return r.HasArrived(worker) || r.IsUploading(worker); };
+    return std::any_of(rounds.begin(), rounds.end(), has) || pool.HasLeaseOf(worker);
+  }
   // The announcement of the fragment's newest version, which is not 0. Without size and clock if
   // that version was committed before the start.
   UpdatePublished NewestUpdate(FragmentIndex fragment) const;
@@ -155,8 +159,6 @@ struct Run {
   // The worker's newest consecutive periods with syncs dropped on purpose, for the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
   absl::StatusOr<const CheckpointRecord*> FinishedCheckpoint(uint64_t step) const;  // NotFound
-  // Drops the worker's failures, strikes and corpus.
-  void Forget(const WorkerId& worker);
   // Work was committed or accepted, and ending the job would lose it.
   bool HoldsWork() const;
 };
@@ -164,11 +166,6 @@ struct Run {
 const char* NameOf(JobState state);
 // The task that loads the run's parameters in their present state.
 Task LoadTaskOf(const Run& run);
-// A job that still has to make its parameters from that checkpoint of `job`; null: none.
-const JobId* HeirOf(const std::map<JobId, Run>& runs, const JobId& job, uint64_t checkpoint);
-// The job with the finished checkpoint from which a job of that spec starts; null: none is named,
-// or it is missing.
-Run* SourceOf(std::map<JobId, Run>& runs, const JobSpec& spec);
 
 }  // namespace atl
 

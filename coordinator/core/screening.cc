@@ -9,59 +9,58 @@
 
 namespace atl {
 
-void Machine::On(Run& run, const ContributionsScreened& e) {
-  if (HasEnded(run.record.state) || e.epoch != run.record.epoch) return;
-  if (e.target.fragment.value >= run.rounds.size()) return;
-  Round& round = run.rounds[e.target.fragment.value];
+void Job::On(const ContributionsScreened& e) {
+  if (HasEnded(run_.record.state) || e.epoch != run_.record.epoch) return;
+  if (e.target.fragment.value >= run_.rounds.size()) return;
+  Round& round = run_.rounds[e.target.fragment.value];
   if (!round.closing() || round.version() != e.target.version) return;
   round.Reopen();
   for (const ScreenedOut& out : e.refused) {
     const std::optional<Digest> digest = round.Refuse(out.worker);
     if (!digest) continue;
     // It stays in the round log: a restart must not accept it again.
-    core_.out.records.push_back(ScreenedRecord{run.id(), run.record.epoch, e.target, out.worker, *digest});
+    core_.out.records.push_back(ScreenedRecord{run_.id(), run_.record.epoch, e.target, out.worker, *digest});
     const Member* member = core_.fleet.Find(out.worker);
-    if (member != nullptr && member->record().job == run.id()) {
-      core_.SendTo(*member, ContributionRefused{run.id(), e.target, *digest, out.why});
+    if (member != nullptr && member->record().job == run_.id()) {
+      core_.SendTo(*member, ContributionRefused{run_.id(), e.target, *digest, out.why});
     }
-    core_.Note(run.id(), "contribution refused",
+    core_.Note(run_.id(), "contribution refused",
                absl::StrCat("contribution of worker ", out.worker.value, " refused: ", out.why),
                {{"worker", out.worker.value}});
-    Strike(run, e.target.fragment, out);
+    Strike(e.target.fragment, out);
   }
-  SettleRevoked(run);
+  SettleRevoked();
 }
 
-void Machine::Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused) {
-  const uint32_t strikes = run.strikes.Strike(refused.worker, fragment, refused.why);
+void Job::Strike(FragmentIndex fragment, const ScreenedOut& refused) {
+  const uint32_t strikes = run_.strikes.Strike(refused.worker, fragment, refused.why);
   Member* member = core_.fleet.Find(refused.worker);
-  if (member == nullptr || run.spec->screens.norm != ScreenMode::kEnforce) return;
-  const std::string at = absl::StrCat("fragment ", fragment.value, " of job ", run.id().value);
+  if (member == nullptr || run_.spec->screens.norm != ScreenMode::kEnforce) return;
+  const std::string at = absl::StrCat("fragment ", fragment.value, " of job ", run_.id().value);
   if (refused.far) {
-    Quarantine(*member, absl::StrCat("its contribution to ", at, " was refused: ", refused.why));
-  } else if (strikes >= run.spec->screens.strikes) {
-    Quarantine(*member, absl::StrCat(strikes, " contributions running to ", at,
-                                     " were refused or clipped, the newest because ", refused.why));
+    core_.quarantine(*member, absl::StrCat("its contribution to ", at, " was refused: ", refused.why));
+  } else if (strikes >= run_.spec->screens.strikes) {
+    core_.quarantine(*member, absl::StrCat(strikes, " contributions running to ", at,
+                                           " were refused or clipped, the newest because ", refused.why));
   }
 }
 
-void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& remarks,
-                          const RoundRecord& record) {
+void Job::HearRemarks(FragmentIndex fragment, const std::vector<ScreenRemark>& remarks, const RoundRecord& record) {
   std::set<WorkerId> clipped;
   for (const ScreenRemark& remark : remarks) {
     if (remark.clipped) clipped.insert(remark.worker);
     const FragmentVersion target{fragment, Version{record.reached.version.value - 1}};
-    run.remarks.Add({remark.worker, target, remark.text});
-    core_.Note(run.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
+    run_.remarks.Add({remark.worker, target, remark.text});
+    core_.Note(run_.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
                absl::StrCat("contribution of worker ", remark.worker.value,
                             remark.clipped ? " clipped: " : " stands out: ", remark.text),
                {{"worker", remark.worker.value},
                 {"fragment", absl::StrCat(fragment.value)},
                 {"version", absl::StrCat(record.reached.version.value)}});
-    if (remark.clipped) Strike(run, fragment, {remark.worker, remark.text, false});
+    if (remark.clipped) Strike(fragment, {remark.worker, remark.text, false});
   }
   for (const CommittedContribution& c : record.contributions) {
-    if (!clipped.contains(c.header.worker)) run.strikes.Clear(c.header.worker, fragment);
+    if (!clipped.contains(c.header.worker)) run_.strikes.Clear(c.header.worker, fragment);
   }
 }
 
@@ -70,7 +69,7 @@ void Machine::Quarantine(Member& member, const std::string& why) {
   const WorkerId& id = member.record().worker;
   const JobId job = member.record().job;
   member.Quarantine(why);
-  for (auto& [name, run] : runs_) run.strikes.Forget(id);
+  for (auto& [name, other] : jobs_) other.ForgetStrikes(id);
   core_.fleet.Touch(id);
   Fence(member, "it is quarantined");
   core_.Note(job, "worker quarantined", QuarantineLine(member.record()), {{"worker", id.value}});

@@ -7,85 +7,78 @@
 
 namespace atl {
 
-void Machine::Load(Run& run) {
-  core_.Add(run.checkpoints.DropOvertaken(run.Versions()));
-  run.checkpoints.Load(run.spec->checkpoint, run.rounds[0].version());
-  if (run.record.state == JobState::kClosing) run.checkpoints.NotDue();  // the end has its own
-  run.loading = true;
-  run.replicas = {};
-  core_.out.tasks.push_back(LoadTaskOf(run));
+void Job::Load() {
+  core_.Add(run_.checkpoints.DropOvertaken(run_.Versions()));
+  run_.checkpoints.Load(run_.spec->checkpoint, run_.rounds[0].version());
+  if (run_.record.state == JobState::kClosing) run_.checkpoints.NotDue();  // the end has its own
+  run_.loading = true;
+  run_.replicas = {};
+  core_.out.tasks.push_back(LoadTaskOf(run_));
 }
 
-void Machine::Unload(Run& run) {
-  run.loaded = false;
-  run.loading = false;
-  run.checkpoints.NotDue();
-  run.no_room.clear();
+void Job::Unload() {
+  run_.loaded = false;
+  run_.loading = false;
+  run_.checkpoints.NotDue();
+  run_.no_room.clear();
   // An acceptance stays valid: it is durable, and the round closes after the next Load.
-  for (Round& round : run.rounds) round.Reopen();
-  core_.out.tasks.push_back(ReleaseJob{run.id()});
+  for (Round& round : run_.rounds) round.Reopen();
+  core_.out.tasks.push_back(ReleaseJob{run_.id()});
 }
 
-void Machine::Hold(Run& run, const std::string& reason) {
-  run.ending = Ending::kNone;
+void Job::Hold(const std::string& reason) {
+  run_.ending = Ending::kNone;
   // A pending evaluation continues with the job; the end of an ending job requests its last one again.
-  if (run.record.state == JobState::kClosing) run.evaluation.Drop();
-  run.evaluation.Restart(run.record.next_evaluation);
-  if (run.record.state == JobState::kClosing) {
-    run.record.draining = false;
-    run.record.stop_step = PlannedInnerSteps(*run.spec);
+  if (run_.record.state == JobState::kClosing) run_.evaluation.Drop();
+  run_.evaluation.Restart(run_.record.next_evaluation);
+  if (run_.record.state == JobState::kClosing) {
+    run_.record.draining = false;
+    run_.record.stop_step = PlannedInnerSteps(*run_.spec);
   }
-  for (auto& [id, member] : core_.fleet.Of(run.id())) Detach(member, "the job is paused");
-  SetState(run, JobState::kPaused, reason);
+  for (auto& [id, member] : core_.fleet.Of(run_.id())) Detach(member, "the job is paused");
+  SetState(JobState::kPaused, reason);
 }
 
-void Machine::BreakOff(Run& run, const std::string& why) {
-  if (!run.HoldsWork()) return End(run, JobState::kFailed, why);
-  Hold(run, absl::StrCat(kStopped, why, "; what was committed is kept: mend the cause, then 'atoll job resume ",
-                         run.id().value, "'"));
+void Job::BreakOff(const std::string& why) {
+  if (!run_.HoldsWork()) return End(JobState::kFailed, why);
+  Hold(absl::StrCat(kStopped, why, "; what was committed is kept: mend the cause, then 'atoll job resume ",
+                    run_.id().value, "'"));
 }
 
-void Machine::LiftBars(Run& run) {
-  for (auto& [id, member] : core_.fleet.members()) {
-    member.Unbar(run.id());
-  }
-  run.failures.clear();
+void Job::LiftBars() {
+  for (auto& [id, member] : core_.fleet.members()) member.Unbar(run_.id());
+  run_.failures.clear();
 }
 
-void Machine::On(Run& run, const ParametersReady& e) {
-  if (!run.loading) return;
-  for (size_t p = 0; p < run.rounds.size() && p < e.hashes.size(); ++p) {
-    const Digest known = run.rounds[p].hash();
+void Job::On(const ParametersReady& e) {
+  if (!run_.loading) return;
+  for (size_t p = 0; p < run_.rounds.size() && p < e.hashes.size(); ++p) {
+    const Digest known = run_.rounds[p].hash();
     if (!known.IsZero() && known != e.hashes[p]) {
-      return On(run, TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(),
-                                                    " but version ", run.rounds[p].version().value,
-                                                    " was committed with ", known.Hex())});
+      return On(
+          TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
+                                         run_.rounds[p].version().value, " was committed with ", known.Hex())});
     }
-    run.rounds[p].SetHash(e.hashes[p]);
+    run_.rounds[p].SetHash(e.hashes[p]);
   }
-  run.traffic = e.traffic;
-  run.loaded = true;
-  run.loading = false;
-  run.no_room.clear();
-  if (run.record.state == JobState::kPending) {
-    run.record.parameters_ready = true;
-    SetState(run, JobState::kWaitingForWorkers, "");
+  run_.traffic = e.traffic;
+  run_.loaded = true;
+  run_.loading = false;
+  run_.no_room.clear();
+  if (run_.record.state == JobState::kPending) {
+    run_.record.parameters_ready = true;
+    SetState(JobState::kWaitingForWorkers, "");
   }
-  core_.Add(run.checkpoints.Rewrite());
-  if (!run.rollback_request || run.rollback_check) return;
-  core_.Answer(*run.rollback_request, absl::OkStatus(), run.id());
-  run.rollback_request.reset();
+  core_.Add(run_.checkpoints.Rewrite());
+  AnswerRollback(absl::OkStatus());
 }
 
-void Machine::On(Run& run, const TaskFailed& e) {
-  if (HasEnded(run.record.state)) return;
-  if (!run.loaded && !run.loading) return;  // the job has stopped; this result is older
-  if (run.rollback_request && !run.rollback_check) {
-    core_.Answer(*run.rollback_request, absl::FailedPreconditionError(e.reason), run.id());
-    run.rollback_request.reset();
-  }
-  BreakOff(run, e.reason);
-  if (!HasEnded(run.record.state)) Unload(run);
+void Job::On(const TaskFailed& e) {
+  if (HasEnded(run_.record.state)) return;
+  if (!run_.loaded && !run_.loading) return;  // the job has stopped; this result is older
+  AnswerRollback(absl::FailedPreconditionError(e.reason));
+  BreakOff(e.reason);
+  if (!HasEnded(run_.record.state)) Unload();
 }
 
 }  // namespace atl

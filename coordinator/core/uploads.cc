@@ -15,9 +15,8 @@ namespace {
 
 absl::Status CheckSender(const Run& run, const Fleet& fleet, const ContributionHeader& header) {
   const Member* member = fleet.Find(header.worker);
-  if (member != nullptr && !member->record().quarantine.empty()) {
+  if (member != nullptr && !member->record().quarantine.empty())
     return absl::FailedPreconditionError(QuarantineLine(member->record()));
-  }
   if (member == nullptr || member->record().incarnation != header.incarnation) {
     return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
                                                       header.worker.value, " is void: say hello again"));
@@ -26,12 +25,10 @@ absl::Status CheckSender(const Run& run, const Fleet& fleet, const ContributionH
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", header.worker.value, " is not assigned to train job ", run.id().value));
   }
-  if (member->stage() != Stage::kTraining) {
+  if (member->stage() != Stage::kTraining)
     return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
-  }
-  if (!run.Gathers()) {
+  if (!run.Gathers())
     return LateError(absl::StrCat("job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
-  }
   return absl::OkStatus();
 }
 
@@ -45,9 +42,8 @@ absl::Status CheckCursors(const Run& run, CoreContext& core, const ContributionH
   std::vector<LeaseId> taken_back;
   for (const LeaseCursor& c : header.cursors) {
     const LeaseRecord* lease = run.pool.Find(c.lease);
-    if (c.lease.value == 0 || c.lease.value >= core.counters.next_lease) {
+    if (c.lease.value == 0 || c.lease.value >= core.counters.next_lease)
       return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
-    }
     if (c.lease < member.record().leases_from ||
         (lease != nullptr && (lease->revoked || lease->worker != header.worker))) {
       taken_back.push_back(c.lease);
@@ -63,12 +59,10 @@ absl::Status CheckCursors(const Run& run, CoreContext& core, const ContributionH
 }
 
 absl::Status CheckContent(const Run& run, CoreContext& core, const ContributionHeader& header) {
-  if (header.codec != run.spec->sync.upload_codec) {
+  if (header.codec != run.spec->sync.upload_codec)
     return absl::InvalidArgumentError("the contribution is in another codec than sync.upload_codec of the job");
-  }
-  if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
+  if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target))
     return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
-  }
   const Round& round = run.rounds[header.target.fragment.value];
   const uint32_t tail = round.TailOf(header.worker);
   if (round.past_finished() && tail >= run.TailLimit(header.worker)) {
@@ -76,9 +70,8 @@ absl::Status CheckContent(const Run& run, CoreContext& core, const ContributionH
         absl::StrCat("others have nothing left to train, and this worker had ", tail,
                      " contributions to the fragment merged since: no worker holds samples for more"));
   }
-  if (header.steps == 0 || header.tokens == 0) {
+  if (header.steps == 0 || header.tokens == 0)
     return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
-  }
   if (header.steps > limits::kMostSteps) {
     return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.steps, " inner steps; at most ",
                                                    limits::kMostSteps, " are behind one"));
@@ -95,83 +88,86 @@ absl::Status CheckContent(const Run& run, CoreContext& core, const ContributionH
 }  // namespace
 
 void Machine::On(const UploadOffered& e) {
-  UploadVerdict verdict = JudgeOffer(e);
-  verdict.upload = e.upload;
-  if (verdict.decision == UploadDecision::kGranted) {
-    // A newer conversation for the same key supersedes the older one.
-    const Round::Offered offered = Find(e.header.job)->rounds[e.header.target.fragment.value].Offer(e.upload, e.header);
-    for (const UploadId id : offered.superseded)
-      core_.Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
-    verdict.replaces = offered.replaces;
+  UploadVerdict verdict;
+  if (e.boot > core_.boot) {
+    verdict.status = absl::FailedPreconditionError(
+        absl::StrCat("the worker has seen boot ", e.boot.value, " of this coordinator, which is at boot ",
+                     core_.boot.value, ": it serves an older copy of its state directory"));
+  } else if (LineOf(e.boot) != LineOf(core_.boot)) {
+    verdict.status = absl::FailedPreconditionError(
+        "the contribution comes from before this coordinator's state was restored from a backup: say hello again");
+  } else if (Job* const job = Find(e.header.job)) {
+    verdict = job->Offer(e);
+  } else {
+    verdict.status = absl::NotFoundError(absl::StrCat("no job is named ", e.header.job.value));
   }
+  verdict.upload = e.upload;
   core_.out.verdicts.push_back(std::move(verdict));
 }
 
-UploadVerdict Machine::JudgeOffer(const UploadOffered& e) {
+UploadVerdict Job::Offer(const UploadOffered& e) {
   const ContributionHeader& header = e.header;
   const auto refuse = [](absl::Status status) { return UploadVerdict{.status = std::move(status)}; };
-  if (e.boot > core_.boot) {
-    return refuse(absl::FailedPreconditionError(
-        absl::StrCat("the worker has seen boot ", e.boot.value, " of this coordinator, which is at boot ",
-                     core_.boot.value, ": it serves an older copy of its state directory")));
-  }
-  if (LineOf(e.boot) != LineOf(core_.boot)) {
-    return refuse(absl::FailedPreconditionError(
-        "the contribution comes from before this coordinator's state was restored from a backup: say hello again"));
-  }
-  Run* run = Find(header.job);
-  if (run == nullptr) return refuse(absl::NotFoundError(absl::StrCat("no job is named ", header.job.value)));
-  if (header.target.fragment.value >= run->rounds.size()) {
+  if (header.target.fragment.value >= run_.rounds.size()) {
     return refuse(
-        absl::InvalidArgumentError(absl::StrCat("job ", header.job.value, " has ", run->rounds.size(),
+        absl::InvalidArgumentError(absl::StrCat("job ", header.job.value, " has ", run_.rounds.size(),
                                                 " fragments; there is no fragment ", header.target.fragment.value)));
   }
-  if (HasEnded(run->record.state)) {
+  if (HasEnded(run_.record.state)) {
     return refuse(absl::FailedPreconditionError(
-        absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
+        absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run_.record.state))));
   }
-  if (auto known = run->rounds[header.target.fragment.value].Judge(header)) return *known;
-  if (absl::Status status = CheckSender(*run, core_.fleet, header); !status.ok()) return refuse(std::move(status));
-  if (absl::Status status = CheckContent(*run, core_, header); !status.ok()) return refuse(std::move(status));
+  Round& round = run_.rounds[header.target.fragment.value];
+  if (auto known = round.Judge(header)) return *known;
+  if (absl::Status status = CheckSender(run_, core_.fleet, header); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckContent(run_, core_, header); !status.ok()) return refuse(std::move(status));
   if (core_.disk_low) return refuse(absl::ResourceExhaustedError(kDiskLow));
-  return {.decision = UploadDecision::kGranted};
+  // A newer conversation for the same key supersedes the older one.
+  const Round::Offered offered = round.Offer(e.upload, header);
+  for (const UploadId id : offered.superseded)
+    core_.Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+  return {.decision = UploadDecision::kGranted, .replaces = offered.replaces};
 }
 
-void Machine::On(Run& run, Round& round, const UploadFinished& e) {
-  if (round.uploads().at(e.upload).flushing) return;
-  if (absl::Status status = CheckCursors(run, core_, round.uploads().at(e.upload).header); !status.ok()) {
-    round.Break(e.upload);
+void Job::On(const UploadFinished& e) {
+  Round* const round = run_.RoundOf(e.upload);
+  if (round == nullptr || round->uploads().at(e.upload).flushing) return;
+  if (absl::Status status = CheckCursors(run_, core_, round->uploads().at(e.upload).header); !status.ok()) {
+    round->Break(e.upload);
     return core_.Verdict(e.upload, UploadDecision::kRefused, std::move(status));
   }
-  round.Finish(e.upload);
+  round->Finish(e.upload);
   core_.out.tasks.push_back(FlushAcceptance{e.upload});
 }
 
-void Machine::On(Run&, Round& round, const ContributionDurable& e) {
-  if (round.Durable(e.upload, core_.now)) core_.Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
+void Job::On(const ContributionDurable& e) {
+  Round* const round = run_.RoundOf(e.upload);
+  if (round != nullptr && round->Durable(e.upload, core_.now))
+    core_.Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
 }
 
-void Machine::Hear(Member& member, const SyncDropped& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id() || run->record.state != JobState::kRunning) return;
+void Job::On(const UploadBroken& e) {
+  if (Round* const round = run_.RoundOf(e.upload)) round->Break(e.upload);
+}
+
+void Job::Hear(Member& member, const SyncDropped& message) {
+  if (run_.record.state != JobState::kRunning) return;
   const WorkerId& id = member.record().worker;
-  if (message.target.fragment.value >= run->rounds.size() || !member.Trains(run->id())) return;
+  if (message.target.fragment.value >= run_.rounds.size() || !member.Trains(run_.id())) return;
   // No sync is excused but by the job's own draw.
-  if (!DropsSync(*run->spec, id, message.target)) return;
-  Round& round = run->rounds[message.target.fragment.value];
+  if (!DropsSync(*run_.spec, id, message.target)) return;
+  Round& round = run_.rounds[message.target.fragment.value];
   if (round.DropSync(message.target.version, id, message.send_step, core_.now))
     member.ReachedAtLeast(message.send_step);
 }
 
-void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {
-  RefuseUploads(
-      run, [worker](Round& round) { return round.DropUploads(worker); }, why);
+void Job::DropUploads(const WorkerId* worker, const absl::Status& why) {
+  RefuseUploads([worker](Round& round) { return round.DropUploads(worker); }, why);
 }
 
-void Machine::RefuseUploads(Run& run, const std::function<std::vector<UploadId>(Round&)>& end,
-                            const absl::Status& why) {
+void Job::RefuseUploads(const std::function<std::vector<UploadId>(Round&)>& end, const absl::Status& why) {
   std::vector<UploadId> ended;
-  for (Round& round : run.rounds) {
+  for (Round& round : run_.rounds) {
     for (const UploadId id : end(round)) ended.push_back(id);
   }
   std::sort(ended.begin(), ended.end());

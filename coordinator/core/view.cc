@@ -31,7 +31,7 @@ Heartbeat NewestOf(const Member& member, bool silent) {
 
 std::vector<JobId> Machine::Jobs() const {
   std::vector<std::pair<uint64_t, JobId>> order;
-  for (const auto& [id, run] : runs_) order.emplace_back(run.record.sequence, id);
+  for (const auto& [id, job] : jobs_) order.emplace_back(job.run().record.sequence, id);
   std::sort(order.begin(), order.end());
   std::vector<JobId> jobs;
   jobs.reserve(order.size());
@@ -40,7 +40,7 @@ std::vector<JobId> Machine::Jobs() const {
 }
 
 std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
-  const Run* run = Find(job);
+  const Run* run = StateOf(job);
   if (run == nullptr) return std::nullopt;
   JobView view;
   view.record = run->record;
@@ -67,7 +67,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : run->PoolNow();
   if (!HasEnded(view.record.state)) view.participating = static_cast<uint32_t>(run->participants.size());
   for (const auto& [step, checkpoint] : run->checkpoints.records()) view.checkpoints.push_back(checkpoint);
-  view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
+  view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, Job::kStopped);
   view.no_room = !run->no_room.empty();
   view.waiting_line = WaitingLine(*run, core_, now);
   return view;
@@ -96,13 +96,13 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     view.connected = member.connection().has_value();
     view.unheard = !member.has_spoken();
     view.evaluate_only = member.record().evaluate_only;
-    if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(runs_, core_.fleet, member);
+    if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(jobs_, core_.fleet, member);
     view.cordoned = member.record().cordoned;
     if (view.cordoned && !member.Assigned() && view.silence.empty()) {
       view.last.waiting_for = absl::StrCat("an operator: worker ", id.value, " is cordoned");
     }
     if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record()));
-    const Run* run = Find(member.record().job);
+    const Run* run = StateOf(member.record().job);
     view.participating = run != nullptr && run->participants.contains(id);
     const std::optional<uint32_t> corpus = run == nullptr ? std::nullopt : run->shards.Of(id);
     if (corpus) view.corpus = run->spec->data.corpora[*corpus].name;
@@ -130,9 +130,11 @@ void Machine::CheckInvariants() const {
     ATOLL_CHECK(incarnations.insert(incarnation).second, "I10: two workers share an incarnation");
     ATOLL_CHECK(member.record().quarantine.empty() || (!member.connection() && !member.Assigned()),
                 "I16: a quarantined worker is connected or has a job");
-    ATOLL_CHECK(!member.Assigned() || Find(member.record().job) != nullptr, "a worker trains a job that is not there");
+    ATOLL_CHECK(!member.Assigned() || StateOf(member.record().job) != nullptr,
+                "a worker trains a job that is not there");
   }
-  for (const auto& [id, run] : runs_) {
+  for (const auto& [id, job] : jobs_) {
+    const Run& run = job.run();
     run.pool.CheckInvariants();
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];

@@ -31,7 +31,7 @@ KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 # Machines whose fields are private to them, and headers that hold several of them. A machine sees no other machine and
 # no holder, and nothing but a holder includes two machines.
 MACHINES = {f"coordinator/core/{name}.h" for name in ("member", "round", "evaluation", "checkpoints", "leases")}
-HOLDERS = {"coordinator/core/run.h", "coordinator/core/fleet.h", "coordinator/core/machine.h"}
+HOLDERS = {f"coordinator/core/{name}.h" for name in ("run", "fleet", "context", "job", "machine")}
 
 IMPURE = re.compile(
     r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"
