@@ -252,7 +252,7 @@ class Worker(Control):
             if may:
                 self.form(f, retry, job.clock, job.taken + job.spec.sync.overlap_steps)
 
-    def send_what_is_left(self):
+    def send_unsent_work(self):
         """Formats, outer step, Send: others may wait for the work of a worker that can take no step."""
         job, stop, now = self.job, self.job.spec.stop.inner_steps, time.monotonic()
         no_samples = job.denied and not job.unused()
@@ -360,7 +360,7 @@ class Worker(Control):
                 lease[0] += 1
         began = time.monotonic()
         if job.spec.sync.pace == wire.job.PACE_BALANCED:
-            time.sleep(self.options.slow)
+            pause(self.options.slow)
         inputs, targets = job.data.batch(positions)
         job.loss = job.model.loss(inputs, targets)
         warmup = job.spec.sync.join_warmup_steps
@@ -385,7 +385,7 @@ class Worker(Control):
             return self.evaluate()
         if job.closing:
             return self.close()
-        self.send_what_is_left()
+        self.send_unsent_work()
         self.send_due()
         if not self.upload_held():
             return False

@@ -85,8 +85,7 @@ class JobApiTest : public testing::Test {
   ManualExecutor calls_;
   CoordinatorCapacity capacity_;
   CorpusCopy copy_{.state = CorpusCopyState::kWhole, .problem = ""};
-  JobApi api_{JobApiOptions{"test", 0, [this] { return capacity_; },
-                            [this](const CorpusManifest&, const Sha256&) { return copy_; }},
+  JobApi api_{JobApiOptions{"test", 0, [this] { return capacity_; }, [this](auto&, auto&) { return copy_; }},
               coordinator_.engine,
               clock_,
               coordinator_.log,
@@ -284,8 +283,7 @@ TEST_F(JobApiTest, RefusesAJobWithoutEnoughFreeFiles) {
   ASSERT_TRUE(Submit(Request("one", 2)).ok());
   const auto refused = Submit(Request("two", 2));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("one for each fragment or file of its initial weights"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("one for each fragment or file"));
   ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
   EXPECT_TRUE(Submit(Request("two", 2)).ok());
 }
