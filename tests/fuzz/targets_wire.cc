@@ -68,7 +68,8 @@ size_t ElementsIn(const google::protobuf::Message& message) {
         field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE && field->cpp_type() != FieldDescriptor::CPPTYPE_STRING;
     const int values = field->is_repeated() ? in.FieldSize(message, field) : 1;
     if (field->is_repeated() || !numbers) count += static_cast<size_t>(values);
-    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    // An entry of a map has a key and a value also where its bytes had none.
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
     for (int i = 0; i < values; ++i) {
       count +=
           ElementsIn(field->is_repeated() ? in.GetRepeatedMessage(message, field, i) : in.GetMessage(message, field));
