@@ -194,7 +194,7 @@ TEST(RpcStatusTest, AStatusWithoutAReasonGetsTheCodesName) {
 TEST(RpcStatusTest, WhatDoesNotFitIsCutWithANote) {
   const std::vector<FieldViolation> violations(100, {"spec.a", "is \xFF wrong " + std::string(200, 'x')});
   const absl::Status back = FromGrpc(ToGrpc(WithViolations(absl::NotFoundError(std::string(9000, 'x')), violations)));
-  EXPECT_THAT(back.message(), testing::EndsWith("xxx..."));
+  EXPECT_THAT(std::string(back.message()), testing::EndsWith("xxx..."));
   const std::vector<FieldViolation> shown = ViolationsOf(back);
   ASSERT_GT(shown.size(), 5u);
   EXPECT_THAT(shown[0].description, testing::StartsWith("is ? wrong x"));
