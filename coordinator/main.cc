@@ -329,10 +329,10 @@ absl::Status Coordinator::Start() {
   events_ = std::make_unique<QueuedEventLog>(std::move(events_), executors_->logs, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : UsableCores();
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io,
-                                                     executors_->snapshot_io, executors_->compute, executors_->prepare,
-                                                     executors_->blocks, *ledger_, *rounds_, *snapshots_, *blobs_,
-                                                     directory_, log_, options_.data_root, threads, fatal});
+  data_ = std::make_unique<DataPlane>(
+      DataPlaneParts{*files_, clock_, executors_->ledger, executors_->io, executors_->snapshot_io, executors_->compute,
+                     executors_->prepare, executors_->blob_io, executors_->blocks, *ledger_, *rounds_, *snapshots_,
+                     *blobs_, directory_, log_, options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,

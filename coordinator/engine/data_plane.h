@@ -5,12 +5,13 @@
 // reads live state, which is copied before it changes.
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
-//   io executor (serial)       round log, blobs, and the set of snapshots: removal of superseded ones
+//   io executor (serial)       round log, and the set of snapshots: removal of superseded ones
 //   snapshot executor (serial) writes of snapshots and checkpoints, so that no round waits for them on io
 //   compute executor (serial)  contributions read back and the aggregate's pass
 //   prepare executor (serial)  a job's parameters until they are announced
+//   blob executor (serial)     uploads of blobs
 //   blocks executor (serial)   manifests and blocks of corpora
-// No round waits for the last two.
+// No round waits for the last three.
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 
@@ -53,6 +54,7 @@ struct DataPlaneParts {
   Executor& snapshot_io;
   Executor& compute;
   Executor& prepare;
+  Executor& blob_io;
   Executor& blocks;
   Ledger& ledger;
   RoundLog& rounds;
@@ -134,10 +136,10 @@ class DataPlane {
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   DownloadRights& rights() { return rights_; }
   BlobStore& blobs() { return parts_.blobs; }
-  // Io executor. As BlobStore::Begin. ResourceExhausted, with nothing begun, if the remaining bytes
+  // Blob executor. As BlobStore::Begin. ResourceExhausted, with nothing begun, if the remaining bytes
   // of this blob and of all other blobs in progress would leave less than a tenth of the disk free.
   absl::StatusOr<BlobStore::Begun> BeginBlob(const Sha256& sha256, uint64_t bytes);
-  Executor& io() { return parts_.io; }
+  Executor& blob_io() { return parts_.blob_io; }
 
  private:
   struct Preparation;  // prepare.cc

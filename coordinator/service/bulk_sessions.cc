@@ -99,7 +99,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
 
   void OnBegin(UploadHeader header, UploadReply reply) override {
     blob_ = std::get<BlobUpload>(header);
-    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
+    data_.blob_io().Post([self = shared_from_this(), reply = std::move(reply)] {
       BlobStore& blobs = self->data_.blobs();
       if (blobs.Has(self->blob_.sha256))
         return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
@@ -110,25 +110,25 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
     });
   }
   void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
-    data_.io().Post([self = shared_from_this(), offset, bytes = std::move(bytes), reply = std::move(reply)] {
+    data_.blob_io().Post([self = shared_from_this(), offset, bytes = std::move(bytes), reply = std::move(reply)] {
       reply(self->data_.blobs().Append(self->blob_.sha256, self->turn_, offset, bytes.pieces));
     });
   }
   void OnEnd(StatusReply reply) override {
-    data_.io().Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+    data_.blob_io().Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
       const absl::StatusOr<bool> stored = self->data_.blobs().FinishSome(self->blob_.sha256, self->turn_);
       if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // after the work queued by now
       reply(stored.status());
     });
   }
   void OnBroken(absl::Status) override {
-    data_.io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256, self->turn_); });
+    data_.blob_io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256, self->turn_); });
   }
 
  private:
   DataPlane& data_;
   BlobUpload blob_;
-  uint64_t turn_ = 0;  // io executor
+  uint64_t turn_ = 0;  // blob executor
 };
 
 // Bytes that measure a link; they are discarded.
@@ -193,7 +193,8 @@ void BulkSessions::OnDownload(DownloadRequest request, DownloadReply reply) {
 
 void BulkSessions::OnMissingBlobs(std::vector<Sha256> blobs,
                                   std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) {
-  data_.io().Post([this, blobs = std::move(blobs), reply = std::move(reply)] { reply(data_.blobs().Missing(blobs)); });
+  data_.blob_io().Post(
+      [this, blobs = std::move(blobs), reply = std::move(reply)] { reply(data_.blobs().Missing(blobs)); });
 }
 
 }  // namespace atl

@@ -13,7 +13,8 @@ struct Executors {
   static constexpr size_t kReadThreads = 4;  // they mostly wait for the disk
 
   ThreadExecutor calls{1};    // blocking parts of people's calls
-  ThreadExecutor prepare{1};  // the next five: coordinator/engine/data_plane.h
+  ThreadExecutor prepare{1};  // the next six: coordinator/engine/data_plane.h
+  ThreadExecutor blob_io{1};
   ThreadExecutor blocks{1};
   ThreadExecutor compute{1};
   ThreadExecutor io{1};
@@ -25,7 +26,8 @@ struct Executors {
   // Finishes the queued work before anything that it uses is destroyed, the executors included: a
   // replay moves between executors. Work posted from now on is dropped.
   void Stop() {
-    for (ThreadExecutor* executor : {&calls, &prepare, &blocks, &compute, &reads, &io, &snapshot_io, &ledger, &logs})
+    for (ThreadExecutor* executor :
+         {&calls, &prepare, &blob_io, &blocks, &compute, &reads, &io, &snapshot_io, &ledger, &logs})
       executor->Stop();
   }
 };

@@ -2,7 +2,7 @@
 // Files stored by their content's SHA-256: manifests, tokenizers, initial weights. An upload
 // appends to a .part file and resumes at its length after a disconnect or a restart. The complete
 // file is verified, flushed and renamed; it never changes afterwards. Thread rule: calls for one
-// blob must not overlap, except reads of complete ones.
+// blob must not overlap, except reads of complete ones: uploads run on one serial executor.
 #ifndef ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 #define ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 

@@ -64,8 +64,8 @@ class SmallCoordinator {
         snapshots(disk.files, DataDirectory("/state"), recovered.boot),
         blobs(disk.files, DataDirectory("/state")),
         events(*EventLog::Open(disk.files, {.directory = "/state/events"})),
-        data({disk.files, its_clock, work, work, snapshot_work, work, prepare_work, work, *ledger, rounds, snapshots,
-              blobs, DataDirectory("/state"), log, std::move(data_root), 1,
+        data({disk.files, its_clock, work, work, snapshot_work, work, prepare_work, blob_work, work, *ledger, rounds,
+              snapshots, blobs, DataDirectory("/state"), log, std::move(data_root), 1,
               [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
         engine({.core = {.heartbeat_interval = Seconds(2), .membership_timeout = Seconds(20), .boot_nonce = 42}},
                {its_clock, work, *ledger, data, *events, metrics, log,
@@ -84,7 +84,8 @@ class SmallCoordinator {
   // Runs until nothing is left to do; returns the number of jobs run.
   size_t RunWork() {
     size_t ran = 0;
-    while (const size_t more = work.RunAll() + snapshot_work.RunAll() + prepare_work.RunAll()) ran += more;
+    while (const size_t more = work.RunAll() + snapshot_work.RunAll() + prepare_work.RunAll() + blob_work.RunAll())
+      ran += more;
     return ran;
   }
   // Lets time pass; the engine turns every second.
@@ -128,7 +129,7 @@ class SmallCoordinator {
   }
 
   ManualClock& clock;
-  ManualExecutor work, snapshot_work, prepare_work;  // the second writes snapshots, the third loads jobs
+  ManualExecutor work, snapshot_work, prepare_work, blob_work;  // the last three: snapshots, loads, uploaded files
   Log log;
   Metrics metrics;
   std::unique_ptr<Ledger> ledger;

@@ -79,6 +79,20 @@ TEST_F(StoringFiles, TwoUploadsOfOneFileBothEndWell) {
   }
 }
 
+// S39: hashing a large file takes long.
+TEST_F(StoringFiles, HoldsUpNoRound) {
+  ASSERT_TRUE(coordinator_.Submit(TinySpec("tiny")).ok());
+  const JobRecord record = coordinator_.View("tiny").record;
+  std::vector<Event> events;
+  coordinator_.data.SetEventSink([&events](Event event) { events.push_back(std::move(event)); });
+  Begin();
+  while (coordinator_.blob_work.pending() == 0 && wire_.pending() > 0) wire_.RunOne();
+  coordinator_.CloseEmptyRound(record, {FragmentIndex{0}, Version{0}});
+  while (coordinator_.work.RunAll() + coordinator_.snapshot_work.RunAll() > 0) continue;
+  EXPECT_NE(Find<RoundAggregated>(events), nullptr);
+  EXPECT_GT(coordinator_.blob_work.pending(), 0u);
+}
+
 // The disk has space for the file and a tenth of the disk, but not for the file and the stored part
 // in addition.
 TEST_F(StoringFiles, StoredBytesNeedNoFurtherSpace) {
