@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies the queue's decisions, and advances the runs after each event.
+// Applies the queue's decisions. What a job does after each event, and how a worker enters it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

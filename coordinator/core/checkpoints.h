@@ -5,7 +5,7 @@
 //   none -- Begin --> BEGUN -- Written --> COMPLETE -- Drop, DropAfter, Retain --> none
 //                       `-- Drop, Retry or DropOvertaken: its versions are not in memory any more --> none
 //
-// Effects: records to commit and tasks, which the parent (machine.h) carries out. A checkpoint is written before the
+// Effects: records to commit and tasks, which the parent (job.h) carries out. A checkpoint is written before the
 // next merge, which replaces its versions in memory: the parent begins none during a merge, and no merge while one is
 // due.
 #ifndef ATOLL_COORDINATOR_CORE_CHECKPOINTS_H_

@@ -8,7 +8,7 @@
 //
 // Hear of a valid result, Drop, RollBack and the fifth Take end the pending evaluation: NONE. Restart: UNASSIGNED.
 // Effects: Advance returns who lost and who got the evaluation, Hear whether a result was recorded. The parent
-// (machine.h) sends, logs and stores accordingly.
+// (job.h) sends, logs and stores accordingly.
 #ifndef ATOLL_COORDINATOR_CORE_EVALUATION_H_
 #define ATOLL_COORDINATOR_CORE_EVALUATION_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of Core and the operations that change it, implemented in several files by theme: each section
-// below names its own. Handlers change state; Advance then does everything that has become possible. Records of
-// changed rows are collected once, at the end of the step. Pure; owned by the engine thread.
+// The coordinator: has the fleet, the jobs and the queue, and passes each event on to the job that it concerns. After
+// the event, Advance does everything that has become possible. Records of changed rows are collected once, at the end
+// of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 

@@ -2,7 +2,7 @@
 // One fragment's round, as a machine of its own: the workers that are expected in it, the contributions that are sent
 // to it, accepted and committed, and the verdict when those suffice (docs/design.md section 6; quorum and grace of
 // Decoupled DiLoCo, 2604.21428). A verb sees the round's own state and its arguments: the time, and facts about the
-// fleet. It returns what follows from it, and the parent (run.h, machine.h) carries that out. Pure; owned by the engine
+// fleet. It returns what follows from it, and the parent (job.h) carries that out. Pure; owned by the engine
 // thread.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one job in the coordinator, and the arithmetic of its clock. machine.h has the state
-// transitions. Pure; owned by the engine thread.
+// The state of one job in the coordinator, and the arithmetic of its clock. Job (job.h) owns it and makes the state
+// transitions; others read it. Pure; owned by the engine thread.
 //
 //   PENDING -> WAITING_FOR_WORKERS -> RUNNING -> CLOSING (rounds, evaluation, checkpoint) -> SUCCEEDED | CANCELLED
 //                      ^---- PAUSED <------------------------'   every state -> CANCELLED

@@ -29,7 +29,7 @@ struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFaile
   uint64_t spec_revision = 0;
   std::vector<ContributionHeader> contributions;  // in worker-name order
   uint64_t clock_step = 0;                        // job clock after the commit
-  bool past_finished = false;                     // as in Round (rounds.h): the few norms are judged by history alone
+  bool past_finished = false;                     // as in Round (round.h): the few norms are judged by history alone
 };
 struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the preceding commits
   JobId job;
