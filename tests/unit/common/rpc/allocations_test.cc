@@ -141,12 +141,16 @@ class AllocationsTest : public testing::TestWithParam<bool> {
     const auto less = std::make_shared<const std::vector<std::byte>>(16 * kMebibyte);
     const auto more = std::make_shared<const std::vector<std::byte>>((16 + kMore) * kMebibyte);
     move(more);  // connections, buffers
-    const Allocations by_less = bench::CountAllocations([&] { move(less); });
-    const Allocations by_more = bench::CountAllocations([&] { move(more); });
-    EXPECT_GT(by_less.own_calls, 0u) << "nothing is counted";
     // Slice lists grow to a frame's size in each of the few reused slots. That may happen late and
-    // takes at most some hundred allocations, however much is transferred. One allocation per frame
-    // would be 320.
+    // takes at most some hundred allocations, however much is transferred; a busy machine uses more
+    // slots at once, so the best of some tries counts. One allocation per frame would be 320 in each.
+    Allocations by_less, by_more;
+    for (int tries = 0; tries < 10; ++tries) {
+      by_less = bench::CountAllocations([&] { move(less); });
+      by_more = bench::CountAllocations([&] { move(more); });
+      EXPECT_GT(by_less.own_calls, 0u) << "nothing is counted";
+      if (by_more.own_calls < by_less.own_calls + 256) break;
+    }
     EXPECT_LT(by_more.own_calls, by_less.own_calls + 256);
     EXPECT_LT(by_more.own_bytes, by_less.own_bytes + 256 * 256);
     // Slices over memory that gRPC does not own, and gRPC's C++ part.
