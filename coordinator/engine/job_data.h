@@ -54,8 +54,8 @@ struct JobData {
   const uint64_t epoch;  // a rollback creates a new JobData
   const JobSpec spec;    // as of preparation; sizes never change, rates come with each task
   const ModelLayout layout;
-  Aggregator aggregator;           // compute executor only
-  std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; compute executor only
+  Aggregator aggregator;           // compute executor; the prepare executor until the job is announced
+  std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; as the aggregator
   // Snapshots of `aggregator` being written, by fragment. Each is detached before its state
   // changes. Compute executor only.
   std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
