@@ -44,45 +44,38 @@ std::optional<UploadVerdict> Round::Judge(const ContributionHeader& header) cons
   if (HasRefused(header.worker, header.digest)) {
     return refuse(absl::FailedPreconditionError("the screens have refused this contribution; form another one"));
   }
-  for (const auto& [id, upload] : uploads_) {
-    if (!upload.flushing || upload.header.worker != header.worker || upload.header.target != header.target) continue;
-    return refuse(absl::UnavailableError("a contribution of this worker is being written; ask again"));
-  }
-  return std::nullopt;
+  if (const auto it = uploads_.find(header.worker); it == uploads_.end() || !it->second.flushing) return std::nullopt;
+  return refuse(absl::UnavailableError("a contribution of this worker is being written; ask again"));
 }
 
 Round::Offered Round::Offer(UploadId upload, const ContributionHeader& header) {
   Offered offered;
-  for (const auto& [id, other] : uploads_) {
-    const bool same = other.header.worker == header.worker && other.header.target == header.target;
-    if (same && !other.flushing) offered.superseded.push_back(id);
-  }
-  for (const UploadId id : offered.superseded) uploads_.erase(id);
-  uploads_.emplace(upload, Upload{header});
+  if (const auto it = uploads_.find(header.worker); it != uploads_.end()) offered.superseded = it->second.upload;
+  uploads_.insert_or_assign(header.worker, Contribution{.header = header, .upload = upload});
   if (const auto it = screened_.find(header.worker); it != screened_.end()) offered.replaces = it->second;
   return offered;
 }
 
 bool Round::Durable(UploadId upload, Instant now) {
-  const auto it = uploads_.find(upload);
-  if (it == uploads_.end() || !it->second.flushing) return false;
-  ContributionHeader header = std::move(it->second.header);
-  uploads_.erase(it);
-  RestoreAccepted(std::move(header), now);
+  const Contribution* const sent = Sent(upload);
+  if (sent == nullptr || !sent->flushing) return false;
+  RestoreAccepted(std::move(uploads_.extract(sent->header.worker).mapped().header), now);
   return true;
 }
 
 void Round::Break(UploadId upload) {
-  const auto it = uploads_.find(upload);
-  if (it != uploads_.end() && !it->second.flushing) uploads_.erase(it);
+  const Contribution* const sent = Sent(upload);
+  if (sent != nullptr && !sent->flushing) uploads_.erase(WorkerId{sent->header.worker});
 }
 
 std::vector<UploadId> Round::DropUploads(const WorkerId* worker) {
   std::vector<UploadId> dropped;
-  for (const auto& [id, upload] : uploads_) {
-    if (!upload.flushing && (worker == nullptr || upload.header.worker == *worker)) dropped.push_back(id);
-  }
-  for (const UploadId id : dropped) uploads_.erase(id);
+  std::erase_if(uploads_, [&](const auto& entry) {
+    const bool drops = !entry.second.flushing && (worker == nullptr || entry.first == *worker);
+    if (drops) dropped.push_back(entry.second.upload);
+    return drops;
+  });
+  std::sort(dropped.begin(), dropped.end());
   return dropped;
 }
 
@@ -175,7 +168,8 @@ RoundVerdict Round::Decide(const RoundRule& rule, Instant now) const {
 std::vector<UploadId> Round::Close() {
   closing_ = true;
   std::vector<UploadId> late;
-  for (const auto& [id, upload] : std::exchange(uploads_, {})) late.push_back(id);
+  for (const auto& [worker, sent] : std::exchange(uploads_, {})) late.push_back(sent.upload);
+  std::sort(late.begin(), late.end());
   return late;
 }
 
@@ -209,7 +203,7 @@ void Round::ForgetOlder(const std::function<bool(const WorkerId&)>& known) {
 
 void Round::RestoreAccepted(ContributionHeader header, Instant now) {
   const WorkerId worker = header.worker;
-  accepted_.insert_or_assign(worker, Arrival{std::move(header), now});
+  accepted_.insert_or_assign(worker, Contribution{.header = std::move(header), .at = now});
 }
 
 void Round::RestoreRefused(const WorkerId& worker, const Digest& digest) {
@@ -233,9 +227,10 @@ bool Round::IsMerged(const WorkerId& worker) const {
   return it != committed_.end() && it->second.target.version.value + 1 == version_.value;
 }
 
-bool Round::IsUploading(const WorkerId& worker) const {
-  return std::any_of(uploads_.begin(), uploads_.end(),
-                     [&](const auto& entry) { return entry.second.header.worker == worker; });
+const Contribution* Round::Sent(UploadId upload) const {
+  const auto brings = [upload](const auto& entry) { return entry.second.upload == upload; };
+  const auto it = std::find_if(uploads_.begin(), uploads_.end(), brings);
+  return it == uploads_.end() ? nullptr : &it->second;
 }
 
 uint32_t Round::Flushing() const {

@@ -19,20 +19,18 @@
 
 namespace atl {
 
-struct Arrival {
+// A worker's contribution to the round: first it is sent, then flushed, then accepted.
+struct Contribution {
   ContributionHeader header;
-  Instant at;
+  UploadId upload = 0;
+  bool flushing = false;  // the trailer is being flushed: it will be accepted
+  Instant at{};           // accepted then
 };
 
 // A sync that its worker reported as dropped on purpose.
 struct Drop {
   uint64_t send_step = 0;
   Instant at;
-};
-
-struct Upload {
-  ContributionHeader header;
-  bool flushing = false;  // the trailer is being flushed: it will be accepted
 };
 
 // Facts about the job and its fleet that a verdict needs.
@@ -75,13 +73,13 @@ class Round {
   // The answer that follows from what the round knows of the contribution; none: it speaks neither for nor against it.
   std::optional<UploadVerdict> Judge(const ContributionHeader& header) const;
   struct Offered {
-    std::vector<UploadId> superseded;  // of the same worker
-    Digest replaces;                   // of this worker's contribution that a screen has refused; zero: none
+    std::optional<UploadId> superseded;  // of the same worker
+    Digest replaces;                     // of this worker's contribution that a screen has refused; zero: none
   };
   Offered Offer(UploadId upload, const ContributionHeader& header);
-  void Finish(UploadId upload) { uploads_.at(upload).flushing = true; }  // its trailer is being flushed
-  bool Durable(UploadId upload, Instant now);                            // false: no such upload is being flushed
-  void Break(UploadId upload);                                           // nothing breaks an upload that is flushed
+  void Finish(const WorkerId& worker) { uploads_.at(worker).flushing = true; }  // its trailer is being flushed
+  bool Durable(UploadId upload, Instant now);  // false: no such upload is being flushed
+  void Break(UploadId upload);                 // nothing breaks an upload that is flushed
   // Ends the uploads of the worker (null: of every worker) that are not being flushed. Returns them.
   std::vector<UploadId> DropUploads(const WorkerId* worker);
   // The worker has dropped its sync to `version`. False: the round takes none of it any more.
@@ -119,14 +117,15 @@ class Round {
   void RestoreCommitted(ContributionHeader header);
 
   // ---- the view of it
-  Version version() const { return version_; }                               // committed
-  const Digest& hash() const { return hash_; }                               // content hash at that version
-  Instant opened() const { return opened_; }                                 // or when a worker could contribute again
-  Instant deadline() const { return deadline_; }                             // without a quorum it is reported then
-  const std::set<WorkerId>& expected() const { return expected_; }           // training at the opening, not lost since
-  const std::map<WorkerId, Arrival>& accepted() const { return accepted_; }  // durable
-  const std::map<WorkerId, Drop>& dropped() const { return dropped_; }       // disjoint from accepted()
-  const auto& uploads() const { return uploads_; }
+  Version version() const { return version_; }                      // committed
+  const Digest& hash() const { return hash_; }                      // content hash at that version
+  Instant opened() const { return opened_; }                        // or when a worker could contribute again
+  Instant deadline() const { return deadline_; }                    // without a quorum it is reported then
+  const std::set<WorkerId>& expected() const { return expected_; }  // training at the opening, not lost since
+  const std::map<WorkerId, Contribution>& accepted() const { return accepted_; }  // durable
+  const std::map<WorkerId, Drop>& dropped() const { return dropped_; }            // disjoint from accepted()
+  const std::map<WorkerId, Contribution>& uploads() const { return uploads_; }    // not accepted yet; at most one each
+  const Contribution* Sent(UploadId upload) const;                                // null: the round has no such upload
   const std::map<WorkerId, ContributionHeader>& committed() const { return committed_; }  // each worker's newest
   bool closing() const { return closing_; }              // it is being merged: nothing is accepted any more
   bool wait_reported() const { return wait_reported_; }  // that it waits, and that this is no fault
@@ -135,7 +134,7 @@ class Round {
   bool HasArrived(const WorkerId& worker) const { return accepted_.contains(worker) || dropped_.contains(worker); }
   bool HasRefused(const WorkerId& worker, const Digest& digest) const;
   bool IsMerged(const WorkerId& worker) const;  // its contribution is in version()
-  bool IsUploading(const WorkerId& worker) const;
+  bool IsUploading(const WorkerId& worker) const { return uploads_.contains(worker); }
   uint32_t Flushing() const;
   uint32_t Arrived() const { return static_cast<uint32_t>(accepted_.size() + dropped_.size()); }
   std::vector<WorkerId> Missing() const;          // expected and not arrived, by name
@@ -151,10 +150,10 @@ class Round {
   Digest hash_;
   Instant opened_{}, deadline_{};
   std::set<WorkerId> expected_;
-  std::map<WorkerId, Arrival> accepted_;  // nothing but a screen, a commit or a rollback takes one out
-  std::map<WorkerId, Digest> screened_;   // newest refused by a screen in this round
+  std::map<WorkerId, Contribution> accepted_;  // nothing but a screen, a commit or a rollback takes one out
+  std::map<WorkerId, Digest> screened_;        // newest refused by a screen in this round
   std::map<WorkerId, Drop> dropped_;
-  std::map<UploadId, Upload> uploads_;
+  std::map<WorkerId, Contribution> uploads_;
   std::map<WorkerId, ContributionHeader> committed_;
   // The past_finished rounds that each worker was merged in since a round that was not, or since
   // the end began. Bounds the rounds that a single remaining worker decides alone to the number that

@@ -94,8 +94,7 @@ std::map<LeaseId, uint64_t> Run::AcceptedCursors() const {
 }
 
 Round* Run::RoundOf(UploadId upload) {
-  const auto it =
-      std::find_if(rounds.begin(), rounds.end(), [&](const Round& r) { return r.uploads().contains(upload); });
+  const auto it = std::find_if(rounds.begin(), rounds.end(), [&](const Round& r) { return r.Sent(upload) != nullptr; });
   return it == rounds.end() ? nullptr : &*it;
 }
 

@@ -124,19 +124,21 @@ UploadVerdict Job::Offer(const UploadOffered& e) {
   if (core_.disk_low) return refuse(absl::ResourceExhaustedError(kDiskLow));
   // A newer conversation for the same key supersedes the older one.
   const Round::Offered offered = round.Offer(e.upload, header);
-  for (const UploadId id : offered.superseded)
-    core_.Verdict(id, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+  if (offered.superseded)
+    core_.Verdict(*offered.superseded, UploadDecision::kRefused,
+                  absl::AbortedError("superseded by a newer upload of this worker"));
   return {.decision = UploadDecision::kGranted, .replaces = offered.replaces};
 }
 
 void Job::On(const UploadFinished& e) {
   Round* const round = run_.RoundOf(e.upload);
-  if (round == nullptr || round->uploads().at(e.upload).flushing) return;
-  if (absl::Status status = CheckCursors(run_, core_, round->uploads().at(e.upload).header); !status.ok()) {
+  if (round == nullptr || round->Sent(e.upload)->flushing) return;
+  const ContributionHeader& header = round->Sent(e.upload)->header;
+  if (absl::Status status = CheckCursors(run_, core_, header); !status.ok()) {
     round->Break(e.upload);
     return core_.Verdict(e.upload, UploadDecision::kRefused, std::move(status));
   }
-  round->Finish(e.upload);
+  round->Finish(header.worker);
   core_.out.tasks.push_back(FlushAcceptance{e.upload});
 }
 

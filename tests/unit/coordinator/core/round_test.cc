@@ -82,13 +82,13 @@ TEST(RoundDecides, FinishedWorkersCountForTheMinimum) {
 TEST(RoundDecides, WaitsForWhatIsBeingFlushed) {
   Round round = Gathering({"a"}, {{"a", 1}});
   round.Offer(1, Header("x", {}, Version{}));
-  round.Finish(1);
+  round.Finish(WorkerId{"x"});
   const auto v = round.Decide(Rule(1, 0), kStart + Seconds(1));
   EXPECT_FALSE(v.close);
   EXPECT_EQ(v.wake, kNever);
   EXPECT_EQ(Reason(round, Rule(1, 0), kStart + Seconds(1)), "waits for a contribution that is being written");
   round.Offer(2, Header("y", {}, Version{}));
-  round.Finish(2);
+  round.Finish(WorkerId{"y"});
   EXPECT_EQ(Reason(round, Rule(1, 0), kStart + Seconds(1)), "waits for 2 contributions that are being written");
 }
 
@@ -115,8 +115,8 @@ ContributionHeader Of(const Round& round, const WorkerId& worker) {
 std::string Key(const Round& round) {
   std::string key = absl::StrCat(round.version().value, round.closing(), round.past_finished());
   for (const WorkerId& w : {kA, kB, kC}) {
-    const auto upload = round.uploads().find(w == kA ? 1 : 2);
-    const bool sends = w != kC && upload != round.uploads().end();
+    const auto upload = round.uploads().find(w);
+    const bool sends = upload != round.uploads().end();
     absl::StrAppend(&key, " ", round.expected().contains(w), round.accepted().contains(w), round.dropped().contains(w),
                     sends ? 1 + upload->second.flushing : 0, round.HasRefused(w, Of(round, w).digest),
                     round.IsMerged(w), round.TailOf(w));
@@ -159,14 +159,13 @@ std::vector<RoundEvent> RoundEvents() {
   for (const UploadId id : {UploadId{1}, UploadId{2}}) {
     const WorkerId w = id == 1 ? kA : kB;
     const auto open = [id](const Round& r, bool flushing) {
-      const auto it = r.uploads().find(id);
-      return it != r.uploads().end() && it->second.flushing == flushing;
+      return r.Sent(id) != nullptr && r.Sent(id)->flushing == flushing;
     };
     events.push_back({w.value + " offers", [id, w](Round& r) {
-                        if (r.uploads().contains(id) || r.Judge(Of(r, w))) return false;
+                        if (r.IsUploading(w) || r.Judge(Of(r, w))) return false;
                         return r.Offer(id, Of(r, w)), true;
                       }});
-    events.push_back({w.value + " has sent", [id, open](Round& r) { return open(r, false) && (r.Finish(id), true); }});
+    events.push_back({w.value + " has sent", [w, open](Round& r) { return open(r, false) && (r.Finish(w), true); }});
     events.push_back({w.value + " is durable", [id](Round& r) { return r.Durable(id, kStart); }});
     if (w == kB) continue;
     events.push_back({w.value + " breaks", [id](Round& r) { return r.Break(id), true; }});
@@ -202,13 +201,12 @@ void CheckState(const Round& round) {
 
 void CheckStep(const Round& before, const std::string& event, const Round& after) {
   for (const WorkerId& w : {kA, kB}) {
-    const UploadId id = w == kA ? 1 : 2;
     const bool was = before.accepted().contains(w), is = after.accepted().contains(w);
     ASSERT_FALSE(was && !is && event != "commit" && event != "end" && event != w.value + " is refused");
     ASSERT_FALSE(!was && is && (before.closing() || event != w.value + " is durable"));
     ASSERT_TRUE(!was || event != "commit" || after.IsMerged(w)) << "an accepted contribution is not merged";
-    const bool flushing = before.uploads().contains(id) && before.uploads().at(id).flushing;
-    ASSERT_FALSE(flushing && !after.uploads().contains(id) && !is && event != "end") << "a flushed upload is lost";
+    const bool flushing = before.IsUploading(w) && before.uploads().at(w).flushing;
+    ASSERT_FALSE(flushing && !after.IsUploading(w) && !is && event != "end") << "a flushed upload is lost";
   }
 }
 
@@ -240,8 +238,8 @@ TEST(Round, ANewerUploadSupersedesAndNamesWhatAScreenRefused) {
   EXPECT_EQ(round.Refuse(kA), Digest{});
   EXPECT_EQ(round.Refuse(kA), std::nullopt);
   round.Reopen();
-  EXPECT_TRUE(round.Offer(1, Header("a", {5, 5}, Version{})).superseded.empty());
-  EXPECT_EQ(round.Offer(2, Header("a", {5, 6}, Version{})).superseded, std::vector<UploadId>{1});
+  EXPECT_EQ(round.Offer(1, Header("a", {5, 5}, Version{})).superseded, std::nullopt);
+  EXPECT_EQ(round.Offer(2, Header("a", {5, 6}, Version{})).superseded, UploadId{1});
 }
 
 // A round's memory of newest contributions does not grow with the number of names ever used.
