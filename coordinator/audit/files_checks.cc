@@ -135,7 +135,7 @@ class JobFilesChecker {
 
   void CheckContribution(const std::string& path, const FileKey& key, const RoundContribution& contribution) {
     report_.Count("contributions");
-    const ContributionHeader& header = contribution.header;
+    const ContributionHeader& header = contribution.record.header;
     const std::string what = absl::StrCat("the contribution of worker ", header.worker.value);
     const std::optional<uint64_t> at = BeginOf(contribution);
     if (header.job != job_ || header.target != key.At()) Wrong(path, at, absl::StrCat(what, " is for another round"));
@@ -209,7 +209,7 @@ class JobFilesChecker {
       const auto found = segment.accepted.find(c.header.worker);
       if (found == segment.accepted.end()) {
         Wrong(segment.path, end, absl::StrCat(Whole(segment), ": ", what, " to ", Round(record), " is missing"));
-      } else if (!SameContribution(c.header, found->second.header)) {
+      } else if (!SameContribution(c.header, found->second.record.header)) {
         Wrong(segment.path, BeginOf(found->second), absl::StrCat(what, " is another one than the ledger counts"));
       }
     }

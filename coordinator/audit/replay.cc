@@ -179,7 +179,7 @@ class FragmentReplay {
       const std::string what = absl::StrCat("the contribution of worker ", c.header.worker.value);
       const auto found = segment.accepted.find(c.header.worker);
       if (found == segment.accepted.end()) return absl::DataLossError(absl::StrCat(what, " is not in the segment"));
-      if (found->second.header.digest != c.header.digest)
+      if (found->second.record.header.digest != c.header.digest)
         return absl::DataLossError(absl::StrCat(what, " does not have the ledger's digest"));
       ATOLL_ASSIGN_OR_RETURN(bytes.emplace_back(), ReadChunks(*segment.file, found->second.chunks));
       inputs.push_back({.worker = c.header.worker,

@@ -118,28 +118,28 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
     return absl::InvalidArgumentError("a contribution names another round than the one to which it is sent");
   }
   RoundContribution* known = segment->FindWorker(header.worker);
-  const bool same =
-      known != nullptr && known->header.digest == header.digest && known->header.encoded_bytes == header.encoded_bytes;
+  const bool same = known != nullptr && known->record.header.digest == header.digest &&
+                    known->record.header.encoded_bytes == header.encoded_bytes;
   if (known != nullptr && known->accepted && same) return known->length;
-  if (known != nullptr && known->accepted && (refused.IsZero() || known->header.digest != refused)) {
+  if (known != nullptr && known->accepted && (refused.IsZero() || known->record.header.digest != refused)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "worker ", header.worker.value, " already has another contribution to version ", key.target.version.value,
         " of fragment ", key.target.fragment.value, ": include this work in the next version"));
   }
   const std::string begin = SerializeContributionBegin(header);
-  if (same && SerializeContributionBegin(known->header) == begin) return known->length;
+  if (same && SerializeContributionBegin(known->record.header) == begin) return known->length;
   const std::string head = SlotHead(same ? known->slot : segment->next_slot);
   const uint64_t record = kRecordHeaderBytes + head.size() + begin.size();
   ATOLL_RETURN_IF_ERROR(segment->CheckTaken(header.worker, header.encoded_bytes, record));
   ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kBegin, std::array{AsBytes(head), AsBytes(begin)}));
   segment->taken[header.worker] += record;
   if (same) {
-    known->header = header;
+    known->record.header = header;
     return known->length;
   }
   RoundContribution contribution;
   contribution.slot = segment->next_slot++;
-  contribution.header = header;
+  contribution.record.header = header;
   segment->contributions.insert_or_assign(header.worker, std::move(contribution));
   return 0;
 }
@@ -149,7 +149,7 @@ uint64_t RoundLog::VerifiedPrefix(const RoundKey& key, const WorkerId& worker, D
   if (!segment.ok()) return 0;
   MutexLock lock((*segment)->mutex);
   const RoundContribution* contribution = (*segment)->FindWorker(worker);
-  return contribution != nullptr && contribution->header.digest == digest ? contribution->length : 0;
+  return contribution != nullptr && contribution->record.header.digest == digest ? contribution->length : 0;
 }
 
 absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint64_t offset,
@@ -162,14 +162,14 @@ absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint6
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
   if (size > limits::kMessageBytes) return absl::InvalidArgumentError("more bytes than the limit of one message");
-  if (offset != contribution->length || size > contribution->header.encoded_bytes - contribution->length ||
+  if (offset != contribution->length || size > contribution->record.header.encoded_bytes - contribution->length ||
       contribution->accepted) {
     return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not continue at ",
-                                              contribution->length, " of ", contribution->header.encoded_bytes));
+                                              contribution->length, " of ", contribution->record.header.encoded_bytes));
   }
   if (size == 0) return absl::OkStatus();
   const uint64_t record = kRecordHeaderBytes + kChunkHeadBytes + size;
-  ATOLL_RETURN_IF_ERROR(segment->CheckTaken(worker, contribution->header.encoded_bytes, record));
+  ATOLL_RETURN_IF_ERROR(segment->CheckTaken(worker, contribution->record.header.encoded_bytes, record));
   std::string head = SlotHead(contribution->slot);
   PutU64(head, offset);
   ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kChunk, std::array{AsBytes(head)}, pieces));
@@ -194,8 +194,9 @@ absl::Status RoundLog::Accept(const RoundKey& key, std::span<const WorkerId> wor
     ATOLL_RETURN_IF_ERROR(segment->CheckComplete(worker));
     RoundContribution& contribution = *segment->FindWorker(worker);
     if (contribution.accepted) continue;
-    contribution.trailer = {contribution.header, wall_nanos, boot_};
-    const std::string head = SlotHead(contribution.slot), bytes = SerializeAccepted(contribution.trailer);
+    contribution.record.wall_nanos = wall_nanos;
+    contribution.record.boot = boot_;
+    const std::string head = SlotHead(contribution.slot), bytes = SerializeAccepted(contribution.record);
     ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kAccepted, std::array{AsBytes(head), AsBytes(bytes)}));
     appended.push_back(&contribution);
   }
@@ -228,7 +229,7 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey
       return absl::NotFoundError(
           absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
     }
-    digest = contribution->header.digest;
+    digest = contribution->record.header.digest;
     chunks = contribution->chunks;
     out.resize(contribution->length);
   }
@@ -277,7 +278,7 @@ absl::StatusOr<SegmentInfo> RoundLog::Info(const RoundKey& key) const {
   SegmentInfo info{
       key, {}, segment->has_update, segment->update, segment->file_bytes, segment->path, segment->cut_bytes};
   for (const auto& [worker, contribution] : segment->contributions) {
-    if (contribution.accepted) info.accepted.push_back(contribution.trailer);
+    if (contribution.accepted) info.accepted.push_back(contribution.record);
   }
   return info;
 }

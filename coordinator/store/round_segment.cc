@@ -108,13 +108,13 @@ absl::Status RoundSegment::VisitBegin(Bytes head) {
   // The same slot again: the same bytes under a newer header, from another incarnation of the
   // worker.
   if (RoundContribution* known = FindSlot(slot)) {
-    known->header = std::move(begun);
+    known->record.header = std::move(begun);
     return absl::OkStatus();
   }
   RoundContribution contribution;
   contribution.slot = slot;
   const WorkerId worker = begun.worker;
-  contribution.header = std::move(begun);
+  contribution.record.header = std::move(begun);
   contributions.insert_or_assign(worker, std::move(contribution));
   return absl::OkStatus();
 }
@@ -125,9 +125,9 @@ absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
   RoundContribution* contribution = FindSlot(GetU32(head));
   if (contribution == nullptr) return absl::OkStatus();  // its contribution was replaced or abandoned
   const Bytes bytes = head.subspan(kChunkHeadBytes);
-  taken[contribution->header.worker] += kRecordHeaderBytes + head.size();
+  taken[contribution->record.header.worker] += kRecordHeaderBytes + head.size();
   if (GetU64(head.subspan(kSlotBytes)) != contribution->length || contribution->accepted ||
-      bytes.size() > contribution->header.encoded_bytes - contribution->length) {
+      bytes.size() > contribution->record.header.encoded_bytes - contribution->length) {
     return Strange("a chunk does not follow the previous one");
   }
   contribution->chunks.push_back({record.payload_offset + kChunkHeadBytes, bytes.size()});
@@ -139,12 +139,11 @@ absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
 absl::Status RoundSegment::VisitAccepted(Bytes head) {
   RoundContribution* contribution = head.size() < kSlotBytes ? nullptr : FindSlot(GetU32(head));
   if (contribution == nullptr) return Strange("an acceptance is of no contribution");
-  ATOLL_ASSIGN_OR_RETURN(contribution->trailer, ParseAccepted(TextOf(head.subspan(kSlotBytes))));
-  contribution->header = contribution->trailer.header;
-  if (contribution->length != contribution->header.encoded_bytes ||
-      contribution->hasher.Finish() != contribution->header.digest) {
-    return absl::DataLossError(
-        absl::StrCat("the contribution of worker ", contribution->header.worker.value, " does not have its digest"));
+  ATOLL_ASSIGN_OR_RETURN(contribution->record, ParseAccepted(TextOf(head.subspan(kSlotBytes))));
+  if (contribution->length != contribution->record.header.encoded_bytes ||
+      contribution->hasher.Finish() != contribution->record.header.digest) {
+    return absl::DataLossError(absl::StrCat("the contribution of worker ", contribution->record.header.worker.value,
+                                            " does not have its digest"));
   }
   contribution->accepted = true;
   return absl::OkStatus();
@@ -229,7 +228,7 @@ absl::Status RoundSegment::CheckComplete(const WorkerId& worker) {
   if (contribution == nullptr)
     return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has sent nothing for this round"));
   if (contribution->accepted) return absl::OkStatus();
-  const ContributionHeader& announced = contribution->header;
+  const ContributionHeader& announced = contribution->record.header;
   if (contribution->length != announced.encoded_bytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes have arrived"));

@@ -28,12 +28,11 @@ struct RoundChunk {
 
 struct RoundContribution {
   uint32_t slot = 0;
-  ContributionHeader header;
   uint64_t length = 0;
   DigestHasher hasher;  // over the bytes so far
   std::vector<RoundChunk> chunks;
   bool accepted = false;
-  AcceptedRecord trailer;  // meaningful when accepted
+  AcceptedRecord record;  // its header; time and boot once accepted
 };
 
 // The bytes of a segment that one worker may use: kTakenFactor times the size of its contribution,

@@ -236,7 +236,7 @@ class Script {
       const auto segment = audit::ReadSegment(h_.files(), path, kJob, report);
       if (!segment) continue;
       for (const auto& [worker, c] : segment->accepted)
-        there.emplace(key.fragment, key.version, worker.value, c.header.digest);
+        there.emplace(key.fragment, key.version, worker.value, c.record.header.digest);
     }
     for (const ContributionHeader& told : h_.acknowledged()) {
       ASSERT_TRUE(

@@ -41,7 +41,7 @@ class Backup {
     for (const auto& [job, files] : state->jobs) {
       for (const auto& [key, path] : files.segments) {
         const auto segment = audit::ReadSegment(h.files(), path, job, report);
-        for (const auto& [worker, c] : segment->accepted) accepted_.insert(c.header.digest);
+        for (const auto& [worker, c] : segment->accepted) accepted_.insert(c.record.header.digest);
       }
     }
   }
