@@ -30,8 +30,8 @@ KEPT_IN = {"gRPC", "LibTorch", "CUDA", "CLI11", "nghttp2"}
 
 # Machines whose fields are private to them, and headers that hold several of them. A machine sees no other machine and
 # no holder, and nothing but a holder includes two machines.
-MACHINES = {f"coordinator/core/{name}.h" for name in ("member", "round", "evaluation", "checkpoints", "leases")}
-HOLDERS = {f"coordinator/core/{name}.h" for name in ("run", "fleet", "context", "job", "machine")}
+MACHINES = {f"coordinator/core/{name}.h" for name in ("member", "round", "evaluation", "checkpoints", "leases")} | {"worker/core/fragment.h"}
+HOLDERS = {f"coordinator/core/{name}.h" for name in ("run", "fleet", "context", "job", "machine")} | {"worker/core/state.h"}
 
 IMPURE = re.compile(
     r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"

@@ -59,9 +59,9 @@ Hello Core::State::MakeHello() const {
   hello.job = job;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
-    if (f.installed) hello.applied.push_back({FragmentIndex{p}, f.outer});
-    if (f.held && !f.held->dropped && !f.forming)
-      hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
+    if (!f.absent()) hello.applied.push_back({FragmentIndex{p}, f.outer()});
+    if (f.held() && !f.held()->dropped && !f.forming())
+      hello.held.push_back({{FragmentIndex{p}, f.held()->version}, f.held()->header.digest});
   }
   hello.leases = Cursors();
   return hello;
@@ -81,9 +81,7 @@ void Core::State::OnStreamDown(const StreamDown& down) {
   if (!refusing) Tell(NoteLevel::kWarning, "coordinator away", down.reason);  // the refusing coordinator was not away
   welcomed = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (!fragments[p].held || !fragments[p].held->uploading) continue;
-    fragments[p].held->uploading = false;
-    effects.push_back(CancelUpload{FragmentIndex{p}});
+    if (fragments[p].StopUpload()) effects.push_back(CancelUpload{FragmentIndex{p}});
   }
 }
 
@@ -177,9 +175,9 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
   // A contribution formed after Hello has no fate yet; one that is still being formed is sent later.
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    Fragment& f = fragments[p];
-    if (f.held && f.held->dropped) SayDropped(p);
-    if (f.held && !f.forming && !f.HasUpdate() && !f.held->uploading && !f.held->accepted) StartUpload(f);
+    const Fragment& f = fragments[p];
+    if (f.held() && f.held()->dropped) SayDropped(p);
+    if (f.held() && !f.forming() && !f.HasUpdate() && !f.held()->uploading && !f.held()->accepted) StartUpload(p);
   }
 }
 
@@ -195,22 +193,19 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   const uint32_t p = fate.target.fragment.value;
   if (p >= fragments.size()) return;
   Fragment& f = fragments[p];
-  if (!f.held || f.forming || f.held->version != fate.target.version) return;
+  if (!f.held() || f.forming() || f.held()->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown: {  // sent again like all unsent ones
-      if (!f.held->accepted || f.HasUpdate()) break;
+      if (!f.held()->accepted || f.HasUpdate()) break;
       // An acknowledged contribution is durable, but the disk may have been damaged since.
-      f.held->accepted = false;
+      f.LoseAcceptance();
       Tell(NoteLevel::kWarning, "contribution sent again",
            absl::StrCat("fragment ", p, ": the coordinator had accepted the contribution to version ",
-                        f.held->version.value, ", but has lost it: its round log was truncated or removed"));
+                        f.held()->version.value, ", but has lost it: its round log was truncated or removed"));
       break;
     }
-    case ContributionFate::kAccepted: f.held->Accept(now); break;
-    case ContributionFate::kCommitted:
-      f.held->Accept(now);
-      f.held->committed = true;
-      break;
+    case ContributionFate::kAccepted: f.Accept(now); break;
+    case ContributionFate::kCommitted: f.Commit(now); break;
     case ContributionFate::kRefused: MarkRefused(p, "it was excluded while the connection was down"); break;
   }
 }
@@ -289,8 +284,8 @@ bool Core::left() const { return state_->phase == Phase::kLeft; }
 std::vector<FragmentStatus> Core::fragments() const {
   std::vector<FragmentStatus> out;
   for (const Fragment& f : state_->fragments) {
-    out.push_back(
-        {f.outer, f.applying || !f.installed, f.held.has_value(), f.held && f.held->accepted, f.missed, f.steps});
+    out.push_back({f.outer(), f.applying() != nullptr || f.absent(), f.held().has_value(),
+                   f.held() && f.held()->accepted, f.missed(), f.drift().steps});
   }
   return out;
 }
@@ -301,7 +296,7 @@ void Core::State::CheckDrift() const {
   if (phase != Phase::kActive) return;
   uint64_t trained = 0, least = UINT64_MAX;
   for (const Lease& lease : leases) trained += lease.cursor - lease.range.begin;
-  for (const Fragment& f : fragments) least = std::min(least, f.installed ? f.tokens : 0);
+  for (const Fragment& f : fragments) least = std::min(least, f.absent() ? 0 : f.drift().tokens);
   ATOLL_CHECK(fragments.empty() || least <= trained * spec->data.sequence_length,
               "the drift is trained on leased samples alone");
   const bool constant = spec->sync.pace == Pace::kUniform && revision <= 1;
@@ -314,36 +309,13 @@ void Core::CheckInvariants() const {
   s.CheckDrift();
   for (uint32_t p = 0; p < s.fragments.size(); ++p) {
     const Fragment& f = s.fragments[p];
+    f.CheckInvariants();
     if (s.evaluation && s.evaluation->running) {
-      const bool rests = !f.applying && !f.leaping && !f.installing;
+      const bool rests = f.applying() == nullptr && !f.leaping();
       ATOLL_CHECK(rests && s.EvaluationNeeds(p), "the parameters that are evaluated stay until that is over");
     }
-    if (!f.installed) {
-      ATOLL_CHECK(!f.held && !f.unsettled, "a fragment that is not there has nothing in flight");
-      continue;
-    }
-    if (f.forming) ATOLL_CHECK(f.held && !f.unsettled && !f.applying, "what is being formed is held and nothing moves");
-    const bool awaits_merge =
-        (f.unsettled && f.unsettled->contributor) || (f.applying && f.applying->contributor && !f.overtaken);
-    if (awaits_merge) {
-      const Standing& told = f.unsettled ? *f.unsettled : *f.applying;
-      ATOLL_CHECK(f.held.has_value(), "what an update counts is held until it is merged");
-      ATOLL_CHECK(f.held->ahead == told.ahead, "what the replica was told to apply is merged as that");
-    }
-    if (f.leaping) {
-      ATOLL_CHECK(!f.held && !f.unsettled && !f.forming, "a fragment that leaps has nothing in flight");
-      continue;
-    }
-    for (size_t i = 0; i < f.pending.size(); ++i) {
-      ATOLL_CHECK(f.pending[i].reached.value == f.outer.value + i + 1, "updates are applied in version order");
-    }
-    if (f.held) {
-      const uint64_t base = f.outer.value - (f.unsettled ? 1 : 0);
-      ATOLL_CHECK(f.held->version.value == base, "a contribution is measured against the newest version applied");
-      ATOLL_CHECK(f.held->header.steps <= f.steps, "a contribution carries no more than the drift");
-      const bool own = f.held->dropped || f.held->header.incarnation == s.incarnation;
-      ATOLL_CHECK(own, "what is held was trained by the incarnation that the worker has");
-    }
+    const bool own = !f.held() || f.held()->dropped || f.held()->header.incarnation == s.incarnation;
+    ATOLL_CHECK(own, "what is held was trained by the incarnation that the worker has");
   }
   for (const Lease& lease : s.leases) {
     ATOLL_CHECK(lease.range.begin <= lease.cursor && lease.cursor <= lease.range.end, "a cursor stays in its lease");

@@ -10,33 +10,27 @@
 namespace atl::worker {
 
 bool Core::State::Drops(uint32_t p) const {
-  return DropsSync(*spec, options.worker, {FragmentIndex{p}, fragments[p].outer});
+  return DropsSync(*spec, options.worker, {FragmentIndex{p}, fragments[p].outer()});
 }
 
 void Core::State::DropSync(uint32_t p) {
   Fragment& f = fragments[p];
   Held place;
-  place.version = f.outer;
+  place.version = f.outer();
   place.apply_at = taken + StepsToApply(p);
   place.Accept(now);  // nothing to send
   place.dropped = true;
-  place.send_step = SendStep(p);
-  f.held = std::move(place);
+  place.send_step = SendStep(p, f.tried_retry());
+  f.DropSync(std::move(place));
   Tell(NoteLevel::kInfo, "sync dropped",
-       absl::StrCat("fragment ", p, " version ", f.outer.value, ": the job drops this sync on purpose; the ", f.steps,
-                    " steps of this sync are included in the next one"));
+       absl::StrCat("fragment ", p, " version ", f.outer().value, ": the job drops this sync on purpose; the ",
+                    f.drift().steps, " steps of this sync are included in the next one"));
   if (welcomed) SayDropped(p);
 }
 
 void Core::State::SayDropped(uint32_t p) {
-  const Held& place = *fragments[p].held;
+  const Held& place = *fragments[p].held();
   SayIt(SyncDropped{job, {FragmentIndex{p}, place.version}, place.send_step});
-}
-
-void Core::State::SettleDropped(Fragment& f) {
-  f.held.reset();
-  f.tried.reset();
-  f.told_late = false;
 }
 
 }  // namespace atl::worker

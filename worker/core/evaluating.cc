@@ -26,11 +26,11 @@ uint64_t NextSamples(const EvaluationWanted& wanted) {
 std::string Missing(const VersionVector& versions, const std::vector<Fragment>& fragments) {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
-    const bool whole = !f.installed || f.leaping || f.installing;
-    if (whole && f.outer == versions[p]) return absl::StrCat("fragment ", p, " is being fetched whole");
-    if (whole || f.outer != versions[p])
-      return absl::StrCat("fragment ", p, " is at ", f.outer.value, ", of ", versions[p].value);
-    if (f.applying) return absl::StrCat("fragment ", p, " leaves ", f.outer.value);
+    const bool whole = f.absent() || f.leaping();
+    if (whole && f.outer() == versions[p]) return absl::StrCat("fragment ", p, " is being fetched whole");
+    if (whole || f.outer() != versions[p])
+      return absl::StrCat("fragment ", p, " is at ", f.outer().value, ", of ", versions[p].value);
+    if (f.applying() != nullptr) return absl::StrCat("fragment ", p, " leaves ", f.outer().value);
   }
   return "";
 }
@@ -41,10 +41,10 @@ uint64_t MissingBytes(const VersionVector& versions, const std::vector<Fragment>
   uint64_t bytes = 0;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
-    if (!f.installed || f.leaping || f.installing) {
+    if (f.absent() || f.leaping()) {
       bytes += sizes[p].whole_bytes;
-    } else if (f.outer < versions[p]) {
-      bytes += std::min(sizes[p].whole_bytes, (versions[p].value - f.outer.value) * sizes[p].update_bytes);
+    } else if (f.outer() < versions[p]) {
+      bytes += std::min(sizes[p].whole_bytes, (versions[p].value - f.outer().value) * sizes[p].update_bytes);
     }
   }
   return bytes;
@@ -88,7 +88,7 @@ void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
 
 // Fragment p has the evaluated version and must keep it until the evaluation ends.
 bool Core::State::EvaluationNeeds(uint32_t p) const {
-  return evaluation && fragments[p].installed && fragments[p].outer == evaluation->assigned.versions[p];
+  return evaluation && !fragments[p].absent() && fragments[p].outer() == evaluation->assigned.versions[p];
 }
 
 void Core::State::EndEvaluation() {
@@ -115,7 +115,7 @@ bool Core::State::TryEvaluate() {
     return true;
   }
   bool beyond = false;
-  for (uint32_t p = 0; p < fragments.size(); ++p) beyond = beyond || fragments[p].outer > versions[p];
+  for (uint32_t p = 0; p < fragments.size(); ++p) beyond = beyond || fragments[p].outer() > versions[p];
   if (beyond || now >= evaluation->deadline) {
     const std::string why = beyond ? "this worker's outer copies are already newer"
                                    : absl::StrCat("waited ", ToSeconds(evaluation->patience), " s for its versions; ",

@@ -66,7 +66,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
   if (phase != Phase::kActive && phase != Phase::kFetching) return;
   bool behind = false;
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
-    if (fragments[p].installed && assigned[p] < fragments[p].outer) behind = true;
+    if (!fragments[p].absent() && assigned[p] < fragments[p].outer()) behind = true;
   }
   if (behind) {
     VoidIncarnation();
@@ -111,51 +111,33 @@ void Core::State::FetchAll() {
   job_clock = assigned_clock.step;
   SetWaiting(absl::StrCat(fragments.size(), " fragments of job ", job.value));
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    fragments[p] = Fragment{};
-    if (p < assigned.size()) fragments[p].outer = assigned[p];
-    fragments[p].fetching = true;
+    fragments[p] = Fragment::Fetching(p < assigned.size() ? assigned[p] : Version{});
     effects.push_back(FetchFragment{job, FragmentIndex{p}});
   }
 }
 
 void Core::State::OnFragmentFetched(const FragmentFetched& fetched) {
   const uint32_t p = fetched.fragment.value;
-  if (p >= fragments.size() || !fragments[p].fetching) return;
-  fragments[p].fetching = false;
-  fragments[p].installing = true;
-  effects.push_back(InstallFragment{fetched.fragment, fetched.version, fragments[p].leaping});
+  if (p >= fragments.size() || !fragments[p].WholeFetched()) return;
+  effects.push_back(InstallFragment{fetched.fragment, fetched.version, fragments[p].leaping()});
 }
 
 void Core::State::OnFragmentFetchFailed(const FragmentFetchFailed& failed_fetch) {
   const uint32_t p = failed_fetch.fragment.value;
-  if (p >= fragments.size() || !fragments[p].fetching) return;
-  fragments[p].fetching = false;
-  if (fragments[p].leaping) return OnLeapFailed(p);
-  fragments[p].refetch_at = now + kFetchRepeat;
+  if (p >= fragments.size() || !fragments[p].WholeNotFetched(now + kFetchRepeat)) return;
+  if (!fragments[p].absent()) return OnLeapFailed(p);
   Tell(NoteLevel::kWarning, "fragment not fetched",
        absl::StrCat("fragment ", p, " of job ", job.value, ": ", failed_fetch.reason, "; retrying"));
 }
 
 void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   const uint32_t p = installed.fragment.value;
-  if (p >= fragments.size() || !fragments[p].installing) return;
+  if (p >= fragments.size()) return;
   Fragment& f = fragments[p];
-  f.installing = false;
-  if (f.leaping) {
-    if (!installed.matches) return Heal(p);
-    return OnLeapt(p, installed.version);
-  }
-  if (!installed.matches) {
-    f.refetch_at = now + kFetchRepeat;
-    Tell(NoteLevel::kWarning, "fragment damaged",
-         absl::StrCat("fragment ", p, " version ", installed.version.value,
-                      " has another hash than announced; retrying"));
-    return;
-  }
-  f.installed = true;
-  f.outer = installed.version;
-  f.outer_clock = f.outer == f.newest ? f.newest_clock : 0;
-  if (p < assigned.size()) f.newest = std::max(f.newest, assigned[p]);
+  if (!installed.matches) return OnInstalledDamaged(p, installed);
+  if (!f.Installed(installed.version)) return;
+  if (f.unsettled() != nullptr) return OnLeapt(p);
+  if (p < assigned.size()) f.Expect(assigned[p]);
   FillGaps(p);
   if (phase == Phase::kFetching) {
     FinishJoining();
@@ -165,14 +147,22 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   // next send step.
   applied_at = taken;
   effects.push_back(AdoptOuter{installed.fragment});
-  SayIt(Applied{job, {installed.fragment, f.outer}, true});
+  SayIt(Applied{job, {installed.fragment, f.outer()}, true});
+}
+
+void Core::State::OnInstalledDamaged(uint32_t p, const FragmentInstalled& installed) {
+  if (!fragments[p].InstalledDamaged(now + kFetchRepeat)) return;
+  if (fragments[p].leaping()) return Heal(p);
+  Tell(
+      NoteLevel::kWarning, "fragment damaged",
+      absl::StrCat("fragment ", p, " version ", installed.version.value, " has another hash than announced; retrying"));
 }
 
 // A joiner starts with the job's clock, and with zero moments unless a local snapshot exists; no
 // worker waits for it.
 void Core::State::FinishJoining() {
   for (const Fragment& f : fragments) {
-    if (!f.installed) return;
+    if (f.absent()) return;
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
   const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), spec->stop.inner_steps);
@@ -211,20 +201,20 @@ void Core::State::RepeatFetches() {
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
-    if (f.refetch_at == kNever) continue;
-    if (now < f.refetch_at) {
-      WakeAt(f.refetch_at);
+    const Instant at = f.fetched_again_at();
+    if (at == kNever) continue;
+    if (now < at) {
+      WakeAt(at);
       continue;
     }
-    f.refetch_at = kNever;
-    f.fetching = true;
+    f.FetchAgain();
     effects.push_back(FetchFragment{job, FragmentIndex{p}});
   }
 }
 
 void Core::State::SayReady(uint64_t step) {
   Ready ready{job, step, {}};
-  for (uint32_t p = 0; p < fragments.size(); ++p) ready.applied.push_back({FragmentIndex{p}, fragments[p].outer});
+  for (uint32_t p = 0; p < fragments.size(); ++p) ready.applied.push_back({FragmentIndex{p}, fragments[p].outer()});
   SayIt(std::move(ready));
 }
 
@@ -280,7 +270,7 @@ void Core::State::VoidIncarnation() {
                     ": the coordinator started a new incarnation of this worker; fetching the fragments again"));
   reached.resize(fragments.size());
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (fragments[p].installed) reached[p] = fragments[p].outer;
+    if (!fragments[p].absent()) reached[p] = fragments[p].outer();
     Withdraw(p);
     effects.push_back(DropFetches{FragmentIndex{p}});
     fragments[p] = Fragment{};

@@ -8,40 +8,35 @@
 
 namespace atl::worker {
 
-// Work in flight may be part of a skipped version and would count twice: such fragments take each update.
-bool Core::State::MayLeap(const Fragment& f) const {
-  return f.installed && !f.held && !f.unsettled && !f.forming && !f.applying && !f.leaping;
-}
-
 // The whole fragment at snapshot s is fewer bytes than the updates up to s if s - outer updates are larger.
 // Updates already fetched cost nothing. The header of the download gives the newest snapshot.
 bool Core::State::LeapForBytes(uint32_t p) {
-  Fragment& f = fragments[p];
-  if (!MayLeap(f) || EvaluationNeeds(p) || f.outer < f.no_leap_before) return false;
+  const Fragment& f = fragments[p];
+  if (!f.MayLeap() || EvaluationNeeds(p) || f.outer() < f.no_leap_before()) return false;
   const auto asked =
-      std::count_if(f.pending.begin(), f.pending.end(), [](const Pending& k) { return k.fetching || k.fetched; });
+      std::count_if(f.pending().begin(), f.pending().end(), [](const Pending& k) { return k.fetching || k.fetched; });
   const uint64_t for_bytes = static_cast<uint64_t>(asked) + sizes[p].whole_bytes / sizes[p].update_bytes + 1;
-  if (f.newest.value - f.outer.value < for_bytes) return false;
+  if (f.newest().value - f.outer().value < for_bytes) return false;
   Tell(NoteLevel::kInfo, "fragment fetched whole",
-       absl::StrCat("fragment ", p, " is ", f.newest.value - f.outer.value,
+       absl::StrCat("fragment ", p, " is ", f.newest().value - f.outer().value,
                     " versions behind, and their updates have more bytes than the fragment; its drift is kept"));
-  Leap(p, Version{f.outer.value + for_bytes});
+  Leap(p, Version{f.outer().value + for_bytes});
   return true;
 }
 
 // Replaces an unavailable update. No other update is fetched meanwhile, because it could not be applied.
 void Core::State::FetchWhole(uint32_t p) {
   Fragment& f = fragments[p];
-  f.lacks_update = true;
+  f.LackUpdate();
   if (EvaluationNeeds(p)) return;
-  if (!MayLeap(f)) return Heal(p);
-  Leap(p, Version{f.outer.value + 1});
+  if (!f.MayLeap()) return Heal(p);
+  Leap(p, Version{f.outer().value + 1});
 }
 
 // Does the work that was postponed for an evaluation.
 void Core::State::CatchUpFragments() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (fragments[p].lacks_update && !fragments[p].leaping) {
+    if (fragments[p].lacks_update() && !fragments[p].leaping()) {
       FetchWhole(p);
     } else {
       LeapForBytes(p);
@@ -50,31 +45,21 @@ void Core::State::CatchUpFragments() {
 }
 
 void Core::State::Leap(uint32_t p, Version at_least) {
-  Fragment& f = fragments[p];
-  f.pending.clear();
-  f.leaping = f.fetching = true;
+  fragments[p].BeginLeap();
   effects.push_back(DropFetches{FragmentIndex{p}});
   effects.push_back(FetchFragment{job, FragmentIndex{p}, at_least});
 }
 
 void Core::State::OnLeapFailed(uint32_t p) {
   Fragment& f = fragments[p];
-  f.leaping = false;
-  if (f.lacks_update && !EvaluationNeeds(p)) return Heal(p);
-  if (!f.lacks_update) f.no_leap_before = std::max(f.outer, f.newest);
+  if (f.lacks_update() && !EvaluationNeeds(p)) return Heal(p);
+  if (!f.lacks_update()) f.ForbidLeaps();
   FillGaps(p);
 }
 
-void Core::State::OnLeapt(uint32_t p, Version version) {
-  Fragment& f = fragments[p];
-  // A refused contribution missed one sync, regardless of the number of versions since.
-  if (f.tried && *f.tried == f.outer) f.tried = Version{version.value - 1};
-  f.leaping = f.lacks_update = false;
-  f.outer = version;
-  f.outer_clock = version >= f.newest ? f.newest_clock : 0;
-  f.unsettled = Standing{};  // as a non-contributor
+void Core::State::OnLeapt(uint32_t p) {
   wish.again = wish.denied;
-  SayIt(Applied{job, {FragmentIndex{p}, version}, true});
+  SayIt(Applied{job, {FragmentIndex{p}, fragments[p].outer()}, true});
   FillGaps(p);
   Settle(p);
 }

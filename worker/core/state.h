@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the worker's core. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
-// sync.cc sends and applies, leaping.cc skips updates, training.cc decides at a step boundary.
+// The state of the worker's core, but for its fragments (fragment.h). Private to worker/core: core.cc dispatches,
+// joining.cc takes jobs and fragments, sync.cc sends and applies, leaping.cc skips updates, dropping.cc drops syncs,
+// evaluating.cc evaluates, training.cc decides at a step boundary.
 #ifndef ATOLL_WORKER_CORE_STATE_H_
 #define ATOLL_WORKER_CORE_STATE_H_
 
@@ -23,10 +24,7 @@
 
 namespace atl::worker {
 
-constexpr size_t kVersionsRemembered = 16;         // announced while a fragment is fetched whole
-constexpr uint64_t kVersionsAfterSnapshot = 4096;  // requested at once after a whole fragment; the rest later
-constexpr size_t kFetchesAhead = 2;                // concurrent update fetches of one fragment
-constexpr uint32_t kNonFiniteInARow = 3;           // I29
+constexpr uint32_t kNonFiniteInARow = 3;  // I29
 
 struct Lease {
   LeaseId id;
@@ -81,6 +79,7 @@ struct Core::State {
   void OnFragmentFetched(const FragmentFetched& fetched);
   void OnFragmentFetchFailed(const FragmentFetchFailed& failed);
   void OnFragmentInstalled(const FragmentInstalled& installed);
+  void OnInstalledDamaged(uint32_t p, const FragmentInstalled& installed);
   void FinishJoining();
   void RepeatFetches();
   void OnJobBroken(const JobBroken& broken);
@@ -102,41 +101,38 @@ struct Core::State {
   void OnContributionFailed(const ContributionFailed& failed);
   void OnUploadEnded(const UploadEnded& ended);
   void OnContributionRefused(const ContributionRefused& refused);
-  void StartUpload(Fragment& f);
+  void StartUpload(uint32_t p);
   void Withdraw(uint32_t p);  // drops `held`, without a verdict
   void MarkRefused(uint32_t p, const std::string& reason);
   void ApplyReady();
-  bool IsContributor(const Fragment& f, const Pending& pending) const;
   bool MayApply(uint32_t p, bool contributor) const;
   bool MaySettle(const Fragment& f, bool contributor) const;
   void Settle(uint32_t p);
-  void SettleContributor(Fragment& f);
-  void SettleMissed(Fragment& f);
+  void EndLeases(const std::vector<LeaseCursor>& contributed);
   void SendDue();
   void Form(uint32_t p, bool retry);
   bool SkipsForOthers(uint32_t p);
   bool SendsAhead(uint32_t p) const;
   uint64_t OthersSend(uint32_t p) const;
   uint64_t StepsToApply(uint32_t p) const;
+  bool MayForm(const Fragment& f) const;
+  uint64_t SendStep(uint32_t p, bool retry) const;
+  void TakeOuterEverywhere(const std::string& why);
+  void Heal(uint32_t p);
+  Duration ApplyPatience() const;
+
+  // dropping.cc
   bool Drops(uint32_t p) const;  // the job drops this worker's sync to the open round of the fragment
   void DropSync(uint32_t p);
   void SayDropped(uint32_t p);
-  void SettleDropped(Fragment& f);
-  bool MayForm(const Fragment& f) const;
-  uint64_t SendStep(uint32_t p) const;
-  void TakeOuterEverywhere(const std::string& why);
-  void Heal(uint32_t p);
-  void ForgetDrift(Fragment& f);
-  Duration ApplyPatience() const;
 
   // leaping.cc
-  bool MayLeap(const Fragment& f) const;
   bool LeapForBytes(uint32_t p);
   void FetchWhole(uint32_t p);
   void CatchUpFragments();
   void Leap(uint32_t p, Version at_least);
   void OnLeapFailed(uint32_t p);
-  void OnLeapt(uint32_t p, Version version);
+  void OnLeapt(uint32_t p);
 
   // training.cc
   void OnBoundary();

@@ -9,26 +9,20 @@
 namespace atl::worker {
 namespace {
 
-// Steps that are in no contribution.
-uint64_t Unsent(const Fragment& f) {
-  const uint64_t sent = f.held ? f.held->header.steps : 0;
-  return f.installed && f.steps > sent ? f.steps - sent : 0;
-}
-
 // Whether work that can still be sent is being formed or uploaded, or waits for an update in flight
 // or, without `welcomed`, for the coordinator.
 bool OwesWork(const Fragment& f, bool welcomed) {
-  const bool merges = f.Behind() || f.unsettled;  // before it can be sent
-  if (f.forming || (f.held && f.held->uploading) || (merges && Unsent(f) > 0)) return true;
-  return !welcomed && (f.held ? !f.held->accepted && !f.held->dropped : Unsent(f) > 0);
+  const bool merges = f.Behind() || f.unsettled() != nullptr;  // before it can be sent
+  if (f.forming() || (f.held() && f.held()->uploading) || (merges && f.Unsent() > 0)) return true;
+  return !welcomed && (f.held() ? !f.held()->accepted && !f.held()->dropped : f.Unsent() > 0);
 }
 
 // Describes the work found by OwesWork.
 std::string WorkOf(const Fragment& f) {
-  if (f.forming) return "its contribution is being formed";
-  if (f.held && !f.held->accepted && !f.held->dropped) return "its contribution is not accepted";
+  if (f.forming()) return "its contribution is being formed";
+  if (f.held() && !f.held()->accepted && !f.held()->dropped) return "its contribution is not accepted";
   if (f.Behind()) return "an update is in flight";
-  return absl::StrCat("its last ", Unsent(f), " steps are not sent");
+  return absl::StrCat("its last ", f.Unsent(), " steps are not sent");
 }
 
 // Empty: nothing.
@@ -97,8 +91,8 @@ void Core::State::OnBoundary() {
 // Nothing else is decided meanwhile. A leaving worker takes no steps, so every update being applied counts.
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& f) {
-    const bool beside = f.applying_beside && !f.overtaken && !leaving;
-    return f.installing || (f.applying && !beside);
+    const Applying* const move = f.applying();
+    return f.installing() || (move != nullptr && (!move->beside || move->overtaken || leaving));
   });
 }
 
@@ -129,14 +123,7 @@ void Core::State::SetClockBack(uint64_t to) {
   Tell(NoteLevel::kInfo, "clock set back",
        absl::StrCat("from step ", Clock(), " to ", to, ", the job's step; the steps beyond are contributed"));
   set_back += steps;
-  for (Fragment& f : fragments) {
-    f.due = f.skipped = false;
-    f.sent_until = f.sent_step;
-    if (!f.held || f.HasUpdate()) continue;
-    f.held->ahead = true;
-    f.held->apply_at += pace.StepsFor(steps);
-    f.held->wait_until = kNever;
-  }
+  for (Fragment& f : fragments) f.SetClockBack(pace.StepsFor(steps));
 }
 
 bool Core::State::UnsyncedLimitReached() const {
@@ -157,8 +144,9 @@ bool Core::State::StandsStill() {
   if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
   Instant from{};
   for (const Fragment& f : fragments) {
-    if (!f.installed || f.unsettled || f.due || f.Behind() || (f.held && !f.held->accepted)) return false;
-    if (f.held) from = std::max(from, f.held->accepted_at + ApplyPatience());
+    const bool moves = f.absent() || f.unsettled() != nullptr || f.Behind();
+    if (moves || f.due() || (f.held() && !f.held()->accepted)) return false;
+    if (f.held()) from = std::max(from, f.held()->accepted_at + ApplyPatience());
   }
   if (now >= from) return true;
   WakeAt(from);
@@ -167,11 +155,12 @@ bool Core::State::StandsStill() {
 
 // If there is nothing to send, the drift was discarded, and its samples are returned.
 void Core::State::SendWhatIsLeft() {
-  const bool any =
-      std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.held || f.steps > 0; });
+  const bool any = std::any_of(fragments.begin(), fragments.end(),
+                               [](const Fragment& f) { return f.held() || f.drift().steps > 0; });
   if (!any) return ReturnLeases();
-  for (Fragment& f : fragments)
-    f.send_now = f.send_now || (!f.held && f.steps > 0 && !(f.tried && *f.tried == f.outer));
+  for (Fragment& f : fragments) {
+    if (!f.held() && f.drift().steps > 0 && !f.TriedHere()) f.SendNow();
+  }
 }
 
 // At an apply step training waits for the update, up to a deadline; then it continues, and the update comes
@@ -179,30 +168,25 @@ void Core::State::SendWhatIsLeft() {
 bool Core::State::WaitForUpdates() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
-    if (!f.held || taken != f.held->apply_at) continue;
-    if (f.applying) {
-      SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p, ", which is being applied"));
+    if (!f.held() || taken != f.held()->apply_at) continue;
+    const Held& held = *f.held();
+    const std::string version = absl::StrCat("version ", held.version.value + 1, " of fragment ", p);
+    if (f.applying() != nullptr) {
+      SetWaiting(absl::StrCat(version, ", which is being applied"));
       return true;
     }
-    if (f.held->wait_until == kNever) {
-      f.held->waits_since = now;
-      f.held->wait_until = now + ApplyPatience();
-    }
-    if (!welcomed) f.held->wait_until = std::min(f.held->wait_until, away_since + heartbeat);
-    if (now < f.held->wait_until) {
-      WakeAt(f.held->wait_until);
-      SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p,
-                              f.held->dropped    ? ", for which the job drops this worker's sync"
-                              : f.held->accepted ? ""
-                                                 : ": this worker's contribution is not accepted yet"));
+    const Instant until = f.Wait(now, ApplyPatience(), welcomed ? kNever : away_since + heartbeat);
+    if (now < until) {
+      WakeAt(until);
+      SetWaiting(absl::StrCat(version, held.dropped    ? ", for which the job drops this worker's sync"
+                                       : held.accepted ? ""
+                                                       : ": this worker's contribution is not accepted yet"));
       return true;
     }
-    if (!f.told_late) {
-      Tell(NoteLevel::kWarning, "update overdue",
-           absl::StrCat("waited ", ToSeconds(now - f.held->waits_since), " s for version ", f.held->version.value + 1,
-                        " of fragment ", p, WhyLate(*f.held, welcomed), "; training continues"));
-    }
-    f.told_late = true;
+    if (!f.ReportLate()) continue;
+    Tell(NoteLevel::kWarning, "update overdue",
+         absl::StrCat("waited ", ToSeconds(now - held.waits_since), " s for ", version, WhyLate(held, welcomed),
+                      "; training continues"));
   }
   return false;
 }
@@ -260,7 +244,7 @@ void Core::State::OnStepDone(const StepDone& done) {
   gained += pace.Advance() - 1;
   step_ns = step_ns == 0 ? done.took.ns : (step_ns * 7 + done.took.ns) / 8;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (schedule->NextSendStep(FragmentIndex{p}, before + 1) <= Clock()) fragments[p].due = true;
+    if (schedule->NextSendStep(FragmentIndex{p}, before + 1) <= Clock()) fragments[p].SendStepPassed();
   }
   if (!done.finite) {
     Tell(NoteLevel::kWarning, "step not finite",
@@ -271,12 +255,7 @@ void Core::State::OnStepDone(const StepDone& done) {
   non_finite = 0;
   tokens_total += done.tokens;
   loss_micro = done.loss_micro;
-  for (Fragment& f : fragments) {
-    if (!f.installed) continue;  // the fetched fragment replaces training done meanwhile
-    ++f.steps;
-    f.tokens += done.tokens;
-    f.loss_sum_micro += done.loss_micro;
-  }
+  for (Fragment& f : fragments) f.Train(done.tokens, done.loss_micro);
 }
 
 void Core::State::FailNonFinite() {
@@ -374,9 +353,9 @@ void Core::State::OnClosingStarted(const ClosingStarted& started) {
   closing_said = false;  // requested again: the final Ready was taken for the answer to an assignment
   if (closing) return;
   closing = started;
-  for (Fragment& f : fragments) f.due = f.send_now = false;
+  for (Fragment& f : fragments) f.SendNothing();
   for (uint32_t p = 0; p < fragments.size() && p < started.versions.size(); ++p) {
-    if (started.versions[p] > fragments[p].outer) AddPending(p, {started.versions[p], Digest{}, false, false, false});
+    if (started.versions[p] > fragments[p].outer()) AddPending(p, {started.versions[p], Digest{}, false, false, false});
   }
   Tell(NoteLevel::kInfo, "closing", absl::StrCat("job ", job.value, " ends at step ", started.stop_step));
 }
@@ -389,15 +368,16 @@ void Core::State::ContinueClosing() {
   if (closing_said) return;
   bool all_said = true;
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
-    Fragment& f = fragments[p];
-    const bool settled = f.installed && !f.unsettled && !f.Behind() && f.outer >= closing->versions[p];
+    const Fragment& f = fragments[p];
+    const bool moves = f.absent() || f.unsettled() != nullptr || f.Behind();
+    const bool settled = !moves && f.outer() >= closing->versions[p];
     // The closing rounds drop nothing: the work of a dropped sync is contributed now.
-    if (settled && f.held && f.held->dropped) f.held.reset();
+    if (settled && f.held() && f.held()->dropped) Withdraw(p);
     if (settled && MayForm(f)) Form(p, true);
-    const bool last_is_accepted = f.held && f.held->accepted && f.held->header.steps == f.steps;
-    const bool waits_for_next = settled && !f.held && f.tried && f.steps > 0 && now < f.next_version_by;
-    if (waits_for_next) WakeAt(f.next_version_by);
-    if (waits_for_next || (f.held ? !last_is_accepted : !settled)) all_said = false;
+    const bool last_is_accepted = f.held() && f.held()->accepted && f.held()->header.steps == f.drift().steps;
+    const bool waits_for_next = settled && !f.held() && f.tried() && f.drift().steps > 0 && now < f.next_version_by();
+    if (waits_for_next) WakeAt(f.next_version_by());
+    if (waits_for_next || (f.held() ? !last_is_accepted : !settled)) all_said = false;
   }
   if (!all_said || !welcomed) return;
   closing_said = true;
@@ -436,7 +416,7 @@ void Core::State::ContinueLeaving() {
 void Core::State::FormLastContributions() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
-    f.due = f.send_now = false;
+    f.SendNothing();
     if (MayForm(f) && !Drops(p)) Form(p, true);
   }
 }
