@@ -34,8 +34,8 @@ std::string LossText(uint64_t lost_lines) {
 class Output {
  public:
   explicit Output(int descriptor) : descriptor_(descriptor) {}
-  // Blocks until the reader takes the text. Returns false when the descriptor fails, perhaps after
-  // a part of `text`.
+  // Blocks until all of `text` is written. Returns false when the descriptor fails, perhaps after a
+  // part of it.
   bool Write(const std::string& text) {
     if (torn_ && !WriteAll("\n")) return false;
     torn_ = false;

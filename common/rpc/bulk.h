@@ -51,7 +51,7 @@ class BulkSource {
   virtual ~BulkSource() = default;
   virtual uint64_t size_bytes() const = 0;
   // Returns exactly `bytes` bytes from `offset`; offset + bytes <= size_bytes(). May read a file.
-  // For one transfer calls come one at a time.
+  // Calls come one at a time, unless in_memory().
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
   // Called once, on a thread of the transport, after the last byte is handed on and while the
   // answer is awaited. Not called when the transfer ends earlier.

@@ -52,7 +52,7 @@ struct StateMaxima {
   float public_copy = 0, momentum = 0, residual = 0;
 };
 
-// An upper bound of every magnitude in the merge.
+// An upper bound of all partial sums and results of `merge`.
 double LargestMerged(const MergeSpec& merge, std::span<const ContributionScreen> screens,
                      std::span<const float> scales) {
   double sum = 0, largest = 0;

@@ -29,7 +29,7 @@ class Job {
   void TakeChanges(std::vector<LedgerRecord>& out);
   const Run& run() const { return run_; }
 
-  // ---- events
+  // ---- events: uploads.cc; commits.cc: RoundAggregated; stopping.cc: ParametersReady, TaskFailed; room.cc: delays
   UploadVerdict Offer(const UploadOffered& e);
   void On(const UploadFinished& e);
   void On(const ContributionDurable& e);
@@ -79,10 +79,10 @@ class Job {
   bool GrantLease(Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases();
   void RecoverShards();  // the corpus of each worker, from the durable state
+  // ---- assignment.cc
   void AdmitWorkers();
   void AdvanceFetches();
   uint64_t SendAssignment(Member& member);  // returns the clock that it sends
-
   // ---- uploads.cc
   void DropUploads(const WorkerId* worker, const absl::Status& why);
   // Refuses, in the order of their ids, the uploads that `end` returns for each round.

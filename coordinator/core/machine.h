@@ -32,7 +32,7 @@ class Machine {
   void CheckInvariants() const;
 
  private:
-  // Passes the event to the jobs that it concerns, or handles it.
+  // Handles the event, or passes it to its job; to every job if it names none.
   template <typename E>
   void Route(const E& e) {
     if constexpr (requires { On(e); }) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine's queue, and its only input: many threads put, the engine thread takes. Bounded against workers,
+// The engine's queue of events and calls: many threads put, the engine thread takes. Bounded against workers,
 // which can send without limit. Calls and completions are bounded by the number of streams, uploads and tasks.
 #ifndef ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
 #define ATOLL_COORDINATOR_ENGINE_MAILBOX_H_

@@ -26,7 +26,7 @@
 
 namespace atl {
 
-// The sender's side of an upload conversation. Called on any thread, never concurrently for one upload.
+// The sender's side of an upload conversation. Called on any thread; calls after the first end are ignored.
 class UploadSink {
  public:
   virtual ~UploadSink() = default;

@@ -71,7 +71,7 @@ absl::Status CallGuard::Decide(const std::string& method, const CertificateFacts
   ATOLL_RETURN_IF_ERROR(CheckRevoked(caller));
   ATOLL_RETURN_IF_ERROR(CheckAccess(method, who));
   const AccessRule& rule = *FindAccessRule(method);
-  if (rule.transfers) return absl::OkStatus();  // limited by bytes (BulkSessions)
+  if (rule.transfers) return absl::OkStatus();  // limited by frames and bytes (common/rpc, RoundSegment)
   MutexLock lock(mutex_);
   if (rule.is_query()) {
     if (queries_.Take(Who(who), clock_.Now())) return absl::OkStatus();

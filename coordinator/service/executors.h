@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's threads apart from the engine's and gRPC's. Each executor runs its work in order.
+// The coordinator's executors. All but `reads` run their work in order.
 #ifndef ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_
 #define ATOLL_COORDINATOR_SERVICE_EXECUTORS_H_
 

@@ -85,8 +85,8 @@ class TcpIsland final : public Island {
   std::string WhySilent() const;
   // As WhySilent, in an exchange; empty if this rank has a share in it, because a deadline then applies.
   std::string WhyOnlyWaited() const;
-  // Rank 0: reserves the spoke to this rank for writing, until GiveBack. TakeAll reserves all
-  // spokes permanently, for the last messages.
+  // Rank 0: waits until no thread writes to rank `rank`, and reserves the spoke to it until GiveBack.
+  // TakeAll reserves all spokes permanently, for the last messages.
   void Take(uint32_t rank);
   void GiveBack(uint32_t rank) { taken_[rank].store(false, std::memory_order_release); }
   void TakeAll();

@@ -101,7 +101,7 @@ class Work {
       });
     }
   }
-  // Query r attends to columns [begin, end); the others of its row are set to `value`.
+  // Columns that a query attends to. Fence returns those of query r, and sets the others of its row.
   struct Range {
     size_t begin, end;
   };

@@ -23,7 +23,7 @@ struct HeadInputs {
   PassKernels* kernels = nullptr;  // the device's; null: LibTorch's operators
 };
 
-// The result for some rows: their loss, double, and with `scale` its gradient, in the type of the scores.
+// Of some rows: the sum of their losses, double; if Judge got `scale`, the gradient by the scores, in their type.
 struct LossAndGradient {
   at::Tensor loss, gradient;
 };

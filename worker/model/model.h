@@ -66,8 +66,8 @@ struct LossSum {
 // zero it), Internal otherwise.
 class Model {
  public:
-  // `spec` is resolved (no zero sizes) and `layout` made from it. `gradients` may be null for a
-  // model that is not trained; it must be on the same device. Both arenas outlive the model.
+  // `spec` is resolved (no zero sizes) and `layout` made from it. `gradients` is on the device of
+  // `parameters`; null if the model is not trained. Both arenas outlive the model.
   static absl::StatusOr<std::unique_ptr<Model>> Create(const ModelSpec& spec, const ModelLayout& layout,
                                                        const ModelOptions& options, Arena& parameters,
                                                        Arena* gradients);

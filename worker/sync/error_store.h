@@ -3,12 +3,12 @@
 // "Residuals"; 2407.04480).
 //
 //   off       nothing is kept.
-//   feedback  the newest loss, whole: fp32.
+//   feedback  the newest loss, fp32, in the share that Commit is given; the rest stays as it was.
 //   loco      memory := beta * memory + (1 - beta) * loss, stored as the int8 codec stores it, cleared after every
 //             `reset_syncs` syncs that counted.
 //
 // It is transactional: encoding gives a pending memory, and the old one stays until the
-// contribution's fate is known. Begin -> { AddTo, Keep } for each block -> Commit | Discard.
+// contribution's fate is known. Begin -> { MemoryAt, Keep } for each block -> Commit | Discard.
 //
 // Memory, N elements: feedback 4N, and 4N more while pending, its own or the owner's; loco about N,
 // and about N more while pending. Thread rule: calls on one object must not overlap, except

@@ -13,8 +13,8 @@
 //   kDeviant     outer copy has another hash than it must  Install
 //
 // `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window
-// of it on a GPU (worker/device). Operations on it are called at a step boundary; ApplyUpdate does
-// not touch it and may run in parallel with training. Thread rule: calls on one object must not
+// of it on a GPU (worker/device). Operations on it are called at a step boundary, FormContribution
+// also on a copy. ApplyUpdate does not touch it. Both may then run in parallel with training. Thread rule: calls on one object must not
 // overlap. Operations with a thread count distribute their loop over that many threads
 // (common/base/spread.h); the result does not depend on the count.
 //
@@ -100,7 +100,8 @@ struct OuterUpdate {
   Digest hash{};  // ContentHash of the fragment at `reached`
 };
 
-// kAhead: a contributor with an update later than overlap_steps after its send.
+// kAhead: a contributor that the others had sent before, so that its update comes later than overlap_steps after
+// its send.
 enum class Standing { kContributor, kAhead, kNotContributor };
 enum class ReplicaState { kEmpty, kReady, kUnsettled, kDeviant };
 enum class ApplyVerdict { kApplied, kDeviant };
