@@ -6,7 +6,6 @@
 #define ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "common/plan/records.h"
@@ -27,21 +26,6 @@ class LedgerFold {
   RecoveredState State(BootNumber boot) const;
 
  private:
-  struct Job {
-    JobRecord record;
-    PoolRecord pool;
-    std::vector<FragmentHead> heads;
-    uint64_t clock_step = 0;        // of the newest round, or of the checkpoint rolled back to
-    uint64_t rounds_committed = 0;  // of all fragments and epochs
-    uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
-    int64_t round_wall_nanos = 0;
-    std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch
-    std::map<std::pair<WorkerId, FragmentIndex>, ClaimTotal> claims;             // by worker and fragment
-    std::map<std::pair<FragmentIndex, WorkerId>, ScreenedRecord> screened;       // of the open rounds
-    std::vector<EvaluationRecord> evaluations;
-    std::map<uint64_t, CheckpointRecord> checkpoints;
-  };
-
   void Fold(const JobRecord& r);
   void Fold(const PoolRecord& r) { At(r.job).pool = r; }
   void Fold(const WorkerRecord& r) { workers_[r.worker] = r; }
@@ -50,15 +34,15 @@ class LedgerFold {
   void Fold(const LeaseClosed& r) { leases_.erase(r.lease); }
   void Fold(const RoundRecord& r);
   void Fold(const EvaluationRecord& r) { At(r.job).evaluations.push_back(r); }
-  void Fold(const CheckpointRecord& r) { At(r.job).checkpoints[r.step] = r; }
-  void Fold(const CheckpointDropped& r) { At(r.job).checkpoints.erase(r.step); }
+  void Fold(const CheckpointRecord& r);
+  void Fold(const CheckpointDropped& r);
   void Fold(const CountersRecord& r) { counters_ = r; }
   void Fold(const RollbackRecord& r);
-  void Fold(const ScreenedRecord& r) { At(r.job).screened[{r.target.fragment, r.worker}] = r; }
-  Job& At(const JobId& job);
+  void Fold(const ScreenedRecord& r);
+  RecoveredJob& At(const JobId& job);
 
   CountersRecord counters_;
-  std::map<JobId, Job> jobs_;
+  std::map<JobId, RecoveredJob> jobs_;  // claims: of any incarnation
   std::map<WorkerId, WorkerRecord> workers_;
   std::map<LeaseId, LeaseRecord> leases_;
 };
