@@ -38,13 +38,6 @@ constexpr size_t kRecentLosses = 120;
 // others from the log.
 constexpr Duration kLastCommits = Seconds(5);
 
-struct OpenUpload {
-  std::shared_ptr<UploadSink> sink;
-  JobId job;
-  WorkerId worker;
-  uint64_t bytes = 0;
-};
-
 }  // namespace
 
 absl::Status NoSuchJob(const JobId& job) { return absl::NotFoundError(NoSuchJobLine(job)); }
@@ -81,7 +74,6 @@ struct Engine::State {
   CommitPipeline pipeline;
   std::atomic<uint64_t> next_id{1};  // for connections, uploads, requests and watchers
   std::map<ConnectionId, std::shared_ptr<ControlSink>> controls;
-  std::map<UploadId, OpenUpload> uploads;
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
   Watchers watchers;
   std::deque<Look> looks;
@@ -187,21 +179,17 @@ struct Engine::State {
   JobRecord RecordOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record; }
 
   void Deliver(const UploadVerdict& verdict) {
-    const auto it = uploads.find(verdict.upload);
-    if (it == uploads.end()) return;
-    if (verdict.decision == UploadDecision::kGranted) {
-      parts.data.uploads().Grant(verdict.upload, it->second.sink, verdict.replaces);
-      return;
-    }
-    const OpenUpload upload = std::move(it->second);
-    uploads.erase(it);
-    parts.data.uploads().End(verdict.upload);
+    if (verdict.decision == UploadDecision::kGranted)
+      return parts.data.uploads().Grant(verdict.upload, verdict.replaces);
+    const auto upload = parts.data.uploads().End(verdict.upload);
+    if (upload == nullptr) return;
+    const ContributionHeader& header = upload->header;
     if (verdict.decision == UploadDecision::kAccepted) {
-      observer.Uploaded(upload.job, upload.worker, upload.bytes);
-      upload.sink->Accepted();
+      observer.Uploaded(header.job, header.worker, header.encoded_bytes);
+      upload->sink->Accepted();
     } else {
-      observer.Refused(upload.job, upload.worker, verdict.status);
-      upload.sink->Refused(verdict.status);
+      observer.Refused(header.job, header.worker, verdict.status);
+      upload->sink->Refused(verdict.status);
     }
   }
 
@@ -320,13 +308,12 @@ void Engine::ControlClosed(ConnectionId connection) {
 UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink) {
   const UploadId id = state_->next_id++;
   state_->Post([this, id, header = std::move(header), boot, sink = std::move(sink)]() mutable {
-    const absl::Status known = state_->parts.data.uploads().Begin(id, header);
+    const absl::Status known = state_->parts.data.uploads().Begin(id, header, sink);
     if (!known.ok()) {
       // Refusals are counted only under existing jobs, because a sender can invent names.
       state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, header.worker, known);
       return sink->Refused(known);
     }
-    state_->uploads[id] = {std::move(sink), header.job, header.worker, header.encoded_bytes};
     state_->Step(UploadOffered{id, std::move(header), boot});
   });
   return id;
@@ -334,10 +321,9 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
 
 void Engine::BreakUpload(UploadId upload, absl::Status why) {
   state_->Post([this, upload, why = std::move(why)] {
-    const auto broken = state_->uploads.extract(upload);
-    if (broken.empty()) return;
-    if (IsRefusal(why)) state_->observer.Refused(broken.mapped().job, broken.mapped().worker, why);
-    state_->parts.data.uploads().End(upload);
+    const auto broken = state_->parts.data.uploads().End(upload);
+    if (broken == nullptr) return;
+    if (IsRefusal(why)) state_->observer.Refused(broken->header.job, broken->header.worker, why);
     state_->Step(UploadBroken{upload});
   });
 }

@@ -24,7 +24,7 @@ absl::StatusOr<std::shared_ptr<const Uploads::Upload>> Uploads::Find(UploadId up
   return it->second;
 }
 
-absl::Status Uploads::Begin(UploadId upload, const ContributionHeader& header) {
+absl::Status Uploads::Begin(UploadId upload, const ContributionHeader& header, std::shared_ptr<UploadSink> sink) {
   const std::shared_ptr<JobData> data = parts_.jobs.Find(header.job);
   if (data == nullptr) {
     return parts_.jobs.WhyNotLoaded(
@@ -43,33 +43,34 @@ absl::Status Uploads::Begin(UploadId upload, const ContributionHeader& header) {
       Upload{{header.job, data->epoch, header.target},
              header,
              data->layout.digest,
-             std::make_shared<ContributionScreener>(header.codec, data->layout.fragments[fragment].elements)});
+             std::make_shared<ContributionScreener>(header.codec, data->layout.fragments[fragment].elements),
+             std::move(sink)});
   return absl::OkStatus();
 }
 
-void Uploads::Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces) {
-  parts_.io.Post([this, upload, sink = std::move(sink), replaces] { GrantNow(upload, sink, replaces); });
+void Uploads::Grant(UploadId upload, Digest replaces) {
+  parts_.io.Post([this, upload, replaces] { GrantNow(upload, replaces); });
 }
 
-void Uploads::GrantNow(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces) {
+void Uploads::GrantNow(UploadId upload, Digest replaces) {
   const auto known = Find(upload);
-  if (!known.ok()) return sink->Refused(known.status());
+  if (!known.ok()) return;
   const RoundKey& key = (*known)->key;
+  UploadSink& sink = *(*known)->sink;
   if (const std::shared_ptr<JobData> data = parts_.jobs.Find(key.job); data != nullptr) {
     MutexLock lock(data->mutex);
     const auto written = data->being_written.lower_bound({key.target.fragment, Version{0}});
     if (written != data->being_written.end() && written->first.fragment == key.target.fragment &&
         written->first.version < key.target.version) {
-      data->behind_a_write.push_back(
-          [this, upload, sink = std::move(sink), replaces] { GrantNow(upload, sink, replaces); });
+      data->behind_a_write.push_back([this, upload, replaces] { GrantNow(upload, replaces); });
       return;
     }
   }
   const absl::Status opened = OpenSegment(parts_.rounds, key, (*known)->layout, parts_.fatal);
-  if (!opened.ok()) return sink->Refused(opened);
+  if (!opened.ok()) return sink.Refused(opened);
   const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(key, (*known)->header, replaces);
-  if (!offset.ok()) return sink->Refused(offset.status());
-  sink->Granted(*offset);
+  if (!offset.ok()) return sink.Refused(offset.status());
+  sink.Granted(*offset);
 }
 
 // If the append fails, the screening is wasted: the upload ends, and a resumed upload gets a new screener.
@@ -120,9 +121,10 @@ void Uploads::KeepScreen(const Upload& upload) {
   data->screens[{upload.key.target, upload.header.worker}] = {upload.header.digest, *screen};
 }
 
-void Uploads::End(UploadId upload) {
+std::shared_ptr<const Uploads::Upload> Uploads::End(UploadId upload) {
   MutexLock lock(mutex_);
-  uploads_.erase(upload);
+  const auto ended = uploads_.extract(upload);
+  return ended.empty() ? nullptr : ended.mapped();
 }
 
 void Uploads::FlushAcceptance(UploadId upload) {

@@ -54,6 +54,14 @@ struct UploadsParts {
 
 class Uploads {
  public:
+  struct Upload {
+    RoundKey key;
+    ContributionHeader header;
+    Digest layout;
+    std::shared_ptr<ContributionScreener> screener;  // used by Append's caller, then by the io executor
+    std::shared_ptr<UploadSink> sink;
+  };
+
   explicit Uploads(UploadsParts parts) : parts_(std::move(parts)) {}
   Uploads(const Uploads&) = delete;
   Uploads& operator=(const Uploads&) = delete;
@@ -62,11 +70,14 @@ class Uploads {
 
   // Registers an upload. InvalidArgument if its size does not match the fragment; Unavailable while
   // the job is being loaded; FailedPrecondition if it is neither loaded nor expected.
-  absl::Status Begin(UploadId upload, const ContributionHeader& header) ATOLL_EXCLUDES(mutex_);
+  absl::Status Begin(UploadId upload, const ContributionHeader& header, std::shared_ptr<UploadSink> sink)
+      ATOLL_EXCLUDES(mutex_);
+  // Takes it out. Null: it has ended before.
+  std::shared_ptr<const Upload> End(UploadId upload) ATOLL_EXCLUDES(mutex_);
   // Opens the segment and sends the sink the offset to start from. Done at once, except while a
   // snapshot of an earlier version of the fragment is being written: the grant then waits, or the
   // log would outgrow its bound. `replaces`: as in UploadVerdict.
-  void Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
+  void Grant(UploadId upload, Digest replaces);
   // -> ContributionDurable. Contributions that arrive while the disk is busy are flushed together.
   void FlushAcceptance(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
@@ -76,15 +87,8 @@ class Uploads {
   void Append(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
   // All bytes have arrived: checks the digest -> UploadFinished; an error is passed to `failed`.
   void Finish(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
-  void End(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
  private:
-  struct Upload {
-    RoundKey key;
-    ContributionHeader header;
-    Digest layout;
-    std::shared_ptr<ContributionScreener> screener;  // used by Append's caller, then by the io executor
-  };
   // Bytes in flight to the io executor, in a reusable slot: a closure of more than two words would
   // allocate each time.
   struct Arrived {
@@ -96,7 +100,7 @@ class Uploads {
   absl::StatusOr<std::shared_ptr<const Upload>> Find(UploadId upload) const ATOLL_EXCLUDES(mutex_);
   Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
   // io executor
-  void GrantNow(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
+  void GrantNow(UploadId upload, Digest replaces);
   void AppendNow(Arrived* place) ATOLL_EXCLUDES(mutex_);
   void FlushAcceptances(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
   // Keeps the screening result of the arrived bytes for the round that will merge them.

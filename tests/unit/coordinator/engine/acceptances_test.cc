@@ -33,8 +33,8 @@ class Acceptances : public testing::Test {
   }
   // Appends all bytes of a contribution to the log.
   void Upload(UploadId upload) {
-    EXPECT_TRUE(c_.data.uploads().Begin(upload, HeaderOf(upload)).ok());
-    c_.data.uploads().Grant(upload, std::make_shared<Sink>(), {});
+    EXPECT_TRUE(c_.data.uploads().Begin(upload, HeaderOf(upload), std::make_shared<Sink>()).ok());
+    c_.data.uploads().Grant(upload, {});
     const auto source = MakeMemorySource(encoded_);
     for (uint64_t at = 0; at < encoded_->size(); at += kPiece) {
       const auto bytes = source->Read(at, std::min<size_t>(kPiece, encoded_->size() - at));
