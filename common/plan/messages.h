@@ -64,6 +64,12 @@ struct ContributionHeader {
   std::optional<uint64_t> upload_error_nano;  // codec error, norm over norm, in 1e-9; not stored with a committed one
 };
 
+// Announces a contribution.
+struct ContributionUpload {
+  ContributionHeader header;
+  BootNumber boot;  // newest boot number that the sender has seen; 0: none
+};
+
 // ---- worker to coordinator ----------------------------------------------------------------------------------------
 
 // An unresolved contribution; the worker still holds its bytes.

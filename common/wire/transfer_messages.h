@@ -17,11 +17,6 @@
 
 namespace atl {
 
-// Announces a contribution.
-struct ContributionUpload {
-  ContributionHeader header;
-  BootNumber boot;  // newest boot number that the sender has seen; 0: none
-};
 // Announces a file to store by its content hash.
 struct BlobUpload {
   Sha256 sha256;

@@ -44,7 +44,7 @@ std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run, const CoreContext& c
       if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
     }
     uint64_t committed = 0;
-    for (const auto& [worker, header] : round.committed()) committed = std::max(committed, header.send_step);
+    for (const auto& [worker, merged] : round.committed()) committed = std::max(committed, merged.header.send_step);
     newest = std::max(newest, committed);
     committed = std::min(committed, run.ClockStep(UINT64_MAX));
     const bool known = committed > 0 || round.version().value == 0;  // false just after a rollback

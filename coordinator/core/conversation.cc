@@ -349,7 +349,7 @@ void Job::RecoverShards() {
     }
   };
   for (const Round& round : run_.rounds) {
-    for (const auto& [worker, header] : round.committed()) look(header);
+    for (const auto& [worker, merged] : round.committed()) look(merged.header);
     for (const auto& [worker, arrival] : round.accepted()) look(arrival.header);
   }
   std::sort(seen.begin(), seen.end());

@@ -45,8 +45,7 @@ struct WorkerRevoked {
 // A worker offers an upload. Answered by UploadVerdict.
 struct UploadOffered {
   UploadId upload = 0;
-  ContributionHeader header;
-  BootNumber boot;  // the newest known to the sender; 0: none
+  ContributionUpload contribution;
 };
 // All bytes are in the segment and the digest matches. The core answers with FlushAcceptance or a refusing verdict.
 struct UploadFinished {

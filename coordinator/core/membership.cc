@@ -42,8 +42,8 @@ std::vector<Welcome::Fate> FatesOf(const Run* run, BootNumber boot, const Hello&
         const bool refused = round.HasRefused(hello.worker, held.digest);
         const bool taken = accepted != round.accepted().end() || round.closing() || refused;
         fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
-      } else if (committed != round.committed().end() && committed->second.target == held.target &&
-                 committed->second.digest == held.digest) {
+      } else if (committed != round.committed().end() && committed->second.header.target == held.target &&
+                 committed->second.header.digest == held.digest) {
         fate = ContributionFate::kCommitted;
       }
     }

@@ -31,8 +31,8 @@ std::optional<UploadVerdict> Round::Judge(const ContributionHeader& header) cons
                                                         " is accepted; the work goes into the next version")));
   }
   const auto committed = committed_.find(header.worker);
-  if (committed != committed_.end() && committed->second.target == header.target &&
-      committed->second.digest == header.digest) {
+  if (committed != committed_.end() && committed->second.header.target == header.target &&
+      committed->second.header.digest == header.digest) {
     return UploadVerdict{.decision = UploadDecision::kAccepted};
   }
   if (header.target.version < version_) return refuse(Late(header.target.version));
@@ -59,7 +59,10 @@ Round::Offered Round::Offer(UploadId upload, const ContributionHeader& header) {
 bool Round::Durable(UploadId upload, Instant now) {
   const Contribution* const sent = Sent(upload);
   if (sent == nullptr || !sent->flushing) return false;
-  RestoreAccepted(std::move(uploads_.extract(sent->header.worker).mapped().header), now);
+  auto durable = uploads_.extract(sent->header.worker);
+  durable.mapped().flushing = false;
+  durable.mapped().at = now;
+  accepted_.insert_or_assign(durable.key(), std::move(durable.mapped()));
   return true;
 }
 
@@ -177,7 +180,7 @@ void Round::Commit(Version version, const Digest& hash) {
   if (!past_finished_) tails_.clear();
   for (auto& [worker, arrival] : accepted_) {
     if (past_finished_) ++tails_[worker];
-    RestoreCommitted(std::move(arrival.header));
+    committed_.insert_or_assign(worker, std::move(arrival));
   }
   accepted_.clear();
   screened_.clear();
@@ -197,7 +200,7 @@ std::vector<UploadId> Round::End() {
 
 void Round::ForgetOlder(const std::function<bool(const WorkerId&)>& known) {
   std::erase_if(committed_, [&](const auto& entry) {
-    return entry.second.target.version.value + 1 < version_.value && !known(entry.first);
+    return entry.second.header.target.version.value + 1 < version_.value && !known(entry.first);
   });
 }
 
@@ -214,7 +217,7 @@ void Round::RestoreRefused(const WorkerId& worker, const Digest& digest) {
 
 void Round::RestoreCommitted(ContributionHeader header) {
   const WorkerId worker = header.worker;
-  committed_.insert_or_assign(worker, std::move(header));
+  committed_.insert_or_assign(worker, Contribution{.header = std::move(header)});
 }
 
 bool Round::HasRefused(const WorkerId& worker, const Digest& digest) const {
@@ -224,7 +227,7 @@ bool Round::HasRefused(const WorkerId& worker, const Digest& digest) const {
 
 bool Round::IsMerged(const WorkerId& worker) const {
   const auto it = committed_.find(worker);
-  return it != committed_.end() && it->second.target.version.value + 1 == version_.value;
+  return it != committed_.end() && it->second.header.target.version.value + 1 == version_.value;
 }
 
 const Contribution* Round::Sent(UploadId upload) const {

@@ -19,7 +19,7 @@
 
 namespace atl {
 
-// A worker's contribution to the round: first it is sent, then flushed, then accepted.
+// A worker's contribution to the round: first it is sent, then flushed, then accepted, then committed.
 struct Contribution {
   ContributionHeader header;
   UploadId upload = 0;
@@ -126,7 +126,7 @@ class Round {
   const std::map<WorkerId, Drop>& dropped() const { return dropped_; }            // disjoint from accepted()
   const std::map<WorkerId, Contribution>& uploads() const { return uploads_; }    // not accepted yet; at most one each
   const Contribution* Sent(UploadId upload) const;                                // null: the round has no such upload
-  const std::map<WorkerId, ContributionHeader>& committed() const { return committed_; }  // each worker's newest
+  const std::map<WorkerId, Contribution>& committed() const { return committed_; }  // each worker's newest
   bool closing() const { return closing_; }              // it is being merged: nothing is accepted any more
   bool wait_reported() const { return wait_reported_; }  // that it waits, and that this is no fault
   bool held_over() const { return held_over_; }  // its job was paused after something was accepted, and has gone on
@@ -154,7 +154,7 @@ class Round {
   std::map<WorkerId, Digest> screened_;        // newest refused by a screen in this round
   std::map<WorkerId, Drop> dropped_;
   std::map<WorkerId, Contribution> uploads_;
-  std::map<WorkerId, ContributionHeader> committed_;
+  std::map<WorkerId, Contribution> committed_;
   // The past_finished rounds that each worker was merged in since a round that was not, or since
   // the end began. Bounds the rounds that a single remaining worker decides alone to the number that
   // an honest one needs. Cleared at a restart.

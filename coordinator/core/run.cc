@@ -75,7 +75,7 @@ uint64_t Run::ClockStep(uint64_t newest_step) const {
 bool Run::HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const {
   const auto& newest = rounds[fragment.value].committed();
   const auto it = newest.find(worker);
-  return it != newest.end() && it->second.send_step >= std::max(record.stop_step, reported_step);
+  return it != newest.end() && it->second.header.send_step >= std::max(record.stop_step, reported_step);
 }
 
 uint64_t Run::AcceptedCursor(LeaseId lease) const {
@@ -111,10 +111,10 @@ UpdatePublished Run::NewestUpdate(FragmentIndex fragment) const {
   const UpdatePublished& newest = published[fragment.value];
   if (newest.reached.version == round.version() && newest.hash == round.hash()) return newest;
   UpdatePublished update{.job = id(), .reached = {fragment, round.version()}, .hash = round.hash()};
-  for (const auto& [worker, header] : round.committed()) {
-    if (header.target.version.value + 1 != round.version().value) continue;
+  for (const auto& [worker, merged] : round.committed()) {
+    if (merged.header.target.version.value + 1 != round.version().value) continue;
     update.contributors.push_back(worker);
-    update.digests.push_back(header.digest);
+    update.digests.push_back(merged.header.digest);
   }
   return update;
 }
@@ -123,7 +123,7 @@ std::vector<uint64_t> Run::PeriodsSinceRounds() const {
   std::vector<uint64_t> newest;
   for (const Round& round : rounds) {
     uint64_t step = 0;
-    for (const auto& [id, header] : round.committed()) step = std::max(step, header.send_step);
+    for (const auto& [id, merged] : round.committed()) step = std::max(step, merged.header.send_step);
     newest.push_back(step);
   }
   const uint64_t front = newest.empty() ? 0 : *std::max_element(newest.begin(), newest.end());

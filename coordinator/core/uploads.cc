@@ -89,24 +89,25 @@ absl::Status CheckContent(const Run& run, CoreContext& core, const ContributionH
 
 void Machine::On(const UploadOffered& e) {
   UploadVerdict verdict;
-  if (e.boot > core_.boot) {
+  const auto& [header, boot] = e.contribution;
+  if (boot > core_.boot) {
     verdict.status = absl::FailedPreconditionError(
-        absl::StrCat("the worker has seen boot ", e.boot.value, " of this coordinator, which is at boot ",
+        absl::StrCat("the worker has seen boot ", boot.value, " of this coordinator, which is at boot ",
                      core_.boot.value, ": it serves an older copy of its state directory"));
-  } else if (LineOf(e.boot) != LineOf(core_.boot)) {
+  } else if (LineOf(boot) != LineOf(core_.boot)) {
     verdict.status = absl::FailedPreconditionError(
         "the contribution comes from before this coordinator's state was restored from a backup: say hello again");
-  } else if (Job* const job = Find(e.header.job)) {
+  } else if (Job* const job = Find(header.job)) {
     verdict = job->Offer(e);
   } else {
-    verdict.status = absl::NotFoundError(absl::StrCat("no job is named ", e.header.job.value));
+    verdict.status = absl::NotFoundError(absl::StrCat("no job is named ", header.job.value));
   }
   verdict.upload = e.upload;
   core_.out.verdicts.push_back(std::move(verdict));
 }
 
 UploadVerdict Job::Offer(const UploadOffered& e) {
-  const ContributionHeader& header = e.header;
+  const ContributionHeader& header = e.contribution.header;
   const auto refuse = [](absl::Status status) { return UploadVerdict{.status = std::move(status)}; };
   if (header.target.fragment.value >= run_.rounds.size()) {
     return refuse(

@@ -146,8 +146,9 @@ void Machine::CheckInvariants() const {
         ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version()}),
                     "I1: an accepted contribution belongs to another round");
       }
-      for (const auto& [worker, header] : round.committed()) {
-        ATOLL_CHECK(header.target.version < round.version(), "I6: a committed contribution is newer than its fragment");
+      for (const auto& [worker, merged] : round.committed()) {
+        ATOLL_CHECK(merged.header.target.version < round.version(),
+                    "I6: a committed contribution is newer than its fragment");
       }
     }
     for (const auto& [worker, member] : core_.fleet.members()) {

@@ -314,7 +314,7 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
       state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, header.worker, known);
       return sink->Refused(known);
     }
-    state_->Step(UploadOffered{id, std::move(header), boot});
+    state_->Step(UploadOffered{id, {std::move(header), boot}});
   });
   return id;
 }

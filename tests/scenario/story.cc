@@ -258,7 +258,7 @@ ContributionHeader Story::Header(const Words& w) {
 Lines Story::Offer(const Words& w, bool whole) {
   const UploadId upload = next_upload_++;
   uploads_[upload] = Header(w);
-  Lines lines = Step(UploadOffered{upload, uploads_[upload], BootNumber{w.Number("boot", boot_)}});
+  Lines lines = Step(UploadOffered{upload, {uploads_[upload], BootNumber{w.Number("boot", boot_)}}});
   const std::string granted = absl::StrCat("upload u", upload, " granted");
   if (!whole || std::find(lines.begin(), lines.end(), granted) == lines.end()) return lines;
   Append(lines, Step(UploadFinished{upload}));

@@ -100,8 +100,7 @@ struct FormContribution {
 };
 // Sends the stored bytes with this header -> UploadEnded. Resumes automatically until CancelUpload.
 struct Upload {
-  ContributionHeader header;
-  BootNumber boot;
+  ContributionUpload contribution;
 };
 struct CancelUpload {
   FragmentIndex fragment;

@@ -284,7 +284,7 @@ void Core::State::OnContributionFailed(const ContributionFailed& failed_one) {
 
 void Core::State::StartUpload(uint32_t p) {
   fragments[p].StartUpload();
-  effects.push_back(Upload{fragments[p].held()->header, boot});
+  effects.push_back(Upload{{fragments[p].held()->header, boot}});
 }
 
 void Core::State::OnUploadEnded(const UploadEnded& ended) {

@@ -49,7 +49,7 @@ class Link {
 
   // Sends `bytes` with `header` until accepted or refused (UploadEnded); resumes after
   // interruptions. One upload per fragment: a new one replaces the old.
-  virtual void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) = 0;
+  virtual void StartUpload(const ContributionUpload& contribution, SharedBytes bytes) = 0;
   // No UploadEnded follows.
   virtual void CancelUpload(FragmentIndex fragment) = 0;
 

@@ -105,7 +105,7 @@ class Transfers {
   explicit Transfers(Parts parts);
   ~Transfers();
   Instant Turn();
-  void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
+  void StartUpload(ContributionUpload contribution, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
   void SetCaps(const BulkCaps& caps) { parts_.bulk.SetJobCaps(caps); }  // thread-safe
   // With `whole`: the newest snapshot, unless it is below `version`. After an interruption
@@ -138,8 +138,7 @@ class Transfers {
     std::optional<Backoff> backoff;
   };
   struct UploadJob {
-    ContributionHeader header;
-    BootNumber boot;
+    ContributionUpload contribution;
     SharedBytes bytes;
     Conversation talk;
   };

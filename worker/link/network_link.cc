@@ -107,9 +107,9 @@ void NetworkLink::SetHeartbeat(Heartbeat heartbeat) {
 void NetworkLink::SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) {
   state_->transfers.SetCaps({upload_bytes_per_second, download_bytes_per_second});
 }
-void NetworkLink::StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) {
+void NetworkLink::StartUpload(const ContributionUpload& contribution, SharedBytes bytes) {
   State* s = state_.get();
-  s->mailbox->Post([s, header, boot, bytes] { s->transfers.StartUpload(header, boot, bytes); });
+  s->mailbox->Post([s, contribution, bytes] { s->transfers.StartUpload(contribution, bytes); });
 }
 void NetworkLink::CancelUpload(FragmentIndex fragment) {
   State* s = state_.get();

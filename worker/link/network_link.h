@@ -77,7 +77,7 @@ class NetworkLink final : public Link {
   void CloseStream(const std::string& reason) override;
   void SetHeartbeat(Heartbeat heartbeat) override;
   void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) override;
-  void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) override;
+  void StartUpload(const ContributionUpload& contribution, SharedBytes bytes) override;
   void CancelUpload(FragmentIndex fragment) override;
   void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) override;
   void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) override;

@@ -78,27 +78,26 @@ Instant Transfers::Look(Conversation& talk, Instant now, Line& line, std::functi
 
 // ---- uploads ------------------------------------------------------------------------------------------------------
 
-void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes) {
-  const FragmentIndex fragment = header.target.fragment;
+void Transfers::StartUpload(ContributionUpload contribution, SharedBytes bytes) {
+  const FragmentIndex fragment = contribution.header.target.fragment;
   uploads_.erase(fragment);
   UploadJob& upload = uploads_[fragment];
   upload.talk.asked = next_number_++;
-  upload.header = std::move(header);
-  upload.boot = boot;
+  upload.contribution = std::move(contribution);
   upload.bytes = std::move(bytes);
 }
 
 void Transfers::Begin(UploadJob& upload) {
   Prepare(upload.talk, upload.bytes->size(), upload_window_);
-  const FragmentIndex fragment = upload.header.target.fragment;
+  const FragmentIndex fragment = upload.contribution.header.target.fragment;
   const auto sent = [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number] {
     mailbox->Post([this, fragment, number] { OnUploadSent(fragment, number); });
   };
-  upload.talk.call = parts_.bulk.Upload(
-      ContributionUpload{upload.header, upload.boot}, std::make_shared<ContributionSource>(upload.bytes, sent),
-      [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
-        mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
-      });
+  upload.talk.call =
+      parts_.bulk.Upload(upload.contribution, std::make_shared<ContributionSource>(upload.bytes, sent),
+                         [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
+                           mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
+                         });
 }
 
 void Transfers::OnUploadSent(FragmentIndex fragment, uint64_t number) {
@@ -113,13 +112,14 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
   UploadJob& upload = it->second;
   Measure(upload.talk, result, upload_mean_);
   Close(upload.talk, result, upload_window_);
-  const FragmentVersion target = upload.header.target;
+  const ContributionHeader& header = upload.contribution.header;
+  const FragmentVersion target = header.target;
   if (!result.status.ok() && !IsFinal(result.status)) {
     TryAgain(upload.talk, absl::StrCat("contribution to fragment ", fragment.value, " version ", target.version.value),
              WhyOf(upload.talk, result, result.resumed_at + result.payload_bytes, upload.bytes->size()));
     return;
   }
-  worker::UploadEnded ended{target, upload.header.digest, worker::UploadResult::kAccepted, ""};
+  worker::UploadEnded ended{target, header.digest, worker::UploadResult::kAccepted, ""};
   if (!result.status.ok()) {
     ended.result = worker::UploadResult::kRefused;
     ended.reason = std::string(result.status.message());

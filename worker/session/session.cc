@@ -353,13 +353,14 @@ void Session::State::Take(FormingEnded ended) {
 }
 
 void Session::State::Do(const worker::Upload& e) {
-  const StoredContribution* kept = replicas->unresolved(e.header.target.fragment);
-  if (kept == nullptr || kept->digest != e.header.digest) {
-    Answer(worker::UploadEnded{e.header.target, e.header.digest, worker::UploadResult::kRefused,
-                               "its bytes were released"});
+  const ContributionHeader& header = e.contribution.header;
+  const StoredContribution* kept = replicas->unresolved(header.target.fragment);
+  if (kept == nullptr || kept->digest != header.digest) {
+    Answer(
+        worker::UploadEnded{header.target, header.digest, worker::UploadResult::kRefused, "its bytes were released"});
     return;
   }
-  link.StartUpload(e.header, e.boot, kept->encoded);
+  link.StartUpload(e.contribution, kept->encoded);
 }
 
 void Session::State::Do(const worker::DropContribution& e) {

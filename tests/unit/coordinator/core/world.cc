@@ -242,22 +242,23 @@ void World::SaySomething() {
 
 void World::Offer(const std::string& name, Worker& worker, const JobId& job, FragmentVersion target, bool honest) {
   UploadOffered e;
+  ContributionHeader& header = e.contribution.header;
   e.upload = next_++;
-  e.boot = BootNumber{honest || !Chance(40) ? boot_ : boot_ + 1};
-  e.header.job = job;
-  e.header.worker = WorkerId{name};
-  e.header.incarnation = honest || !Chance(20) ? worker.incarnation : Incarnation{rng_.Below(9)};
-  e.header.target = target;
-  e.header.digest = {0, honest ? next_ : rng_.Below(3)};
-  e.header.encoded_bytes = 100;
-  e.header.send_step = std::max(worker.step, worker.stop);
+  e.contribution.boot = BootNumber{honest || !Chance(40) ? boot_ : boot_ + 1};
+  header.job = job;
+  header.worker = WorkerId{name};
+  header.incarnation = honest || !Chance(20) ? worker.incarnation : Incarnation{rng_.Below(9)};
+  header.target = target;
+  header.digest = {0, honest ? next_ : rng_.Below(3)};
+  header.encoded_bytes = 100;
+  header.send_step = std::max(worker.step, worker.stop);
   for (const auto& [id, range] : worker.leases)
-    e.header.cursors.push_back({id, honest || Chance(2) ? range.end : range.begin + rng_.Below(range.size() + 1)});
-  if (!honest && Chance(10)) e.header.cursors.push_back({LeaseId{rng_.Below(40)}, rng_.Below(400)});
+    header.cursors.push_back({id, honest || Chance(2) ? range.end : range.begin + rng_.Below(range.size() + 1)});
+  if (!honest && Chance(10)) header.cursors.push_back({LeaseId{rng_.Below(40)}, rng_.Below(400)});
   const bool claims_more = !honest && Chance(10);
-  e.header.steps = honest_claims_.Samples(e.header) + (claims_more ? 1 + rng_.Below(100) : 0);
-  e.header.tokens = 10 * e.header.steps - (honest || e.header.steps == 0 ? 0 : rng_.Below(10));
-  uploads_[e.upload] = {e.header};
+  header.steps = honest_claims_.Samples(header) + (claims_more ? 1 + rng_.Below(100) : 0);
+  header.tokens = 10 * header.steps - (honest || header.steps == 0 ? 0 : rng_.Below(10));
+  uploads_[e.upload] = {header};
   Give(e);
 }
 

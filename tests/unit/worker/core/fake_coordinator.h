@@ -103,7 +103,7 @@ class World {
 
   std::vector<std::string> lines;  // effects, one each
   std::vector<WorkerMessage> said;
-  std::map<uint32_t, Upload> uploads;  // newest of each fragment
+  std::map<uint32_t, ContributionUpload> uploads;  // newest of each fragment
   std::vector<TakeStep> steps;
   uint64_t steps_taken = 0, boot_nonce = 0, epoch = 0;  // of the next Welcome, of the next assignment
   JobCourse begun;                                      // of the newest optimizer
@@ -174,9 +174,10 @@ class World {
       if (w.form_and_apply) q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
     }
     void operator()(const Upload& e) {
-      w.Log(absl::StrCat("upload ", e.header.target.fragment.value, " v", e.header.target.version.value, " steps ",
-                         e.header.steps, " boot ", e.boot.value));
-      w.uploads[e.header.target.fragment.value] = e;
+      const auto& [header, boot] = e.contribution;
+      w.Log(absl::StrCat("upload ", header.target.fragment.value, " v", header.target.version.value, " steps ",
+                         header.steps, " boot ", boot.value));
+      w.uploads[header.target.fragment.value] = e.contribution;
     }
     void operator()(const CancelUpload& e) { w.Log(absl::StrCat("cancel upload ", e.fragment.value)); }
     void operator()(const DropContribution& e) { w.Log(absl::StrCat("drop contribution ", e.fragment.value)); }

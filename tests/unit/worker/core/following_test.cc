@@ -14,7 +14,7 @@ TEST(WorkerLife, ContributionLostByTheCoordinatorIsResent) {
   w.Start();
   w.Steps(4);
   w.Boundary();
-  const Upload first = w.uploads.at(0);
+  const ContributionUpload first = w.uploads.at(0);
   w.Accept(0);
   w.Give(StreamDown{"gone"});
   w.Connect(true, 2, 5, {{first.header.target, ContributionFate::kUnknown}});

@@ -198,7 +198,7 @@ TEST_F(LinkTest, UploadsGoOneAfterTheOtherAndWaitForNoAnswer) {
   for (const uint32_t fragment : {2u, 0u, 1u}) {
     ContributionHeader header = HeaderFor(bytes);
     header.target.fragment = FragmentIndex{fragment};
-    link_.StartUpload(header, BootNumber{1}, bytes);
+    link_.StartUpload({header, BootNumber{1}}, bytes);
   }
   Settle();
   EXPECT_EQ(bulk_.order, (std::vector<uint32_t>{2, 0, 1})) << "as they were asked for";
@@ -215,8 +215,8 @@ TEST_F(LinkTest, ABrokenUploadLetsTheNextOneGo) {
   ContributionHeader other = HeaderFor(bytes);
   other.target.fragment = FragmentIndex{0};
   cut_in_ = 5;
-  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
-  link_.StartUpload(other, BootNumber{1}, bytes);
+  link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
+  link_.StartUpload({other, BootNumber{1}}, bytes);
   Settle();
   ASSERT_EQ(Events<worker::UploadEnded>().size(), 1u);
   EXPECT_EQ(Events<worker::UploadEnded>().front().target.fragment.value, 0u);
@@ -243,7 +243,7 @@ TEST_F(LinkTest, RatesAreMeasuredOfLargeFinishedTransfers) {
   const auto transfer = [&](size_t size, Duration took) {
     const SharedBytes bytes = SomeBytes(size);
     bulk_.received.clear();
-    link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+    link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
     link_.Turn();
     clock_.Advance(took);
     Settle();
@@ -267,7 +267,7 @@ TEST_F(LinkTest, HeartbeatsReportTheLinksRates) {
     EXPECT_EQ(Beats().back().upload_bytes_per_second, 0u) << "too few transfers yet";
     const SharedBytes bytes = SomeBytes(2 * kRateBytes);
     bulk_.received.clear();
-    link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+    link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
     link_.Turn();
     clock_.Advance(Seconds(2));
     Settle();
@@ -290,7 +290,7 @@ TEST_F(LinkTest, ADownloadIsMeasuredToo) {
 TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {
   bulk_.refusal = absl::FailedPreconditionError("version 5 is the newest");
   const SharedBytes bytes = SomeBytes(10);
-  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
   Settle();
   Pass(Seconds(60));
   const auto ended = Events<worker::UploadEnded>();
@@ -303,7 +303,7 @@ TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {
 TEST_F(LinkTest, AnUnavailableCoordinatorIsAskedUntilCancelled) {
   bulk_.refusal = absl::UnavailableError("starting");
   const SharedBytes bytes = SomeBytes(10);
-  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
   Settle();
   for (int i = 0; i < 20; ++i) Pass(Seconds(6));
   EXPECT_GT(bulk_.uploads, 10);

@@ -22,7 +22,7 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
     bulk_.uploads = 0;
     events_.clear();
     cut_in_ = frame;
-    link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+    link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
     Settle();
     EXPECT_TRUE(Events<worker::UploadEnded>().empty());
     EXPECT_EQ(bulk_.received.size(), static_cast<size_t>(frame - 1) * 100);
@@ -40,7 +40,7 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
 TEST_F(LinkTest, AnUploadThatBreaksAtEveryFrameSendsEachOnce) {
   const SharedBytes bytes = SomeBytes(1234);
   cut_in_ = 2;
-  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  link_.StartUpload({HeaderFor(bytes), BootNumber{1}}, bytes);
   Settle();
   for (int tries = 0; tries < 60 && Events<worker::UploadEnded>().empty(); ++tries) {
     cut_in_ = 2;

@@ -11,7 +11,7 @@ namespace {
 
 TEST_F(LinkTest, TransferTimeoutNamesSubjectDurationAndReason) {
   const SharedBytes first = SomeBytes(2'000'000);
-  link_.StartUpload(HeaderFor(first), BootNumber{1}, first);
+  link_.StartUpload({HeaderFor(first), BootNumber{1}}, first);
   link_.Turn();
   clock_.Advance(Seconds(4));
   Settle();
@@ -19,7 +19,7 @@ TEST_F(LinkTest, TransferTimeoutNamesSubjectDurationAndReason) {
   bulk_.received.clear();
   bulk_.takes_bytes = 1'000'000;
   const SharedBytes second = SomeBytes(3'000'000);
-  link_.StartUpload(HeaderFor(second), BootNumber{1}, second);
+  link_.StartUpload({HeaderFor(second), BootNumber{1}}, second);
   Settle();
   Pass(Seconds(107));
   EXPECT_EQ(WhyBroken(), "") << "60 s, and eight times the 6 s that half a megabyte a second promises";

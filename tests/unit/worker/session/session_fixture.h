@@ -29,7 +29,8 @@ class TestLink final : public Link {
   void Say(WorkerMessage message) override { said.push_back(std::move(message)); }
   void CloseStream(const std::string& reason) override { closed = reason; }
   void SetHeartbeat(Heartbeat h) override { heartbeat = std::move(h); }
-  void StartUpload(const ContributionHeader& header, BootNumber, SharedBytes bytes) override {
+  void StartUpload(const ContributionUpload& contribution, SharedBytes bytes) override {
+    const ContributionHeader& header = contribution.header;
     uploads[header.target.fragment.value] = {header, std::move(bytes)};
   }
   void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) override {
