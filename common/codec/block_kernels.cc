@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/codec/block_kernels.cc"
-// The kernels must come after it.
+// foreach_target.h must come before the kernels.
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "common/codec/block_kernels-inl.h"
@@ -50,7 +50,7 @@ HWY_EXPORT(DecodeE3m0To);
 
 namespace {
 
-// Whole blocks by `vectors`, the rest by the reference.
+// Whole blocks by `vectors`, the remaining elements by `reference`.
 template <size_t kBlock, size_t kBytes>
 void EncodeWith(void (*vectors)(const float*, size_t, std::byte*),
                 void (*reference)(std::span<const float>, std::byte*), std::span<const float> in, std::byte* out) {

@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/codec/fused.cc"
-// The kernels must come after it.
+// foreach_target.h must come before the kernels.
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "hwy/cache_control.h"
@@ -19,8 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::codec {
 namespace HWY_NAMESPACE {
 
-// Prefetches the bytes of the same elements one codec block ahead. Decoding reads memory in runs
-// that are too short for the hardware prefetcher, which also stops at page boundaries.
+// Prefetches the bytes one codec block (kCodecBlock elements) after those being decoded. Decoding reads
+// memory in runs that are too short for the hardware prefetcher, which also stops at page boundaries.
 struct Ahead {
   const std::byte* next;
   size_t bits;  // of an element
@@ -177,7 +177,7 @@ double Lost(CodecKind kind, const std::byte* in, const float* h, float* lost, si
   return emit.squares.Total();
 }
 
-// Returns false unless n consists of whole vectors and blocks.
+// As DecodeLost, with the result in `squares`. False, without effect, unless n consists of whole vectors and blocks.
 bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n, double* squares) {
   if (n % kLargestBlock != 0) return false;
   const bool stream = h != lost && reinterpret_cast<uintptr_t>(lost) % 64 == 0;
@@ -217,7 +217,7 @@ struct E3m0Squares {
   static constexpr uint8_t kHigh[16] = {0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 1, 4, 16};
 };
 
-// Returns false when the blocks' scales are too far apart, or are not written by any encoder.
+// False, without a result, if the blocks' scales are too far apart, or are not written by any encoder.
 template <class Squares>
 HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
   const Floats df;
@@ -323,7 +323,7 @@ bool Statistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockSta
   return true;
 }
 #else
-// Narrower vectors gain nothing: the caller decodes into memory.
+// With narrower vectors these gain nothing: both return false, and the caller decodes into memory.
 bool Statistics(CodecKind /*kind*/, const std::byte* /*in*/, size_t /*n*/, vecmath::BlockStats& /*stats*/) {
   return false;
 }

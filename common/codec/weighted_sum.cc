@@ -5,7 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/codec/weighted_sum.cc"
-// The kernels must come after it.
+// foreach_target.h must come before the kernels.
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "hwy/cache_control.h"
@@ -171,7 +171,7 @@ bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float
 }
 
 #else
-// Narrower vectors gain nothing.
+// With narrower vectors this gains nothing: it returns false.
 bool SumOf(CodecKind /*kind*/, const SumInput* /*inputs*/, size_t /*count*/, size_t /*n*/, float* /*out*/) {
   return false;
 }
@@ -191,7 +191,7 @@ HWY_EXPORT(SumOf);
 
 namespace {
 
-// Returns false when the inputs are not whole blocks of one format, or when this CPU gains nothing.
+// The whole sum at once. False, without effect: not whole blocks of one format, or no gain on this CPU.
 bool SumAtOnce(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out) {
   const CodecKind kind = inputs.front().codec;
   if (out.size() % kLargestBlock != 0) return false;

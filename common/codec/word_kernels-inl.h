@@ -49,8 +49,8 @@ struct Half {
     const auto sign = hn::ShiftLeft<16>(hn::And(word, hn::Set(d, 0x8000)));
     const auto units = hn::And(word, hn::Set(d, 0x7fff));
     const auto magnitude = hn::ShiftLeft<13>(units);
-    // Below 2^-14 the value is an integer times 2^-24. Multiplications with subnormal fp32 are up
-    // to a hundred times slower on some processors.
+    // An fp16 value below 2^-14 is an integer times 2^-24, and is computed so: multiplications with
+    // subnormal fp32 are up to a hundred times slower on some processors.
     const auto small = hn::BitCast(d, hn::Mul(hn::ConvertTo(df, units), hn::Set(df, 0x1p-24f)));
     const auto normal = hn::Add(magnitude, hn::Set(d, 112 << 23));
     const auto special = hn::Or(magnitude, hn::Set(d, 0x7f800000));

@@ -21,8 +21,8 @@ class Reader {
     const auto found = environment_.find(name);
     return found == environment_.end() ? std::string() : found->second;
   }
-  // Returns 0 and adds an error message if the variable is missing or is not a number from `low` to
-  // `high`.
+  // Returns `low` and adds an error message if the variable is missing or is not a number from `low`
+  // to `high`.
   uint32_t Number(const char* name, uint32_t low, uint32_t high) {
     const std::string text = Text(name);
     uint32_t value = 0;
@@ -61,7 +61,7 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   island.rank_here = island.rank % island.ranks_here;
   const size_t faults = reader.faults.size();
   if (!reader.Text("LOCAL_RANK").empty()) island.rank_here = reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
-  // The ranks of one machine share its memory and cores.
+  // LOCAL_WORLD_SIZE is needed for several machines: the ranks of one machine share its memory and cores.
   const bool is_told = !reader.Text("LOCAL_WORLD_SIZE").empty() || reader.faults.size() > faults;
   if (!is_told && island.rank_here != island.rank) {
     reader.faults.push_back(absl::StrCat(

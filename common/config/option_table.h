@@ -55,7 +55,7 @@ class OptionTable {
   void TakeFileOf(OptionTable& table) { file_table_ = &table; }
 
   // Sets the variables. False if `out` has a text to print instead. Reports all problems at once,
-  // one line each; `check` runs once every value can be read.
+  // one line each; `check` runs only if all values could be read.
   bool Parse(const std::vector<std::string>& arguments, const Environment& environment, const std::string& version,
              CommandLine& out, const std::function<std::vector<std::string>()>& check = nullptr);
 

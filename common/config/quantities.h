@@ -14,13 +14,13 @@ namespace atl {
 
 // "90s", "250ms", "1.5h", "2m": a number with ns, us, ms, s, m, h or d. Never negative, below 292 years.
 absl::StatusOr<Duration> ParseDuration(const std::string& text);
-// The shortest exact form in one unit: "90s", "250ms", "0s".
+// The exact form in the largest of s, ms, us and ns that divides it: "90s", "250ms", "0s".
 std::string FormatDuration(Duration d);
 
 // Bytes: "512MiB", "10MB", "4096", with B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024).
 absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
-// Bytes per second: "10Mbit", "1Gbit/s", "1Gbps" (k, M, G, T: powers of 1000, 8 bits to a byte) or
-// any form of ParseBytes.
+// Bytes per second: "10Mbit", "1Gbit/s", "1Gbps" (k, M, G, T: powers of 1000, 8 bits to a byte), or a
+// form of ParseBytes with its unit, such as "12.5MB/s". A bare number above 0 is refused.
 absl::StatusOr<uint64_t> ParseRate(const std::string& text);
 
 // Decimal digits only, at most `high`.

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<CorpusWriter>> CorpusWriter::Create(Files& files,
 
 CorpusWriter::~CorpusWriter() {
   for (SplitState& split : splits_) split.shard.reset();
-  // Best effort: readers recognise a corpus by its manifest.
+  // Errors are ignored: leftovers do no harm, because readers recognise a corpus by its manifest.
   for (const std::string& name : unpublished_) files_.Remove(JoinPath(directory_, name + kNew)).IgnoreError();
 }
 

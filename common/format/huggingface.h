@@ -30,13 +30,13 @@ struct HuggingFaceConfig {
   std::optional<uint32_t> bos_id, eos_id;
 };
 
-// Returns the text of config.json: LlamaForCausalLM, with both rope_theta and rope_parameters,
-// torch_dtype and dtype, so that transformers 4 and 5 can read it.
+// Returns the text of config.json: LlamaForCausalLM, or Qwen3ForCausalLM with qk_norm; with both rope_theta
+// and rope_parameters, torch_dtype and dtype, so that transformers 4 and 5 can read it.
 std::string HuggingFaceConfigJson(const HuggingFaceConfig& config);
 std::string GenerationConfigJson(const HuggingFaceConfig& config);
 
-// Parses config.json of a Llama. InvalidArgument names the key; another model_type or activation,
-// biases, rope scaling, or inconsistent sizes are refused. Training parameters (init_std,
+// Parses config.json of a llama or qwen3 model. InvalidArgument names the key; another model_type or
+// activation, biases, rope scaling, or inconsistent sizes are refused. Training parameters (init_std,
 // precision) keep their defaults.
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(const std::string& json);
 

@@ -39,7 +39,7 @@ uint32_t Size(json::Reader& reader, const char* key, uint32_t max) {
   return static_cast<uint32_t>(value);
 }
 
-// Refuses unsupported features instead of ignoring them.
+// Refuses features of a config.json that the model does not support, instead of ignoring them.
 void RefuseOthers(const json::Value& root, json::Reader& reader) {
   if (const std::string type = reader.String("model_type"); type != kPlain.type && type != kQkNorm.type) {
     reader.Fail("model_type", absl::StrCat("is \"", type, "\"; only llama and qwen3 are read"));

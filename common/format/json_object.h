@@ -17,7 +17,7 @@ namespace atl::json {
 using Value = nlohmann::json;            // for reading: members are found in logarithmic time
 using Ordered = nlohmann::ordered_json;  // for writing: members stay in insertion order
 
-// Of memory that a parsed text takes, about: a small element takes many times its text.
+// Approximate limit of the memory for a parsed text: a small element takes many times its text.
 inline constexpr size_t kTreeBytes = size_t{160} << 20;
 
 // Parses `text`. InvalidArgument: syntax (with byte and reason), a duplicate key, nesting deeper
@@ -39,7 +39,7 @@ class Reader {
   Reader Object(const char* key);
   // Returns the array, which may have at most `max` elements.
   const Value& Array(const char* key, size_t max);
-  // Refuses all other keys.
+  // Refuses every key of the object that is not listed.
   void Only(std::initializer_list<const char*> keys);
   void Fail(const std::string& key, const std::string& what);
   bool ok() const { return status_.ok(); }

@@ -26,7 +26,7 @@ absl::Status ReadMetadata(const json::Value& value, std::map<std::string, std::s
   return absl::OkStatus();
 }
 
-// Keeps the name of an unsupported dtype.
+// Sets the tensor's type; for an unsupported dtype, sets other_dtype to its name.
 void SetType(const std::string& dtype, SafetensorsTensor& tensor) {
   for (const NumberType type : {NumberType::kF32, NumberType::kF16, NumberType::kBF16}) {
     tensor.type = type;

@@ -35,14 +35,14 @@ struct JobCourse {
   friend bool operator==(const JobCourse&, const JobCourse&) = default;
 };
 
-// Error message of a worker that has seen boot number `seen` and refuses a coordinator with the
-// lower number `its`.
+// Error message if a worker has seen boot number `seen` and meets a coordinator with the lower number
+// `its`. Either side refuses the other with it.
 inline std::string OlderStateLine(BootNumber its, BootNumber seen) {
   return absl::StrCat("the coordinator has boot number ", its.value, ", but ", seen.value,
                       " was seen before: its state directory is older than one that this worker has followed; ",
                       "start the coordinator on the newer state");
 }
-// Appended to that message: the alternative.
+// A coordinator appends this to that message: how the worker can follow it nevertheless.
 constexpr char kFollowOtherwise[] =
     ", or, to follow this one, end this worker and start it again, which forgets the other";
 

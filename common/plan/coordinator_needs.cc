@@ -21,7 +21,7 @@ uint64_t PlannedRounds(const JobSpec& spec) {
   return PlannedInnerSteps(spec) / std::max(1u, spec.sync.inner_steps) + 1;
 }
 
-// Complete checkpoints that retention keeps, plus one being written before an older one is deleted.
+// The complete checkpoints that retention keeps, plus one that is written before an older one is deleted.
 uint64_t PlannedCheckpoints(const JobSpec& spec) {
   const CheckpointSpec& rule = spec.checkpoint;
   const uint64_t made = rule.every_rounds == 0 ? 1 : PlannedRounds(spec) / rule.every_rounds + 1;
@@ -50,7 +50,7 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
       AddSat(needs.memory_bytes, std::min(MulSat(4, sizes.parameters), MulSat(sizes.fragments, kComparedStepBytes)));
   const uint64_t round = AddSat(MulSat(workers, sizes.contribution_bytes), sizes.update_bytes);
   const uint64_t two_rounds = MulSat(kRoundsForStragglers, round);
-  // Before a snapshot the log exceeds the state by at most a round, plus the open round.
+  // Before a snapshot the log exceeds the size of the state by at most one round; in addition the open round.
   needs.disk_bytes = AddSat(MulSat(2, state), AddSat(std::max(state, two_rounds), two_rounds));
   uint64_t for_joiners = AddSat(state, MulSat(kFragmentBytes, sizes.parameters));
   if (spec.checkpoint.keep_contributions) {
@@ -68,7 +68,7 @@ uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkp
   const uint64_t state = MulSat(kStateBytes, sizes.parameters);
   // The newest checkpoint may share its files with the newest snapshot.
   uint64_t taken = MulSat(std::max<uint64_t>(1, checkpoints), state);
-  // No round closes with fewer workers than the minimum.
+  // Counts each round with the contributions of workers.min workers only.
   if (spec.checkpoint.keep_contributions) {
     const uint64_t whole_rounds = rounds / std::max(1u, sizes.fragments);
     taken = AddSat(taken, MulSat(whole_rounds, MulSat(spec.workers.min, sizes.contribution_bytes)));

@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kVocabularyMultiple = 64;
 constexpr uint64_t kManyOuterSteps = 200;
 
-// Collects violations; each method adds at most one.
+// Collects violations; each method adds at most one (Numbers: one for each row).
 class Report {
  public:
   explicit Report(std::vector<Violation>& out) : out_(out) {}
@@ -212,7 +212,7 @@ void CheckBatch(const BatchSpec& batch, Report& report) {
                               batch.sequences_per_step, "), or 0 for an automatic choice"));
 }
 
-// Returns the given number of decay steps, or the default.
+// The number of decay steps in the schedule; if not given, the default.
 uint64_t DecayStepsOf(const ScheduleSpec& schedule, uint64_t total_steps) {
   return schedule.decay_steps != 0 ? schedule.decay_steps : std::max<uint64_t>(1, total_steps / 5);
 }

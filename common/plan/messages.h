@@ -72,7 +72,7 @@ struct ContributionUpload {
 
 // ---- worker to coordinator ----------------------------------------------------------------------------------------
 
-// An unresolved contribution; the worker still holds its bytes.
+// A contribution of unknown fate; the worker still holds its bytes.
 struct HeldContribution {
   FragmentVersion target;
   Digest digest;
@@ -153,8 +153,8 @@ struct EvaluationDone {
   std::string failure = {};           // one sentence: why the evaluation failed; empty: it succeeded
 };
 
-// Leases that the worker returns. Samples from each cursor on were not trained; those before it are in no
-// contribution any more.
+// Leases that the worker returns: it contributes none of their samples any more. The coordinator takes back all
+// samples that are in no accepted contribution, also those before a cursor.
 struct LeaseReturn {
   JobId job;
   std::vector<LeaseCursor> leases;
@@ -248,7 +248,7 @@ struct LeaseRevoked {
   std::string reason;
 };
 
-// Version `version` of a fragment is committed and can be downloaded.
+// Version `reached` of a fragment is committed, and its update can be downloaded.
 struct UpdatePublished {
   JobId job;
   FragmentVersion reached;     // the new version
@@ -291,7 +291,7 @@ struct EvaluationAssigned {
   bool score_tasks = false;  // also score the job's evaluation.tasks
 };
 
-// The job clock has reached the stop step. The worker finishes the contributions in flight and then contributes every
+// The job is closing at `stop_step`. The worker finishes the contributions in flight and then contributes every
 // fragment once more against `versions` with tau 0.
 struct ClosingStarted {
   JobId job;

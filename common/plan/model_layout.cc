@@ -66,8 +66,8 @@ std::vector<TensorInfo> AllTensors(const ModelSpec& m) {
   return out;
 }
 
-// Returns the group of a transformer block. Blocks have equal sizes in bytes, so `balanced` is an
-// even split.
+// The group (fragment) of a transformer block. Blocks have equal sizes in bytes, so `balanced` splits
+// them by number.
 uint32_t GroupOf(FragmentPattern pattern, uint32_t layer, uint32_t layers, uint32_t per_fragment, uint32_t groups) {
   switch (pattern) {
     case FragmentPattern::kWhole: return 0;

@@ -44,10 +44,10 @@ struct ModelLayout {
   Digest digest;                        // over names, shapes, offsets and fragments: equal digests mean equal arenas
 };
 
-// Returns the layout of a resolved spec (all sizes non-zero), with fragments by `pattern`. whole is
-// one fragment. strided, sequential and balanced group transformer blocks (Streaming DiLoCo section
-// 3): `layers_per_fragment` blocks each, the last fragment may be smaller. Embeddings, final norm
-// and head form the last fragment.
+// Returns the layout of a resolved spec (all sizes non-zero), with fragments by `pattern`. whole is one fragment.
+// strided, sequential and balanced (Streaming DiLoCo section 3) group the transformer blocks: layers /
+// `layers_per_fragment` groups, rounded up. The last sequential group may be smaller; the other patterns split
+// evenly. Embeddings, final norm and head form one more fragment, the last.
 ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uint32_t layers_per_fragment);
 // Returns the digest of a job's layout (docs/formats/layout.md); zero for an unresolved spec.
 Digest LayoutDigest(const JobSpec& spec);

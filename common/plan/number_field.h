@@ -32,13 +32,13 @@ struct NumberField {
 // Bound on step counts, far above any run and far below overflow in sums and products.
 inline constexpr double kMaxSteps = 1e12;
 
-// The rows of a section, after its struct. common/wire copies them from and to the message;
-// ValidateJobSpec checks their bounds. A number has no row if its default depends on others; both
+// The NumberFields of a section, defined after its struct. common/wire copies them from and to the message;
+// ValidateJobSpec checks their bounds. A number has none if its default depends on others; then both rooms
 // handle it by name.
 template <class Section>
 inline constexpr auto kNumbers = nullptr;
 
-// Calls visit(path, field, value) for each row of a section; `path` is the section's in the job file.
+// Calls visit(path, field, value) for each NumberField of a section. `path`: of the section in the job file.
 template <class Section, class Visit>
 void ForEachNumber(const char* path, Section& section, const Visit& visit) {
   std::apply([&](const auto&... field) { (visit(path, field, section.*field.member), ...); },

@@ -50,8 +50,8 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
 // Splits the model into fragments like MakeModelLayout (strided), with blocks of equal size.
 LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size);
 
-// A running job, from the sizes of its fragments in elements and one worker's step time (above 0).
-// `spec` is resolved.
+// The link job of a running job, from the sizes of its fragments in elements and one worker's step time
+// (above 0). `spec` is resolved.
 LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                        WireSize wire_size);
 // CoordinatorUtilization of that job on a worker's measured link. The measured rates already
@@ -78,7 +78,7 @@ struct Recommendation {
   double bandwidth_bits_per_second = 0;  // needed by the given settings for the target; 0: no rate suffices (latency)
 };
 
-// No longer period is recommended.
+// The longest period that is recommended, in inner steps.
 constexpr uint32_t kRecommendedInnerSteps = 1000;
 
 // The smallest period with which a codec and overlap reach the target; 0: none up to

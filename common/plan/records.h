@@ -145,7 +145,7 @@ struct CheckpointRecord {
   uint64_t pool_consumed = 0;  // PoolRecord::consumed at that point, for rollback
   uint64_t pool_frontier = 0;
   int64_t wall_nanos = 0;
-  // By checkpoint.keep_every as it was when the checkpoint was begun; else only while among the newest
+  // True: by checkpoint.keep_every as it was when the checkpoint was begun. False: kept only while among the newest
   // checkpoint.keep_last.
   bool kept_for_good = false;
 };

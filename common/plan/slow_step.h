@@ -10,7 +10,7 @@
 
 namespace atl {
 
-// Accurate to a few percent: counts embeddings and projections, not norms.
+// The number of parameters, to a few percent: counts embeddings and projections, not norms.
 uint64_t RoughParameters(const ModelSpec& model);
 
 // Duration of an inner step on a very slow machine with 4 x 10^10 operations a second, at six

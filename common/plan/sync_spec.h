@@ -71,7 +71,7 @@ struct SyncSpec {
   uint32_t max_missed = 3;            // consecutive missed syncs before a worker takes the outer copy
   uint32_t max_unsynced_periods = 2;  // steps since the last applied update, in periods of H
   uint32_t join_warmup_steps = 0;     // ramp of a joining worker's inner rate; 0: H / 2
-  // Caps on the bulk bytes of each worker, in addition to its own; 0: none.
+  // Caps on each worker's bulk bytes, in addition to the worker's own caps; 0: none.
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 template <>

@@ -24,7 +24,7 @@ struct ModelSpec {
   uint32_t layers = 4;
   uint32_t heads = 4;
   uint32_t kv_heads = 0;  // 0: heads
-  uint32_t head_dim = 0;  // 0: the tokenizer's size, rounded up to a multiple of 64
+  uint32_t head_dim = 0;  // 0: hidden_size / heads
   double rope_theta = 10000.0;
   double rms_norm_eps = 1e-5;
   bool tie_embeddings = true;
@@ -85,7 +85,7 @@ inline constexpr auto kNumbers<DataSpec> =
 enum class ScheduleKind { kConstant, kCosine, kLinear, kWsd };
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kCosine;
-  uint64_t warmup_steps = 0;  // linear from 0 to the peak
+  uint64_t warmup_steps = 0;  // linear up to the peak
   uint64_t decay_steps = 0;   // WSD: length of the final decay (0: 20 % of total)
   double final_ratio = 0.1;   // learning rate at the end / peak
   uint64_t total_steps = 0;   // 0: the job's planned inner steps

@@ -23,7 +23,7 @@ bool IsZstd(std::string_view head) {
   return head.starts_with("\x28\xb5\x2f\xfd") || skippable;
 }
 
-// Command for a compression that is only recognised; nullptr for anything else.
+// The command that unpacks a recognised but unsupported compression; nullptr for anything else.
 const char* Unpacker(std::string_view head) {
   if (head.starts_with(std::string_view("\xfd"
                                         "7zXZ\0",

@@ -17,7 +17,7 @@ namespace atl {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Appends at least one byte to `out`; false at the end. With a helpful command: InvalidArgument
+  // Appends at least one byte to `out`; false at the end. Errors name a helpful command: InvalidArgument
   // when compressed data is damaged or truncated, Unimplemented when the file may be sound but is of
   // a kind that is not supported.
   virtual absl::StatusOr<bool> Read(std::string& out) = 0;

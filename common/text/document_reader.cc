@@ -122,7 +122,7 @@ class WindowReader : public DocumentReader {
   absl::Status Bad(uint64_t line, const std::string& what) const {
     return absl::InvalidArgumentError(absl::StrCat(window_.path(), ", line ", line, ": ", what));
   }
-  // `text` began on line `line`.
+  // InvalidArgument, with line and column, unless `text` is UTF-8. `line`: where `text` began.
   absl::Status CheckUtf8(const std::string& text, uint64_t line) const {
     const size_t bad = FirstInvalidUtf8(text);
     if (bad == text.size()) return absl::OkStatus();

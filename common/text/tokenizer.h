@@ -59,7 +59,7 @@ constexpr uint32_t kLeastTrainedVocabulary = 300;  // minimum for byte fallback
 
 struct SentencePieceTraining {
   uint32_t vocab_size = 8192;  // from kLeastTrainedVocabulary
-  // Further text is not read. The trainer needs up to 40 times this amount of memory.
+  // Limit of the training text; further text is not read. The trainer needs up to 40 times this memory.
   uint64_t max_text_bytes = uint64_t{64} << 20;
   // Called for each new piece, after the text was read.
   std::function<void(uint64_t made, uint64_t wanted)> progress;

@@ -52,7 +52,7 @@ class Counter {
     }
   }
 
-  // Of a field with a length.
+  // Counts the content of a field that has a length prefix.
   absl::Status CountContent(const FieldDescriptor* field, int depth) {
     int length = 0;
     if (!in_.ReadVarintSizeAsInt(&length)) return Broken();

@@ -21,10 +21,10 @@ namespace atl {
 absl::Status CheckElements(google::protobuf::io::ZeroCopyInputStream& bytes, const google::protobuf::Descriptor& kind,
                            size_t most = limits::kMessageElements);
 
-// Parses a message of a peer. InvalidArgument says why it is not taken.
+// Parses a message of a peer. InvalidArgument, with the reason, if the bytes are refused.
 absl::Status ParseWithin(const std::string& bytes, google::protobuf::Message& out);
 
-// For bytes that are no such message.
+// The error for bytes that are no message of this kind.
 absl::Status NoSuchMessage(const google::protobuf::Descriptor& kind);
 
 }  // namespace atl

@@ -42,7 +42,7 @@ class FieldCopier {
   // Reads. `path` precedes the names in errors and may be empty.
   FieldCopier(const Message& in, const char* path) : FieldCopier(&in, nullptr) { path_ = path; }
   // Reads the spec of a job and appends all errors to `violations`. An enumeration left out keeps its default.
-  // `before_submit`: of a job file, with paths.
+  // `before_submit`: the spec is from a job file, which may have paths.
   FieldCopier(const Message& in, std::vector<Violation>& violations, bool before_submit) : FieldCopier(&in, nullptr) {
     violations_ = &violations;
     before_submit_ = before_submit;
@@ -54,7 +54,7 @@ class FieldCopier {
   bool reads() const { return out_ == nullptr; }
   bool before_submit() const { return before_submit_; }
   const absl::Status& status() const { return *status_; }
-  // The message that is read (written); otherwise, and after an error, null.
+  // The message that is read (In) or written (Out). Null in the other direction; In also after an error.
   template <class Proto>
   const Proto* In() const {
     return reads() && status_->ok() ? static_cast<const Proto*>(in_) : nullptr;
@@ -109,7 +109,7 @@ class FieldCopier {
     if (IsKnown(name, number, first)) value = static_cast<T>(number - first);
     return *this;
   }
-  // A message with a list of fields.
+  // A message: its own Fields function copies it.
   FieldCopier& operator()(const char* name, auto& message) {
     return Sub(name, [&message](FieldCopier& copy) { Fields(copy, message); });
   }
@@ -120,7 +120,7 @@ class FieldCopier {
     }
     return *this;
   }
-  // Read if present: given in a field with presence, otherwise not empty and not 0. Returns whether it was read.
+  // Reads the field if it is present (without presence: not empty, not 0); true if so. Writes it if `written`.
   bool Optional(const char* name, auto& value, bool written = true) {
     if (reads() ? !Has(name) : !written) return false;
     (*this)(name, value);
@@ -137,7 +137,7 @@ class FieldCopier {
   FieldCopier& Any(const char* name, std::vector<T>& list, size_t most) {
     return List(name, list, most, false, [this, name](T& element) { Any(name, element); });
   }
-  // Of the first `most` elements the correct ones.
+  // Reads the first `most` elements and drops the incorrect ones without an error.
   template <class T>
   FieldCopier& Lenient(const char* name, std::vector<T>& list, size_t most) {
     if (!reads() || !status_->ok()) return (*this)(name, list, most);
@@ -148,7 +148,7 @@ class FieldCopier {
     }
     return *this;
   }
-  // A oneof, with the field of each alternative. One that is no message in proto/ has a list with its field.
+  // A oneof; `names`: the field of each alternative. If the field is no message, the Fields of the alternative has it.
   template <class... Kinds>
   FieldCopier& OneOf(const char* path, std::variant<Kinds...>& value, const char* const (&names)[sizeof...(Kinds)]) {
     if (reads()) {
@@ -178,7 +178,7 @@ class FieldCopier {
 
   FieldCopier(const Message* in, Message* out);
   FieldCopier(FieldCopier& outer, const Field& field, Message* out);
-  // The message in a field; null if it is read.
+  // The message in a field, to be written; null when reading.
   Message* Begin(const Field& field) const;
   // Null after an error.
   const Field* Find(const char* name) const;

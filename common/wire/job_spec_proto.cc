@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// A value that only one side has does not compile. spec_enums_test compares the others.
+// Fails to compile if one side has more values. spec_enums_test compares each of the values.
 static_assert(IsLast(v1::Precision_MAX, Precision::kBf16) && IsLast(v1::DataAssignment_MAX, true));
 static_assert(IsLast(v1::ScheduleKind_MAX, ScheduleKind::kWsd));
 static_assert(IsLast(v1::InnerOptimizerKind_MAX, InnerOptimizerSpec::Kind::kSgd));
@@ -24,13 +24,13 @@ static_assert(IsLast(v1::MergeRule_MAX, MergeRule::kCenteredClip) && IsLast(v1::
 static_assert(IsLast(v1::PoolSchedule_MAX, PoolSchedule::kRampDown));
 static_assert(IsLast(v1::ScreenMode_MAX, ScreenMode::kEnforce));
 
-// Without bounds, which ValidateJobSpec checks.
+// Copies all NumberFields of a section without checking bounds, which ValidateJobSpec does.
 template <class Section>
 static void Numbers(FieldCopier& copy, Section& s) {
   std::apply([&](const auto&... row) { (copy.Any(row.name, s.*row.member), ...); }, kNumbers<Section>);
 }
 
-// A section of nothing else.
+// A section that consists of NumberFields only.
 template <class Section>
 requires(!std::is_null_pointer_v<decltype(kNumbers<Section>)>) static void Fields(FieldCopier& copy, Section& s) {
   Numbers(copy, s);
@@ -166,7 +166,7 @@ static void Fields(FieldCopier& copy, JobSpec& s) {
   copy.Any("priority", s.priority)("experiment", s.experiment)("screens", s.screens);
 }
 
-// The default upper bound is raised to the other given values, so that it contradicts none of them.
+// The default of workers.max: raised to the other given values, so that it contradicts none of them.
 static uint32_t DefaultMaxWorkers(const JobSpec& spec) {
   if (spec.data.pin_shards) return static_cast<uint32_t>(spec.data.corpora.size());
   const uint32_t asked = std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});

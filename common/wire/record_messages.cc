@@ -35,7 +35,7 @@ static void Fields(FieldCopier& copy, SnapshotHeader& m) {
   copy("layout", m.layout).Any("epoch", m.epoch).Any("boot", m.boot);
 }
 
-// Job and target are those of the round.
+// The header's job and target are left out: they are those of the round.
 static void Fields(FieldCopier& copy, CommittedContribution& m) {
   ContributionHeader& h = m.header;
   copy("worker", h.worker).Any("incarnation", h.incarnation)("digest", h.digest).Any("tokens", h.tokens);
@@ -72,7 +72,7 @@ static void Fields(FieldCopier& copy, CheckpointManifest& m) {
   r.complete = true;
 }
 
-// Scores that the core has judged: others mean damage.
+// The core has judged these scores before: impossible ones mean damage.
 static void Fields(FieldCopier& copy, std::vector<TaskScore>& scores) {
   copy("tasks", scores, limits::kEvalTasks, /*indexed=*/true);
   for (size_t i = 0; i < scores.size(); ++i) {

@@ -73,7 +73,7 @@ struct CheckpointManifest {
 };
 std::string SerializeCheckpointManifest(const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes);
-// No scores give no bytes.
+// An empty list gives empty bytes.
 std::string SerializeTaskScores(const std::vector<TaskScore>& scores);
 absl::StatusOr<std::vector<TaskScore>> ParseTaskScores(const std::string& bytes);
 // The resolved spec of a job, with name and labels.

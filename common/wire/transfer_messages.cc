@@ -28,7 +28,7 @@ absl::Status Unreadable(const char* what) {
 
 }  // namespace
 
-// A contribution that arrives. In the records of the store the loss has no bound.
+// A contribution on the wire, with a bound on its loss. In the records of the store the loss has none.
 static void Fields(FieldCopier& copy, ContributionUpload& m) {
   Fields(copy, m.header);
   copy.Check("mean_loss_micro", m.header.mean_loss_micro >= 0 && m.header.mean_loss_micro <= limits::kMostLossMicro,

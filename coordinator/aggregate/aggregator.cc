@@ -131,7 +131,7 @@ RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const Co
   return result;
 }
 
-// From the gate, if there is one, otherwise as recorded with the inputs. Fills `norms`.
+// The clip factors: from the gate, if there is one, otherwise as recorded with the inputs. Fills `result.norms`.
 std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGate* gate, uint32_t inner_steps,
                                 RoundResult& result) {
   std::vector<double> clips;
@@ -186,7 +186,7 @@ std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<con
   return {inputs[largest].worker};
 }
 
-// An empty part means zeros.
+// Checks a part of a restored state: its length, and that all values are finite. An empty part means zeros.
 absl::Status CheckPart(const char* name, std::span<const float> part, size_t elements) {
   if (part.empty()) return absl::OkStatus();
   if (part.size() != elements) {
@@ -208,7 +208,7 @@ bool AreZeros(std::span<const float> x, float max_abs) {
   return max_abs == 0 && std::none_of(x.begin(), x.end(), [](float value) { return std::signbit(value); });
 }
 
-// Under kLoco, for the step from `version`.
+// Whether the step from `version` clears the residual, under kLoco.
 bool ClearsResidual(const OuterParameters& parameters, Version version) {
   return (version.value + 1) % parameters.loco.reset_syncs == 0;
 }

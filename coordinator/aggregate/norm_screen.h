@@ -27,7 +27,7 @@ constexpr size_t kNormsNeeded = 4;
 constexpr uint64_t kNormPeriods = 4;  // cap on the periods of steps by which a norm may grow
 // Above this ratio a contribution is the result of a fault (a flipped exponent bit) or malice, not
 // of training, however few values there are to compare with. Honest contributions differ by far
-// less: at most as a first step of a warm-up from a whole period of it (ADR 22).
+// less: at most as the first step of a learning-rate warm-up does from a whole period of it (ADR 22).
 constexpr double kBeyondDoubt = 1e6;
 
 // The norms of one contribution, per inner step of a whole period of inner_steps. The norm of k steps grows

@@ -155,7 +155,7 @@ class Walker {
     }
   }
 
-  // g -> h = u + r.
+  // One block: g -> h = u + r, where u is the outer step and r the residual; updates the momentum.
   void Step(size_t block, std::span<float> momentum, std::span<float> g_to_h, bool compared, BlockSums& sums) {
     const std::span<float> residual =
         job_.memory == ErrorMemory::kOff ? std::span<float>() : BlockOf(job_.residual, block);

@@ -14,7 +14,7 @@ constexpr Duration kLongest = Seconds(86'400);
 constexpr uint64_t kFastest = 10'000'000'000;        // bytes per second; higher claims are cut to it
 constexpr uint64_t kMostBytes = 10'000'000'000'000;  // so that products fit 64 bits
 
-// At most a day; 0 for an unknown rate.
+// The time for `bytes` at `rate`, at most a day; 0 if the rate is unknown (0).
 Duration TimeOf(uint64_t bytes, uint64_t rate) {
   if (rate == 0) return {};
   rate = std::min(rate, kFastest);

@@ -36,12 +36,12 @@ struct LinkVerdict {
   std::string reason;  // names the worker, the measured and the required rates; empty if admitted
 };
 
-// `period`: H times the worker's step; 0: not measured. `admitted`: the present verdict.
+// `period`: H times the worker's step time; 0: not measured. `admitted`: the verdict before this one (hysteresis).
 LinkVerdict JudgeLink(const WorkerId& worker, const PeriodTraffic& traffic, Duration period, const LinkRates& measured,
                       bool admitted);
 
 // The time of the worker's transfers in a period: up and down run in parallel, but the update of a
-// fragment follows its contribution. At most a day per term.
+// fragment follows its contribution. Each transfer counts as at most a day.
 Duration TransferTime(const PeriodTraffic& traffic, const LinkRates& rates);
 
 // "850 kB/s", "12.5 MB/s"; rounded down.

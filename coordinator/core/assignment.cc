@@ -12,11 +12,11 @@
 namespace atl {
 namespace {
 
-// kJoinerAhead: in steps of the job clock, for periods of at least kLongPeriod steps.
+// A joiner starts kJoinerAhead clock steps ahead of the others, if a period has at least kLongPeriod steps.
 constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
 constexpr Duration kRest = Seconds(60);  // after a fetch that took too long; others may take the place
 
-// A cordoned worker may return to its own job, and get no other.
+// A cordoned worker may return to its own job, and gets no other: adds all other jobs to `barred`.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
   for (const QueuedJob& job : jobs) {
     if (job.job != member.record().job) barred.insert(job.job);
@@ -173,8 +173,8 @@ uint64_t Job::SendAssignment(Member& member) {
   return clock;
 }
 
-// Reports a worker that does not finish its fetch, then takes it off the job, so that another
-// worker can have its place and no round waits for it forever.
+// At each missed deadline of a worker's fetch: reports it, and after kFetchDeadlines takes the worker off
+// the job, so that another worker can have its place and no round waits for it forever.
 void Job::AdvanceFetches() {
   for (auto& [id, member] : core_.fleet.Of(run_.id())) {
     if (member.lost() || member.stage() != Stage::kFetching) continue;
@@ -202,8 +202,8 @@ void Job::AdvanceFetches() {
   }
 }
 
-// The workers with fast links must suffice for workers.min, and for a quorum that the job sets.
-// Otherwise all workers are admitted, and the run is as slow as its links.
+// No round waits for a worker with a slow link, if the workers with fast links suffice for workers.min and
+// sync.quorum. Otherwise all workers are admitted, and the run is as slow as its links.
 void Job::AdmitWorkers() {
   uint32_t fast = 0;
   for (const auto& [id, member] : core_.fleet.Of(run_.id())) {

@@ -41,7 +41,7 @@ class Checkpoints {
   // `record` has the job, the step, the versions and the pool. No effect if a checkpoint of that step exists.
   CheckpointEffects Begin(CheckpointRecord record, const CheckpointSpec& rule);
   bool IsBegun(uint64_t step) const;  // and not complete
-  // For a begun one. `versions`: committed; `merging`: those in memory are newer.
+  // The files of a begun checkpoint are on disk. `versions`: committed; `merging`: those in memory are newer.
   CheckpointEffects Written(uint64_t step, std::vector<Digest> hashes, int64_t wall_nanos,
                             const VersionVector& versions, bool merging);
   CheckpointEffects Drop(uint64_t step);
@@ -52,7 +52,7 @@ class Checkpoints {
   CheckpointEffects DropOvertaken(const VersionVector& versions);
   CheckpointEffects DropAfter(uint64_t step);
   CheckpointEffects DropAll();
-  // Drops complete ones but the newest, those kept for good and those that `is_needed` returns true for.
+  // Drops complete ones, except the newest, those kept for good, and those for which `is_needed` returns true.
   CheckpointEffects Retain(const CheckpointSpec& rule, const std::function<bool(uint64_t step)>& is_needed);
 
   // ---- the view of them
@@ -64,8 +64,8 @@ class Checkpoints {
   uint64_t NextStep() const { return records_.empty() ? 0 : records_.rbegin()->first + 1; }  // the first unused one
 
  private:
-  // Whether checkpoint.keep_every, as set now, keeps a checkpoint of these versions. A late checkpoint, after its
-  // versions could not be written, counts for them.
+  // Whether checkpoint.keep_every, as set now, keeps a checkpoint of these versions. If the checkpoint of the last
+  // such multiple could not be written, the next one is kept in its place.
   bool KeepsForGood(const CheckpointSpec& rule, const VersionVector& versions) const;
   bool Saves(uint64_t version) const;  // a checkpoint of fragment 0's version or a later one
   void Drop(uint64_t step, CheckpointEffects& effects);

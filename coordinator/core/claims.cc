@@ -9,11 +9,11 @@
 namespace atl {
 namespace {
 
-// The number of claimed tokens per token that may be covered and never claimed. A worker with
-// non-finite steps, or with repeated fetches of fragments, then loses no larger part.
+// A worker may leave one covered token unclaimed for each kPerUnclaimed claimed ones. An honest worker
+// loses no larger part, even with non-finite steps or repeated fetches of fragments.
 constexpr uint64_t kPerUnclaimed = 2;
-// The fetches with lost samples that a worker may have before it has claimed others: its old incarnation and
-// its new one may each have lost a fragment's.
+// The fetches with lost samples that are allowed before a worker has claimed anything: its old incarnation and
+// its new one may each have lost the samples of one fetch.
 constexpr uint64_t kFetchesForgiven = 2;
 
 }  // namespace
@@ -83,7 +83,7 @@ absl::Status ClaimsBook::Check(const ContributionHeader& header, const Coverage&
 
 void ClaimsBook::Commit(const ContributionHeader& header, uint64_t samples) {
   const auto it = accounts_.find(header.worker);
-  // From an earlier incarnation, which has its own account of samples.
+  // A contribution of an earlier incarnation changes nothing: its samples belong to an earlier account.
   if (it != accounts_.end() && header.incarnation < it->second.incarnation) return;
   Account account = AccountOf(header.worker, header.incarnation);
   account.covered = AddSat(account.covered, MulSat(samples, sequence_length_));

@@ -16,7 +16,7 @@
 
 namespace atl {
 
-// The context of a contribution, in addition to its header. Counted in samples.
+// The context of a contribution, in addition to its header. In samples, except `claimed`.
 struct Coverage {
   uint64_t before = 0;     // by the worker's accepted, uncommitted contributions
   uint64_t after = 0;      // including this contribution
@@ -28,13 +28,13 @@ class ClaimsBook {
  public:
   // `sequence_length`: tokens per sample.
   explicit ClaimsBook(uint64_t sequence_length) : sequence_length_(sequence_length) {}
-  // Takes the totals at a start. The ledger does not hold the covered samples: they are set to the
-  // largest claim of any fragment, plus `slack` samples.
+  // Restores the claims at a start of the coordinator. The ledger does not hold the covered samples: they
+  // are assumed to be the largest claim of any fragment, plus `slack` samples.
   void Recover(const std::vector<ClaimTotal>& totals, uint64_t slack);
 
-  // INVALID_ARGUMENT if more steps or tokens are claimed than the cursors cover, or too few.
+  // INVALID_ARGUMENT if the header claims more steps or tokens than its cursors cover, or too few tokens.
   absl::Status Check(const ContributionHeader& header, const Coverage& coverage) const;
-  // The contribution is committed, and is the first that covers these `samples`.
+  // Counts a committed contribution. `samples`: the samples that it covers and no earlier one did.
   void Commit(const ContributionHeader& header, uint64_t samples);
   // The tokens that the incarnation has claimed for the fragment in committed contributions.
   uint64_t ClaimedFor(const WorkerId& worker, Incarnation incarnation, FragmentIndex fragment) const;

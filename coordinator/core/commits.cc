@@ -12,10 +12,10 @@
 namespace atl {
 namespace {
 
-// Round deadlines without a merge, while some workers have nothing left to train. After them the
-// end of the job no longer waits for the held samples.
+// After this number of round deadlines without a merge, while some workers have nothing left to train, the
+// job ends without the samples that other workers hold.
 constexpr int64_t kDeadlinesOfHolders = 2;
-// Round deadlines during which an upload, or a step not yet measured, excuses a missing worker.
+// For this number of round deadlines, an upload in progress or an unmeasured step time excuses a missing worker.
 constexpr int64_t kDeadlinesOfUploads = 4;
 
 void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::vector<JobNote>* notes) {
@@ -31,7 +31,7 @@ void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::ve
        {{"worker", worker.value}, {"fragment", absl::StrCat(fragment.value)}}});
 }
 
-// The missing workers evaluate or fetch.
+// Workers are missing only because they evaluate or fetch, so that a late round is no fault.
 bool WaitsAsItShould(const Run& run, const CoreContext& core, const Round& round) {
   bool any = false;
   for (const auto& [id, member] : core.fleet.Of(run.id())) {
@@ -48,8 +48,8 @@ bool WaitsAsItShould(const Run& run, const CoreContext& core, const Round& round
   return any;
 }
 
-// A deadline has passed without the quorum: a missed round for each worker that has no reason to be missing. Those
-// that have missed too many are no longer expected if the others suffice.
+// A deadline has passed without the quorum: counts a missed round for each worker that has no reason to be missing.
+// Workers that have missed too many are no longer expected if the others suffice.
 void CountMissing(Run& run, CoreContext& core, FragmentIndex fragment) {
   Round& round = run.rounds[fragment.value];
   if (round.Arrived() == 0) return;  // all may be kept from it by the same cause
@@ -127,7 +127,7 @@ void NoteWhoTookPart(Run& run, CoreContext& core, FragmentIndex fragment) {
   for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &core.out.notes);
 }
 
-// After the commit of the fragment's round.
+// After the commit of a round of `fragment`: reports starved fragments. `enough`: as many workers as the job needs.
 void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enough) {
   VersionVector versions = run.Versions();
   const uint64_t front = FrontOf(versions);
@@ -138,8 +138,8 @@ void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enoug
   for (uint32_t p = 0; p < versions.size(); ++p) {
     const FragmentIndex other{p};
     if (!run.IsStarved(other, front)) continue;
-    // A member that contributes to one fragment only would leave the rounds of the others without a
-    // majority forever.
+    // A starved fragment's round stops expecting the workers that contribute only to this fragment: waiting
+    // for them could leave it without a majority forever.
     Round& lacking = run.rounds[p];
     for (const WorkerId& id : lacking.closing() ? std::vector<WorkerId>{} : lacking.Missing()) {
       if (lacking.IsUploading(id) || !run.rounds[fragment.value].IsMerged(id) ||

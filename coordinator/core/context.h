@@ -27,7 +27,7 @@ struct CoreContext {
   int64_t wall_nanos = 0;
   Effects out;
   // Set by the coordinator, which knows all jobs.
-  std::function<const JobId*(const JobId& job, uint64_t checkpoint)> heir_of;  // still has to begin from it; null: none
+  std::function<const JobId*(const JobId& job, uint64_t checkpoint)> heir_of;  // the job yet to begin from it; or null
   std::function<void(const JobSpec& spec)> begun;  // a job has its parameters, or has ended without
   std::function<void(Member& member, const std::string& why)> quarantine;
 

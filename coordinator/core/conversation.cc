@@ -14,13 +14,13 @@
 namespace atl {
 namespace {
 
-// A JobFailure has only a text; the worker writes one of these two phrases if a range may be poisoned.
+// JobFailure has only a text. Workers write one of these two phrases if the samples of a range may be poisoned.
 bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
 }
 
-// Compares with all training members. These include members without the parameters, or not reconnected since a
-// restart, whose reports do not count: the first few reports alone stop nothing.
+// Whether `deviants` are most of all training members. These include members without the parameters, or not yet
+// reconnected since a restart, although their reports do not count: the first few reports alone stop nothing.
 bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& deviants) {
   size_t there = 0, deviating = 0;
   for (const auto& [id, member] : fleet.Of(job)) {
@@ -54,7 +54,7 @@ void SuspectRanges(Run& run, CoreContext& core, const WorkerId& worker, const st
   }
 }
 
-// data.assignment: shards: each worker's leases are in its corpus.
+// The positions that the worker may lease: its corpus with data.assignment: shards, else all. None: no corpus is free.
 std::optional<SampleRange> PositionsFor(Run& run, CoreContext& core, const WorkerId& worker) {
   if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
   std::set<WorkerId> present;
@@ -86,7 +86,7 @@ std::string WhyBroken(const Run& run, const Fleet& fleet, const std::string& rea
     return entry.second.for_all && member != nullptr && !member->lost();
   });
   const size_t failed = run.failures.size();
-  // The model is broken, and the only remaining worker is the one with the remarkable contributions.
+  // The only remaining worker is the one with the remarkable contributions, which may have broken the model.
   const Member* suspect = fleet.Find(run.remarks.Suspect());
   const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
   if (SpeaksOfNonFinite(reason) && left) {
@@ -111,7 +111,7 @@ void JudgeLinkOf(const Run& run, Member& member) {
   member.JudgeLink(verdict.reason);
 }
 
-// Called at each heartbeat of the worker, which contains its pace: no state must survive a restart,
+// Called at each heartbeat of the worker, which contains its pace. So nothing has to survive a restart,
 // and a lost message is sent again.
 void BalancePace(const Run& run, CoreContext& core, Member& member) {
   const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
@@ -156,13 +156,13 @@ void Machine::On(const WorkerSaid& e) {
           Job* const job = JobOf(*member);
           if (job != nullptr && message.job == job->run().id()) return job->Hear(*member, message);
         }
-        // The service admits Hello only as the first message of a stream, and the engine forwards log lines.
+        // Hello and LogLines have no handler: Hello is only the first message, and the engine forwards log lines.
         if constexpr (requires { Hear(*member, message); }) Hear(*member, message);
       },
       e.message);
 }
 
-// Of a job that it is not assigned to, or of none, like the next two.
+// A message for a job that this worker is not assigned to, or for no job; the same in the next two functions.
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.Report(message);
   if (message.job == member.record().job) member.Reached(message.step, core_.now);
@@ -186,8 +186,8 @@ void Job::Hear(Member& member, const Heartbeat& message) {
 void Job::Hear(Member& member, const LeaseRequest& message) {
   if (const LeaseRecord* lease = run_.pool.FindRequest(member.record(), message.request))
     return core_.SendTo(member, LeaseGranted{run_.id(), message.request, lease->lease, lease->range});
-  // The worker sent it before the job was assigned to it again. It has dropped that state, so the granted
-  // samples would not be trained. A training worker unknown as such to the coordinator asks again after Ready.
+  // The worker sent this request before the job was assigned to it again. It has dropped that state, so granted
+  // samples would not be trained. A training worker not known as such to the coordinator asks again after Ready.
   if (member.stage() != Stage::kTraining) return;
   std::string why_not;
   if (GrantLease(member, message, &why_not)) return;
@@ -250,8 +250,8 @@ void Job::Hear(Member& member, const Ready& message) {
   // At the end of a job, the step of a Ready is a message ("nothing more comes"), not a position.
   if (run_.record.state != JobState::kClosing) member.Reached(message.step, core_.now);
   const bool joins = member.stage() != Stage::kTraining;
-  // The worker may not have known about the end when it sent this: the step is its position, and it
-  // may hold work.
+  // True: the worker may not have known about the end when it sent this message. The step is then its
+  // position, and it may hold work.
   const bool answers = member.AnswerAssignment();
   // Newer versions were published while the worker was away, or it took an older snapshot for the
   // newest version: contributions to the older versions would be late. A fragment that is named again
@@ -267,8 +267,8 @@ void Job::Hear(Member& member, const Ready& message) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run_.pool.HeldBy(id).empty();
     if (!answers && (empty || message.step >= run_.record.stop_step)) member.Finish(false);
-    // A worker that was fetching has not received it. After a restart of the coordinator this may
-    // also apply to a worker with the stage kTraining. A worker that has received it repeats its
+    // A worker that was fetching has not received ClosingStarted. After a restart of the coordinator this
+    // may also apply to a worker with the stage kTraining. A worker that has received it repeats its
     // last message, if this was it.
     if (joins || answers) core_.SendTo(member, ClosingStarted{run_.id(), run_.record.stop_step, run_.Versions()});
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are given up";
 
-// It waits at an apply step of a round without a quorum and without an upload.
+// The worker waits at an apply step for a round that has neither a quorum nor an upload in progress.
 bool WaitsInVain(const Run& run, const Fleet& fleet, const Member& member) {
   if (member.heartbeat().activity != WorkerActivity::kWaiting) return false;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
@@ -29,7 +29,7 @@ bool WaitsInVain(const Run& run, const Fleet& fleet, const Member& member) {
   return false;
 }
 
-// A training worker has reported `step`, every other one too or is blocked: none sends anything more.
+// Each training worker has reported `step` or is blocked, and at least one has reported it: none sends anything more.
 bool NobodyGoesOn(const Run& run, const Fleet& fleet, uint64_t step) {
   bool any = false;
   for (const auto& [id, member] : fleet.Of(run.id())) {

@@ -51,8 +51,8 @@ uint64_t EvaluationSamples(const JobSpec& spec);
 // detected otherwise; at most about two days.
 Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step);
 
-// The extension after the allowance has passed `times` times, if the worker is busy with it and no
-// other can take it. Doubles each time, up to the longer of an hour and the allowance.
+// The extension given when the holder's time has run out `times` times, if it is busy with the evaluation and
+// no other worker can take it. Doubles each time, up to the longer of an hour and the allowance.
 Duration EvaluationExtension(Duration allowance, uint32_t times);
 
 // A worker of the job that makes evaluations: a trainer, or one that only evaluates.
@@ -120,7 +120,7 @@ class Evaluation {
   Duration HeldFor(Instant now) const { return now - pending_->held->given; }
   bool IsWith(const WorkerId& worker) const { return IsHeld() && pending_->held->worker == worker; }
   bool IsUntouched() const { return done_.empty() && skipped_.empty(); }  // none was made, none was skipped
-  // The last evaluation of an ending job at these versions was neither made nor skipped.
+  // In an ending job: the last evaluation, at these versions, was neither made nor skipped.
   bool IsWanted(const EvaluationSpec& rule, const VersionVector& versions) const;
   // Nothing to do until `now`: none is pending, or its holder still has time.
   bool Waits(bool holder_is_able, Instant now) const;

@@ -55,7 +55,7 @@ struct UploadFinished {
 struct ContributionDurable {
   UploadId upload = 0;
 };
-// The conversation broke before the acceptance; the verified prefix stays in the segment for a resume.
+// The upload's stream broke before the acceptance; the verified bytes stay in the segment, where a resume continues.
 struct UploadBroken {
   UploadId upload = 0;
 };

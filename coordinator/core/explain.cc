@@ -14,7 +14,7 @@
 namespace atl {
 namespace {
 
-// Those that are not empty.
+// The clauses that are not empty, as one text.
 std::string Joined(std::vector<std::string> clauses) {
   std::erase(clauses, "");
   return absl::StrJoin(clauses, "; ");
@@ -70,7 +70,7 @@ std::string FailuresLine(const Run& run) {
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
-// Empty: no worker was refused for that reason.
+// Why that worker was refused: it has followed a newer state than this coordinator's. Empty: none was.
 std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
   if (ahead.boot.value == 0) return "";
   return absl::StrCat("worker ", ahead.worker.value, " has followed boot ", ahead.boot.value,
@@ -78,7 +78,7 @@ std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
                       ": start the coordinator on that, or the workers again, which then follow this one");
 }
 
-// For the whole fleet.
+// All quarantined workers, and the cordoned ones without a job, of the whole fleet.
 std::string KeptOutLine(const Fleet& fleet) {
   std::vector<WorkerId> quarantined, cordoned;
   for (const auto& [id, member] : fleet.members()) {
@@ -128,7 +128,7 @@ std::optional<FragmentIndex> AwaitedFragment(const Run& run, const CoreContext& 
   for (uint32_t p = 0; p < rounds.size(); ++p) {
     if (!rounds[p].closing() && rounds[p].Arrived() > 0) return FragmentIndex{p};
   }
-  // A round without contributions is normal, unless no worker trains, the job ends, or it is overdue.
+  // A round without contributions is normal, unless no worker trains, the job is ending, or the round is overdue.
   const bool closing = run.record.state == JobState::kClosing;
   for (uint32_t p = 0; p < rounds.size(); ++p) {
     if (rounds[p].closing() || (rounds[p].expected().empty() && closing)) continue;
@@ -159,7 +159,7 @@ std::string RoundLine(const Run& run, const CoreContext& core, FragmentIndex fra
                           : absl::StrCat("; next report in ", SecondsOf(verdict.wake - core.now)));
 }
 
-// With fewer workers than the job needs.
+// Why the job waits while it has `have` workers, fewer than it needs.
 std::string LackingLine(const Run& run, const CoreContext& core, uint32_t have, Instant now) {
   std::vector<WorkerId> lost;
   for (const auto& [id, member] : core.fleet.Of(run.id())) {

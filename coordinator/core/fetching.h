@@ -22,7 +22,7 @@ struct FetchTime {
 // `measured_rate` in bytes per second; 0: not measured, then the rate of a slow link.
 FetchTime FetchTimeOf(const JobSpec& spec, uint64_t measured_rate);
 
-// From the start of the fetch to deadline number `passed` + 1.
+// The time from the start of the fetch to deadline number `passed` + 1.
 Duration FetchDeadline(Duration allowed, uint32_t passed);
 
 }  // namespace atl

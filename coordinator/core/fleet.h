@@ -35,7 +35,7 @@ class Fleet {
   void Assign(Member& member, const JobId& job);
   // Alive and assigned to train the job, by name.
   std::vector<WorkerId> TrainersOf(const JobId& job) const;
-  // Those that train it now.
+  // The number of those that have the parameters and train it now.
   uint32_t TrainingCount(const JobId& job) const;
   // Members that are not lost; excludes those only known from before the coordinator's start.
   size_t Alive() const;
@@ -52,8 +52,8 @@ class Fleet {
   // Removes an existing member and its record. A member added later with this name is a new one.
   void Forget(const WorkerId& worker);
   void TakeChanges(std::vector<LedgerRecord>& out);
-  // The newest worker that was refused because it has followed a newer state than this
-  // coordinator's; cleared when it connects without one.
+  // The newest worker that was refused because it has followed a newer state than this coordinator's; cleared
+  // when that worker connects again without one.
   struct Ahead {
     WorkerId worker;
     BootNumber boot;  // 0: none

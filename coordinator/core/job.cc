@@ -108,7 +108,7 @@ void Job::WelcomeBack(Member& member, const std::vector<LeaseCursor>& leases) {
 
 void Job::Rejoin(const WorkerId& worker) {
   if (!run_.evaluation.IsWith(worker)) return;
-  // The evaluation itself may be what ends its process.
+  // The evaluation itself may have crashed the worker's process, so the worker loses it.
   run_.evaluation.Fail("it joins anew, as after the end of its process");
   EvaluationTakenFrom(run_.evaluation.Take(run_.Versions(), core_.now), false);
 }

@@ -11,16 +11,16 @@
 
 namespace atl {
 
-// Of a round held over a pause: assigned to the job again, neither expected nor arrived.
+// Workers that are assigned to the job again after a pause, and neither expected nor arrived in the held-over round.
 std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round);
 RoundRule RuleOf(const Run& run, const Fleet& fleet, FragmentIndex fragment);
-// From the opening of a round to its deadline.
+// The time from the opening of a round to its deadline.
 Duration DeadlineOf(const Run& run, const CoreContext& core);
-// Of the worker, at its pace; zero if no step was measured.
+// The duration of a period of this worker, at its pace; zero if no step was measured.
 Duration PeriodOf(const Run& run, const Member& member);
 Instant FetchDeadlineOf(const Run& run, const Member& member);
 uint64_t NewestStep(const Run& run, const Fleet& fleet);
-// Reached by at least half of the training workers.
+// The largest step that at least half of the training workers have reached.
 uint64_t StepOfHalf(const Run& run, const Fleet& fleet);
 inline uint64_t ClockOf(const Run& run, const Fleet& fleet) { return run.ClockStep(NewestStep(run, fleet)); }
 // The workers with nothing left to train: each waits, was denied samples, and all its samples are committed.
@@ -28,7 +28,7 @@ std::set<WorkerId> UsedUp(const Run& run, const Fleet& fleet);
 // Whether every sample is trained: none is free, some worker was denied samples, every worker waits, and all held
 // samples are in accepted or committed contributions. Ignores workers at the job's stop step, which train no more.
 bool DataIsTrained(const Run& run, const Fleet& fleet);
-// Whether the holders of the last samples have been silent for too long: some worker has nothing left to train, and no
+// Whether the holders of the last samples have sent nothing for too long: some worker has nothing left to train, and no
 // round was made within `limit`, or twice that with an upload in progress.
 bool HeldInVain(const Run& run, Duration limit, Instant now);
 // The number of workers without which the job cannot continue.

@@ -140,7 +140,7 @@ void LeasePool::RollBack(uint64_t frontier) {
   record_.returned = std::move(below);
   record_.frontier = frontier;
   const uint64_t used = frontier - SizeOf(record_.returned);
-  // The positions of abandoned samples are not recorded; the sum must still hold.
+  // The positions of abandoned samples are not recorded: as many as fit count as below the frontier (I12).
   record_.abandoned = std::min(record_.abandoned, used);
   record_.consumed = used - record_.abandoned;
   TouchPool();

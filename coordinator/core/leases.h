@@ -34,8 +34,8 @@ class LeasePool {
   void Return(LeaseId id, uint64_t keep_to);
   // Abandons the samples of the range that are free at the moment. Returns their number.
   uint64_t Abandon(SampleRange range);
-  // Marks everything at or after `frontier` as never leased. Samples below it that were consumed
-  // later stay consumed (at most the leased ones). Requires no open lease.
+  // Marks everything at or after `frontier` as never leased. Leased samples below it stay consumed, also
+  // those of contributions after the checkpoint. Requires no open lease.
   void RollBack(uint64_t frontier);
 
   const LeaseRecord* Find(LeaseId id) const;

@@ -11,8 +11,8 @@
 //   kNone -- Fetch --> kFetching -- Train --> kTraining -- Finish, LeaveOut: finished; Continue: not finished
 //     ^----- LeaveJob -----'--------------------'
 //
-// A verb changes this member alone. The parent (job.h) sends messages, returns leases and opens rounds, and marks
-// the record as changed (Fleet::Touch).
+// A function here changes this member alone. The parent (job.h) sends messages, returns leases and opens rounds,
+// and marks the record as changed (Fleet::Touch).
 #ifndef ATOLL_COORDINATOR_CORE_MEMBER_H_
 #define ATOLL_COORDINATOR_CORE_MEMBER_H_
 

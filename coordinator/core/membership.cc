@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// For a member that was not heard since the coordinator's start: its period is unknown.
+// The time after which a lost member is fenced, if it was not heard since the coordinator's start (period unknown).
 constexpr Duration kAbsenceOverAStart = Seconds(600);
 
 // `run`: of the member's job; null: it has none.
@@ -88,7 +88,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
 
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
-    // A refusal without retry has another reason.
+    // A refusal without retry has another reason than a newer state.
     if (refused->retry && e.hello.last_boot > core_.boot)
       core_.fleet.TurnedAway({e.hello.worker, e.hello.last_boot, core_.now});
     core_.Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
@@ -131,7 +131,7 @@ void Machine::On(const ConnectionClosed& e) {
   if (Member* member = core_.fleet.OnConnection(e.connection)) core_.fleet.Disconnect(*member);
 }
 
-// It cannot come back: rounds do not wait for it, and its leases are returned at once.
+// The worker cannot come back: rounds do not wait for it, and its leases are returned at once.
 void Machine::On(const WorkerRevoked& e) {
   Member* member = core_.fleet.Find(e.worker);
   if (member != nullptr && member->connection()) Hear(*member, Leaving{"its certificate was revoked"});
@@ -149,7 +149,7 @@ void Machine::ExpireMembers() {
     if (!member.lost() && core_.now >= member.heard() + core_.options.membership_timeout) {
       member.Lose(core_.now);
       core_.Disconnect(member);
-      // Not for a member without a job that has not returned since the start: it may have left long ago.
+      // No note for a member without a job that has not returned since the start: it may have left long ago.
       if (member.has_spoken() || member.Assigned()) {
         core_.Note(member.record().job, "worker lost",
                    absl::StrCat("worker ", id.value, " is lost: nothing heard for ",
@@ -211,7 +211,7 @@ void Machine::ForgetMembers() {
   }
   size_t excess = gone.size() - std::min<size_t>(gone.size(), limits::kGoneWorkers);
   if (!any && excess == 0) return;
-  // After a restart, all have the same loss time; the one fenced first has the smaller incarnation.
+  // After a restart, all have the same loss time: then the members that were fenced first are forgotten first.
   std::sort(gone.begin(), gone.end(), [](const Member* a, const Member* b) {
     return std::pair(a->lost_at(), a->record().incarnation) < std::pair(b->lost_at(), b->record().incarnation);
   });

@@ -20,8 +20,8 @@ Duration ClockPace(Duration period, uint32_t inner_steps);
 // step itself if its pace is unknown (0), or the report is older than `most`.
 uint64_t StepByNow(uint64_t step, Duration since, Duration pace, Duration most);
 
-// Measurements jitter, and a change moves the send steps: only a difference of more than an eighth
-// of `present` justifies one.
+// Whether the pace should change: only for a difference of more than an eighth of `present`, because
+// measurements jitter and each change moves the send steps.
 bool WorthChanging(uint32_t present, uint32_t wanted);
 
 }  // namespace atl

@@ -19,9 +19,9 @@ namespace atl {
 class MissBook {
  public:
   explicit MissBook(size_t fragments) : missed_(fragments) {}
-  // Counts one more, and returns the number of consecutive ones.
+  // Counts one more missed round, and returns the number of consecutive ones.
   uint32_t Missed(FragmentIndex fragment, const WorkerId& worker) { return ++missed_[fragment.value][worker]; }
-  // It contributed, or its sync was dropped on purpose.
+  // The worker contributed, or its sync was dropped on purpose: clears its count.
   void TookPart(FragmentIndex fragment, const WorkerId& worker) { missed_[fragment.value].erase(worker); }
   uint32_t Running(FragmentIndex fragment, const WorkerId& worker) const;
   void Forget(const WorkerId& worker);
@@ -62,7 +62,7 @@ class RemarkBook {
  public:
   void Add(Remark remark);
   void Clear() { newest_.clear(); }
-  // The worker with the most of them; empty: none stood out.
+  // The worker with the most remarks; empty: none stood out.
   WorkerId Suspect() const;
   // One clause that names that worker, its newest such contribution and the remedy; empty: none stood out.
   std::string Line() const;

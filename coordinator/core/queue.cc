@@ -70,7 +70,7 @@ class Planner {
   }
 
   // Whether the job at `donor`, which cannot continue either, gives its workers to the job at
-  // `taker`. A strict order of jobs.
+  // `taker`. Of two jobs, at most one gives to the other.
   bool Yields(size_t donor, size_t taker) const {
     const QueuedJob &gives = jobs_[donor], &takes = jobs_[taker];
     if (gives.workers.size() >= gives.min) return false;

@@ -2,9 +2,9 @@
 // Decides which job gets which workers (docs/design.md section 6): by priority, then age. Every
 // running job keeps its minimum; spare workers go to the highest priority below its maximum. A
 // waiting job starts only when its whole minimum is available, so that no worker is idle in a job
-// that cannot run. Jobs without their minimum, each with workers that another one needs, could wait
-// for each other. So the first job that can continue, or start, with the workers of later jobs gets
-// them. Jobs that keep their workers because they end come first there. Pure.
+// that cannot run. Several jobs without their minimum, each with workers that another one needs, could
+// wait for each other. So the first job that can continue, or start, with the workers of later jobs gets
+// them. In this order, jobs that keep their workers because they are ending are first. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_QUEUE_H_
 #define ATOLL_COORDINATOR_CORE_QUEUE_H_
 

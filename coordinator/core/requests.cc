@@ -16,7 +16,7 @@ uint64_t DatasetOf(const JobSpec& spec, uint64_t samples) {
   return spec.data.pin_shards ? ShardRange(static_cast<uint32_t>(spec.data.corpora.size())).begin : samples;
 }
 
-// With shards everything is free from the start, so that each corpus is read from its own first sample.
+// With data.assignment: shards, all samples begin as returned ones, so that each corpus is read from its own start.
 PoolRecord FirstPool(const JobRecord& record) {
   PoolRecord pool;
   pool.job = record.job;
@@ -196,7 +196,7 @@ absl::Status Machine::Drain(Member& member) {
   return absl::OkStatus();
 }
 
-// It keeps its present job, also over a reconnect, and gets no other.
+// The worker keeps its present job, also over a reconnect, and gets no other.
 void Machine::Cordon(Member& member) {
   const std::string& id = member.record().worker.value;
   if (member.record().cordoned) return;

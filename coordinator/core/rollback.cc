@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rolls back to a checkpoint. It is read completely first, so that a damaged one causes a refusal
-// without any change.
+// Rolls back to a checkpoint. The checkpoint is read completely first, so that a damaged one causes a
+// refusal without any change.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

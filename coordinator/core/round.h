@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One fragment's round, as a machine of its own: the workers that are expected in it, the contributions that are sent
 // to it, accepted and committed, and the verdict when those suffice (docs/design.md section 6; quorum and grace of
-// Decoupled DiLoCo, 2604.21428). A verb sees the round's own state and its arguments: the time, and facts about the
-// fleet. It returns what follows from it, and the parent (job.h) carries that out. Pure; owned by the engine
+// Decoupled DiLoCo, 2604.21428). A function sees the round's own state and its arguments: the time, and facts about
+// the fleet. It returns what follows from it, and the parent (job.h) carries that out. Pure; owned by the engine
 // thread.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_H_
@@ -70,7 +70,7 @@ class Round {
   Round(Version version, const Digest& hash) : version_(version), hash_(hash) {}
 
   // ---- contributions
-  // The answer that follows from what the round knows of the contribution; none: it speaks neither for nor against it.
+  // The answer, if the round alone can decide (for example: too late, or accepted before). None: other checks decide.
   std::optional<UploadVerdict> Judge(const ContributionHeader& header) const;
   struct Offered {
     std::optional<UploadId> superseded;  // of the same worker
@@ -80,11 +80,11 @@ class Round {
   void Finish(const WorkerId& worker) { uploads_.at(worker).flushing = true; }  // its trailer is being flushed
   bool Durable(UploadId upload, Instant now);  // false: no such upload is being flushed
   void Break(UploadId upload);                 // nothing breaks an upload that is flushed
-  // Ends the uploads of the worker (null: of every worker) that are not being flushed. Returns them.
+  // Ends the uploads of the worker (null: of every worker), except those being flushed. Returns the ended ones.
   std::vector<UploadId> DropUploads(const WorkerId* worker);
-  // The worker has dropped its sync to `version`. False: the round takes none of it any more.
+  // The worker has dropped its sync to `version`. False, without effect: the round does not take it.
   bool DropSync(Version version, const WorkerId& worker, uint64_t send_step, Instant now);
-  // Takes a refused contribution out; none: the worker has none here.
+  // Takes out the worker's accepted contribution, refused by a screen. Returns its digest; none: there is none.
   std::optional<Digest> Refuse(const WorkerId& worker);
 
   // ---- workers
@@ -108,7 +108,7 @@ class Round {
   std::vector<UploadId> End();  // of the job: returns the uploads that end with it
   void RollBack(Version version, const Digest& hash) { *this = Round(version, hash); }
   void ClearTails() { tails_.clear(); }
-  // Drops committed contributions to older versions of workers that `known` does not know.
+  // Forgets the contributions to older versions that came from workers for which `known` returns false.
   void ForgetOlder(const std::function<bool(const WorkerId&)>& known);
   // ---- from the ledger and the round log
   void SetHash(const Digest& hash) { hash_ = hash; }
@@ -150,7 +150,7 @@ class Round {
   Digest hash_;
   Instant opened_{}, deadline_{};
   std::set<WorkerId> expected_;
-  std::map<WorkerId, Contribution> accepted_;  // nothing but a screen, a commit or a rollback takes one out
+  std::map<WorkerId, Contribution> accepted_;  // only a screen, a commit, a rollback or the job's end takes one out
   std::map<WorkerId, Digest> screened_;        // newest refused by a screen in this round
   std::map<WorkerId, Drop> dropped_;
   std::map<WorkerId, Contribution> uploads_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the losses claimed by a round's contributions count in its mean. For people: nothing is decided
+// The losses that a round's contributions claim, bounded for the round's mean. For people: nothing is decided
 // with it. No coordinator can verify a loss, and an honest worker that diverges has a large one, so
-// none is refused. But one of several must not move the curve of all. Pure.
+// no contribution is refused for it. But a single one must not move the curve of all. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_LOSS_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_LOSS_H_
 
@@ -19,7 +19,7 @@ constexpr int64_t kUnremarkableLossMicro = 33'280'000;
 // A loss of the round counts as at most this, in 1e-6 nats: kUnremarkableLossMicro, or twice the
 // middle loss if that is more (every worker diverges). The middle one of an even number is the lower.
 int64_t MostLossCountedMicro(const RoundRecord& record);
-// The workers that claimed more.
+// The workers that claimed a larger loss than that.
 std::vector<WorkerId> LossesBounded(const RoundRecord& record);
 
 }  // namespace atl

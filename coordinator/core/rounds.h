@@ -13,7 +13,7 @@ namespace atl {
 
 // Grace = max(250 ms, 10 % of the median spread, half of the slack from overlap).
 Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack);
-// At least membership_timeout + grace; derived: that plus one and a half periods of the slowest worker.
+// `wanted`, but at least membership_timeout + grace. `wanted` 0: that sum plus one and a half periods of the slowest.
 Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period);
 
 // The largest multiple of `every` up to this version; 0 if there is none.

@@ -60,7 +60,7 @@ uint64_t Run::StepOf(Version version) const {
 }
 
 uint64_t Run::ClockStep(uint64_t newest_step) const {
-  // The workers reached it, even if a merge covers more than one period.
+  // The workers reached the stop step, even if a merge covers more than one period.
   if (record.state == JobState::kSucceeded && record.stop_step > 0) return record.stop_step;
   if (rounds.empty()) return clock_floor;
   if (HasEnded(record.state)) {  // no worker is left to report its step
@@ -136,7 +136,7 @@ uint64_t Run::PeriodSamples(uint64_t periods) const {
 }
 
 Coverage Run::CoverageOf(const ContributionHeader& header) const {
-  // The samples that a worker can train after its newest committed contribution, and lose for the fragment.
+  // The samples that a worker can train after its newest committed contribution, and lose by fetching the fragment.
   Coverage coverage{.allowance = LeaseLimit(header.worker)};
   std::map<LeaseId, uint64_t> accepted, with;
   const auto look = [&](const ContributionHeader& h) {

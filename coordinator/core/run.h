@@ -85,7 +85,7 @@ struct Run {
   const JobId& id() const { return record.job; }
   VersionVector Versions() const;
   uint32_t inner_steps() const { return spec->sync.inner_steps; }
-  // Workers that may take part, by the committed versions of fragment 0; workers.min and workers.max, cut to those.
+  // The number of workers that may take part now, by experiment.pool; below: workers.min and workers.max, cut to it.
   uint32_t PoolNow() const;
   uint32_t LeastWorkers() const { return std::min(spec->workers.min, PoolNow()); }
   uint32_t MostWorkers() const { return std::min(spec->workers.max, PoolNow()); }
@@ -98,7 +98,7 @@ struct Run {
   bool Gathers() const {
     return record.state == JobState::kRunning || (record.state == JobState::kClosing && ending == Ending::kRounds);
   }
-  // The end of the job lacks its evaluation.
+  // The job is ending and its last evaluation is still to be made.
   bool WantsEvaluation() const {
     return record.held_out_samples > 0 && evaluation.IsWanted(spec->evaluation, Versions());
   }
@@ -116,8 +116,8 @@ struct Run {
   // The worker's newest committed contribution to the fragment was sent at the stop step or later,
   // and includes all steps that the worker has reported.
   bool HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const;
-  // The largest cursor of the lease in an accepted or flushing contribution; 0 if there is none.
-  // UINT64_MAX if the accepted ones are unreadable now, because they may still be merged.
+  // The largest cursor of the lease in an accepted or flushing contribution; 0 if there is none. UINT64_MAX if
+  // the round log is unreadable now, because its contributions may still be merged.
   uint64_t AcceptedCursor(LeaseId lease) const;
   // The same for every lease in such a contribution, if the accepted ones are readable.
   std::map<LeaseId, uint64_t> AcceptedCursors() const;
@@ -137,26 +137,26 @@ struct Run {
   std::vector<uint64_t> PeriodsSinceRounds() const;
   // The samples that a worker trains on in `periods` periods.
   uint64_t PeriodSamples(uint64_t periods) const;
-  // The samples that may be leased to the worker and in no committed contribution.
+  // The limit of samples that are leased to the worker and in no committed contribution.
   uint64_t LeaseLimit(const WorkerId& worker) const {
     return PeriodSamples(uint64_t{spec->sync.max_unsynced_periods} + 1 + DroppedRunning(worker));
   }
   // The samples covered by the worker's accepted contributions beyond the committed ones, without
   // and with `header`.
   Coverage CoverageOf(const ContributionHeader& header) const;
-  // It missed too many consecutive rounds of the fragment: none waits for it until it contributes again.
+  // The worker missed too many consecutive rounds of the fragment: none waits for it until it contributes again.
   bool PassesOver(FragmentIndex fragment, const WorkerId& worker) const {
     return misses.Running(fragment, worker) >= spec->sync.max_missed;
   }
-  // The other fragments had more rounds since its newest one than a worker may miss.
+  // The other fragments had more rounds since this fragment's newest one than a worker may miss.
   bool IsStarved(FragmentIndex fragment, uint64_t front) const {
     return progress.Lag(fragment, front) > spec->sync.max_missed;
   }
-  // The limit of a worker's merges in past_finished rounds of a fragment: twice its possible holdings.
+  // The limit of a worker's contributions to past_finished rounds of a fragment: twice its possible holdings.
   uint64_t TailLimit(const WorkerId& worker) const {
     return 2 * (uint64_t{spec->sync.max_unsynced_periods} + 1 + DroppedRunning(worker)) + 2;
   }
-  // The worker's newest consecutive periods with syncs dropped on purpose, for the fragment with the most.
+  // The number of consecutive periods, up to now, with a sync dropped on purpose: the most over the fragments.
   uint64_t DroppedRunning(const WorkerId& worker) const;
   absl::StatusOr<const CheckpointRecord*> FinishedCheckpoint(uint64_t step) const;  // NotFound
   // Work was committed or accepted, and ending the job would lose it.

@@ -27,7 +27,7 @@ struct ScreenedOut {
   bool far = false;  // so far from the others that its worker is quarantined at once
 };
 
-// The aggregate found contributions that must not be merged; it changed nothing. The core refuses
+// The aggregation found contributions that must not be merged, and changed nothing. The core refuses
 // them and decides again.
 struct ContributionsScreened {
   JobId job;

@@ -18,7 +18,7 @@ void Job::On(const ContributionsScreened& e) {
   for (const ScreenedOut& out : e.refused) {
     const std::optional<Digest> digest = round.Refuse(out.worker);
     if (!digest) continue;
-    // It stays in the round log: a restart must not accept it again.
+    // Its bytes stay in the round log: this record keeps a restart from accepting it again.
     core_.out.records.push_back(ScreenedRecord{run_.id(), run_.record.epoch, e.target, out.worker, *digest});
     const Member* member = core_.fleet.Find(out.worker);
     if (member != nullptr && member->record().job == run_.id()) {

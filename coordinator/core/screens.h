@@ -19,10 +19,10 @@ namespace atl {
 // fragment, so that a worker that is broken in one of many is detected too.
 class StrikeBook {
  public:
-  // Counts one, for the reason (one clause), and returns the number of consecutive ones.
+  // Counts one strike, for the reason (one clause), and returns the number of consecutive ones.
   uint32_t Strike(const WorkerId& worker, FragmentIndex fragment, const std::string& why);
   void Clear(const WorkerId& worker, FragmentIndex fragment);
-  // Of every fragment.
+  // Clears the strikes of the worker in every fragment.
   void Forget(const WorkerId& worker) { strikes_.erase(worker); }
   uint32_t Running(const WorkerId& worker, FragmentIndex fragment) const;
   // "2 strikes in fragment 0 (quarantined at 3), the newest: WHY", for the fragment with the most;
@@ -37,7 +37,7 @@ class StrikeBook {
   std::map<WorkerId, std::map<FragmentIndex, Strikes>> strikes_;
 };
 
-// The message for a quarantined worker, and for people: the reason, and the way back.
+// The message for a quarantined worker, and for people: the reason, and how to readmit it.
 std::string QuarantineLine(const WorkerRecord& worker);
 
 }  // namespace atl

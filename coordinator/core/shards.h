@@ -20,11 +20,11 @@ class ShardBook {
   // 0: the job has no shards.
   explicit ShardBook(size_t corpora) : holders_(corpora) {}
 
-  // The worker has read the corpus; newer than all earlier calls. No effect for an unknown corpus.
+  // The worker has read the corpus, and holds only that one from now on. No effect for an unknown corpus.
   void Saw(const WorkerId& worker, uint32_t corpus);
   // The worker's corpus, which it holds from now on; none if each is held by another worker of `present`.
   std::optional<uint32_t> Take(const WorkerId& worker, const std::set<WorkerId>& present);
-  // Its corpus becomes an unused one.
+  // The corpus of the worker becomes an unused one.
   void Forget(const WorkerId& worker);
   std::optional<uint32_t> Of(const WorkerId& worker) const;
 

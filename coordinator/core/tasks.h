@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that the core gives to the engine's executors: blocking work, each ending with an event
-// (events.h). Pure values.
+// Tasks that the core gives to the engine's executors: blocking work. A task ends with the event after
+// its arrow (events.h); one without an arrow has no event. Pure values.
 #ifndef ATOLL_COORDINATOR_CORE_TASKS_H_
 #define ATOLL_COORDINATOR_CORE_TASKS_H_
 
@@ -41,7 +41,7 @@ struct DropCheckpoint {
   JobId job;
   uint64_t step = 0;
 };
-// Reads all of a checkpoint and changes nothing -> CheckpointChecked.
+// Reads all files of a checkpoint, to verify them, and changes nothing -> CheckpointChecked.
 struct CheckCheckpoint {
   JobId job;
   uint64_t step = 0;

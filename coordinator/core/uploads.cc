@@ -123,7 +123,7 @@ UploadVerdict Job::Offer(const UploadOffered& e) {
   if (absl::Status status = CheckSender(run_, core_.fleet, header); !status.ok()) return refuse(std::move(status));
   if (absl::Status status = CheckContent(run_, core_, header); !status.ok()) return refuse(std::move(status));
   if (core_.disk_low) return refuse(absl::ResourceExhaustedError(kDiskLow));
-  // A newer conversation for the same key supersedes the older one.
+  // A newer upload of the worker to this round supersedes the older one.
   const Round::Offered offered = round.Offer(e.upload, header);
   if (offered.superseded)
     core_.Verdict(*offered.superseded, UploadDecision::kRefused,
@@ -157,7 +157,7 @@ void Job::Hear(Member& member, const SyncDropped& message) {
   if (run_.record.state != JobState::kRunning) return;
   const WorkerId& id = member.record().worker;
   if (message.target.fragment.value >= run_.rounds.size() || !member.Trains(run_.id())) return;
-  // No sync is excused but by the job's own draw.
+  // A dropped sync is excused only if the job's own random draw drops it.
   if (!DropsSync(*run_.spec, id, message.target)) return;
   Round& round = run_.rounds[message.target.fragment.value];
   if (round.DropSync(message.target.version, id, message.send_step, core_.now))

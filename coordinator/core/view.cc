@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// The worker's activity from its newest heartbeat; if that is for another job, from later messages.
+// The worker's newest heartbeat. If that is for another job: its activity and step follow from its stage in this job.
 Heartbeat NewestOf(const Member& member, bool silent) {
   Heartbeat last = member.heartbeat();
   if (!member.connection() || silent) last.waiting_for.clear();
@@ -139,7 +139,7 @@ void Machine::CheckInvariants() const {
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];
       ATOLL_CHECK(!round.closing() || round.Arrived() > 0, "I8: an empty round is being closed");
-      // A worker lost during the closing makes the majority smaller, never larger.
+      // A worker lost during the closing leaves the expected ones: the majority becomes smaller, never larger.
       ATOLL_CHECK(!round.closing() || run.spec->sync.quorum != 0 || round.Arrived() > round.Missing().size(),
                   "I8: a round is being closed without a majority");
       for (const auto& [worker, arrival] : round.accepted()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executes the engine's tasks that move bytes or floats. The engine calls from its thread and never
-// waits; each task runs on the executors below and ends with an event. Downloads read only
+// waits; the work runs on the executors below, and most tasks end with an event. Downloads read only
 // immutable sources: encoded updates, snapshots, blobs, shards. Only the writing of a snapshot
 // reads live state, which is copied before it changes.
 //
@@ -63,8 +63,8 @@ struct DataPlaneParts {
   DataDirectory directory;
   Log& log;
   std::string data_root;  // of the corpora served to workers; empty: none
-  // Threads for reading a round's contributions, for one aggregate pass, and for making initial
-  // parameters.
+  // The number of threads for reading a round's contributions, for one aggregate pass, and for making
+  // initial parameters.
   unsigned threads = 1;
   // The files can no longer be trusted or written: must end the process with this status (I24).
   std::function<void(const absl::Status&)> fatal;
@@ -93,7 +93,7 @@ class DataPlane {
   // -> RoundAggregated, ContributionsScreened or TaskFailed. `job` is the current record: it gives
   // the rates, and whether the job is ending.
   void CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // The ledger holds this round. Serves its update from now on and appends the update to the log.
+  // The ledger now holds this round: serves its update from now on and appends the update to the log.
   // Takes a snapshot when the log is larger than the snapshot and enough rounds have passed.
   void Committed(const RoundRecord& record);
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
@@ -113,8 +113,8 @@ class DataPlane {
   // the ledger has dropped, unfinished checkpoints of an ended job, and the files that DropEnded
   // removes.
   void DropLeftOvers(const JobView& view);
-  // Merges: whether a requested closing of a round is still to be merged. MergeNoMore: no round is
-  // merged from now on. Thread-safe.
+  // Merges: whether a requested closing of a round is still to be merged. MergeNoMore: the rounds that are
+  // not being merged yet are not merged any more. Thread-safe.
   bool Merges() const { return passes_ > 0; }
   void MergeNoMore() { merge_no_more_ = true; }
   // Called after the engine's last turn: writes the snapshots that the next start would otherwise
@@ -174,7 +174,7 @@ class DataPlane {
   absl::Status LogUpdates(JobData& data, FragmentVersion up_to);
   // io executor. Unlinks rounds that neither a restart nor a slightly outdated worker needs.
   void DropLog(JobData& data, FragmentVersion head);
-  // Stores the first failure in `outcome`, if given; a later job of the snapshot executor reads it.
+  // Stores the first failure in `outcome`, if given; later work on the snapshot executor reads it.
   // Takes no second snapshot of a version that is already being written.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
   absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);  // snapshot executor
@@ -185,8 +185,8 @@ class DataPlane {
 
   // retention.cc
   void DropForgotten(const JobView& view);  // the checkpoint part of DropLeftOvers
-  // Io executor. Drops epochs below `epoch`. The snapshots of `epoch`, or the checkpoint it
-  // returned to, are on disk.
+  // Io executor. Drops epochs below `epoch`. On disk already: the snapshots of `epoch`, or the checkpoint
+  // to which the job was rolled back.
   void DropGivenUp(const JobId& job, uint64_t epoch);
   absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);
 

@@ -54,7 +54,7 @@ class Diagnostics {
   // measures, and the results of the direction screen.
   Outcome OnRound(const RoundRecord& record, RoundMeasures& measures);
 
-  // The job ended some time ago.
+  // Drops the state of a job that ended some time ago.
   void ForgetJob(const JobId& job);
 
   // The share of the newest rounds that each connected worker was in, counted from its first round.

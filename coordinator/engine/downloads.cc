@@ -24,7 +24,7 @@ absl::Status NotRunning(const JobId& job) {
   return absl::NotFoundError(absl::StrCat("job ", job.value, " is not running"));
 }
 
-// Reads from a file that may be deleted, or replaced by another of its name, during the download.
+// Reads from a file that may disappear during the download: NotFound if it was deleted, Aborted if replaced.
 template <typename Reader>
 class WhileKept {
  public:
@@ -106,7 +106,7 @@ class DownloadPin {
   uint64_t download_ = 0;
 };
 
-// A block of a shard, which is opened for each read.
+// A block of a shard. The shard's file is opened for each read.
 class BlockReader {
  public:
   BlockReader(const Files& files, std::string path, uint64_t begin)
@@ -218,7 +218,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, 
   if (!newest.has_value())
     return absl::NotFoundError(absl::StrCat("fragment ", fragment.value, " has no snapshot yet"));
   const FragmentVersion at{fragment, key.newest ? *newest : key.at.version};
-  // A snapshot is useless without the updates since.
+  // A worker can catch up from this snapshot only if the updates since it still exist.
   const bool caught_up_from =
       at.version == *newest || (may_go_on && parts_.rounds.HasUpdate({key.job, data->epoch, at}));
   absl::StatusOr<std::shared_ptr<SnapshotReader>> reader =
@@ -281,7 +281,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
         absl::StrCat("block ", key.block, " of ", path,
                      " does not have the hash of the manifest; 'atoll data verify' checks the whole corpus"));
   }
-  // Read again as it is sent: a slow receiver holds no memory.
+  // The block is read again while it is sent, so that a slow receiver holds no memory.
   auto reader = std::make_shared<const BlockReader>(parts_.files, path, begin);
   return DownloadContent{
       {.total_bytes = bytes.size()}, SourceOf(std::move(reader), bytes.size(), absl::StrCat("shard ", key.shard)), {}};

@@ -35,7 +35,7 @@ size_t BytesIn(const WorkerMessage& message) {
 constexpr int64_t kStallsPerMembership = 4;  // a turn late by this part of the membership timeout is a stall
 constexpr size_t kRecentLosses = 120;
 // The time that rounds being merged get when the engine is asked to stop. The next start merges the
-// others from the log.
+// unfinished ones from the log.
 constexpr Duration kLastCommits = Seconds(5);
 
 }  // namespace
@@ -235,7 +235,7 @@ void Engine::Start(const RoundsAtStart& rounds) {
   for (const DamagedRound& round : rounds.cut) state_->Note({round.job, "round log cut", round.what, {}});
   for (const DamagedRound& round : rounds.damaged) state_->Note({round.job, "round log damaged", round.what, {}});
   state_->Push(state_->core->Start(state_->parts.clock.Now(), rounds.unusable));
-  // Runs after the loads that the start requests, which wait for its commit.
+  // Runs after the loads that the start requests: both wait for the commit of the start.
   Query([this](const Core& core, const History&, Instant now) {
     for (const JobId& job : core.Jobs()) state_->parts.data.DropLeftOvers(*core.ViewJob(job, now));
   });

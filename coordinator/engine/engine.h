@@ -44,7 +44,7 @@ class ControlSink {
   virtual void Close() = 0;
 };
 
-// NotFound, with the message that every call uses.
+// NotFound for a job that does not exist, with the message that every call uses.
 absl::Status NoSuchJob(const JobId& job);
 
 // One view of a job, for people.
@@ -104,16 +104,16 @@ class Engine {
 
   // An upload conversation. The verdict comes through the sink.
   UploadId OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink);
-  // The conversation ended before its acceptance, for this reason. Payload goes to the DataPlane
-  // directly; its refusals are reported through this call.
+  // The upload ended before its acceptance, for this reason. Payload is sent to the DataPlane directly; its
+  // refusals are reported to the engine through this call.
   void BreakUpload(UploadId upload, absl::Status why);
 
   // An event that has no requester, such as a change of disk space.
   void Tell(Event event);
   // Calls of people: the event's `request` is filled in; `answer` runs on the engine thread, after the commit.
   void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
-  // Runs `look` on the engine thread when all of the core's state is durable, after at most
-  // kLooksAtOnce others before each time that waiting events are handled. It must not block.
+  // Runs `look` on the engine thread when all of the core's state is durable. At most kLooksAtOnce run in a
+  // row; then waiting events are handled. `look` must not block.
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Runs `answer` on the engine thread at its next turn, independent of the ledger: shows only that
   // the engine turns.

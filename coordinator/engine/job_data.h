@@ -94,8 +94,8 @@ struct JobData {
   std::vector<Logged> since_snapshot;
 
  private:
-  // For a worker that lags more, the whole fragment is fewer bytes than the updates that only that
-  // worker needs.
+  // The number of versions that a worker may lag and still get updates. If it lags more, the whole
+  // fragment is fewer bytes than the updates that only this worker needs.
   uint64_t MostVersionsBehind(const FragmentInfo& fragment) const {
     const uint64_t update = EncodedSize(spec.sync.download_codec, fragment.elements);
     return kVersionsForStragglers + fragment.elements * sizeof(float) / update;

@@ -19,8 +19,8 @@ namespace atl {
 class DataPlane;  // data_plane.h
 struct JobData;   // job_data.h
 
-// The compute executor changes it until it is done. `go_on`, `fragments` and `loading` may be read
-// concurrently.
+// Owned by the compute executor until `done` runs. Meanwhile other threads may set `go_on`, and read `fragments`
+// and `loading`.
 struct LastSnapshots {
   std::atomic<bool> go_on = true;  // set to false: the fragment being written is the last
   std::vector<std::pair<std::shared_ptr<JobData>, FragmentIndex>> fragments;  // of all jobs in memory

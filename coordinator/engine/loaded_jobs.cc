@@ -16,7 +16,7 @@ std::shared_ptr<JobData> LoadedJobs::Find(const JobId& job) const {
 
 absl::Status LoadedJobs::WhyNotLoaded(const JobId& job, absl::Status otherwise) const {
   MutexLock lock(mutex_);
-  // Also if the job became ready since: the retry finds it.
+  // Unavailable also if the job became ready since the caller's Find: a retry finds it.
   if (!loading_.contains(job) && !jobs_.contains(job)) return otherwise;
   return absl::UnavailableError(absl::StrCat("job ", job.value, " is being loaded by the coordinator; ask again"));
 }

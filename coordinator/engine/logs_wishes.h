@@ -23,7 +23,7 @@ namespace atl {
 
 class LogsWishes {
  public:
-  // A worker counts as silent after this time.
+  // A request without an answer is abandoned after this time.
   static constexpr Duration kDeadline = Seconds(10);
   // Between two requests to one worker.
   static constexpr Duration kPause = Seconds(1);
@@ -37,7 +37,7 @@ class LogsWishes {
   explicit LogsWishes(Send send) : send_(std::move(send)) {}
 
   // Asks at once, or as soon as the worker may be asked. Wishes for lines since the same time share
-  // a request. `answer` gets no lines if the worker is not connected or silent. ResourceExhausted
+  // a request. `answer` gets no lines if the worker is not connected or does not answer. ResourceExhausted
   // for a call (`since_wall_nanos` is 0) while kWaiting calls wait. Followers always wait; the
   // limit of watchers bounds them.
   void Want(const WorkerId& worker, uint32_t lines, int64_t since_wall_nanos, Instant now, Answer answer);

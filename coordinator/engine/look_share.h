@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits the engine's time for looks (queries, or watchers), so that callers cannot slow the rounds:
-// looks wait until the time that they took is at most a quarter. Pure; lives on the engine thread.
+// looks wait until they have taken at most a quarter of the recent time. Pure; lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_LOOK_SHARE_H_
 #define ATOLL_COORDINATOR_ENGINE_LOOK_SHARE_H_
 

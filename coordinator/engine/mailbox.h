@@ -29,7 +29,7 @@ class EngineMailbox {
   void PutAlways(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   // Returns all entries, oldest first, and empties the mailbox.
   std::deque<std::function<void()>> TakeAll() ATOLL_EXCLUDES(mutex_);
-  // Returns when an entry waits or `limit` has passed.
+  // Blocks until an entry waits, or for the given duration if none does.
   void WaitFor(Duration limit) ATOLL_EXCLUDES(mutex_);
   bool empty() const ATOLL_EXCLUDES(mutex_);
 

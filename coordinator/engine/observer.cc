@@ -43,7 +43,7 @@ double MeanLoss(const RoundRecord& record) {
   return tokens > 0 ? sum / tokens : 0;
 }
 
-// All values of a merge. With MeasuredFields, each dashboard figure can be rebuilt from the event log.
+// All values of a committed round. With MeasuredFields, each dashboard figure can be rebuilt from the event log.
 std::map<std::string, std::string> MergeFields(const RoundRecord& record, double loss) {
   std::vector<std::string> members;
   for (const CommittedContribution& contribution : record.contributions) {
@@ -120,7 +120,7 @@ void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logge
                   {{"job", job.job.job.value}, {"reason", std::string(rounds.status().message())}});
         return;
       }
-      // The line of the rollback before this epoch is lost too.
+      // The line of the rollback that began this epoch is lost too: its effect on the curves is repeated here.
       if (i == 0 && epoch > 0 && there.empty() && !rounds->empty())
         DropPointsAfter(job.job.job, rounds->front().clock_step - 1);
       for (const RoundRecord& round : *rounds) {

@@ -34,8 +34,8 @@ class Observer {
   Observer(History& history, EventLog& events, Metrics& metrics, Log& log, Clock& clock)
       : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock), diagnostics_(metrics) {}
 
-  // Restores curves and accounts from the event logs, and writes merge lines that the ledger has
-  // and a log lacks (a crash can fall between the commit and its line). Of a long log that shows
+  // Restores curves and accounts from the event logs, and writes the "round committed" lines of rounds that
+  // the ledger has and a log lacks (after a crash between commit and line). Of a long log that shows
   // the job's end, reads only the end. Sets the gauges of newest commits and checkpoints. Blocking;
   // call before any other method. `post` runs work on the engine thread, from any thread.
   void Recover(const RecoveredState& recovered, const Ledger& ledger, std::function<void(std::function<void()>)> post);
@@ -67,11 +67,11 @@ class Observer {
   double StepsPerSecond(const JobView& view, Instant now) const;
 
  private:
-  // Versions with their merge in the log, by epoch and fragment.
+  // Versions with a "round committed" line in the log, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
   void RecoverTimes(const RecoveredJob& job);
-  // Unix nanoseconds for a job's gauges of the newest commit and checkpoint, where they are not set
-  // yet. checkpoint 0: the job makes no checkpoints and gets no such gauge.
+  // Sets a job's gauges of the newest commit and checkpoint to these Unix nanoseconds, unless they are
+  // set. checkpoint 0: the job makes no checkpoints and gets no such gauge.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
   struct Past;                     // reading_back.cc
   Past ReadLog(const JobId& job);  // the whole log; adopts its history
@@ -85,7 +85,7 @@ class Observer {
   void OnEvaluation(const EvaluationRecord& record);
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
-  // The accounts that grew since the job's previous line.
+  // The byte accounts of workers that grew since the job's previous line.
   std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
   // Adds to the history and the log, with the bytes transferred so far.

@@ -77,8 +77,8 @@ absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment,
 }  // namespace
 
 void DataPlane::BehindSnapshots(std::function<void()> work) {
-  // Behind what the earlier preparation does here, and behind the steps of a snapshot: take, log the update, write,
-  // publish. The last comes first.
+  // `work` passes through the executors of an earlier preparation, then of a snapshot's steps: take, log the update,
+  // write, publish. So it runs after both. The list is in reverse: its last executor is the first.
   for (Executor* const executor :
        {&parts_.prepare, &parts_.io, &parts_.snapshot_io, &parts_.io, &parts_.compute, &parts_.prepare})
     work = [executor, next = std::move(work)]() mutable { executor->Post(std::move(next)); };

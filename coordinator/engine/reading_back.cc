@@ -68,7 +68,7 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
     const Past past = ReadLog(job.job.job);
     if (past.whole) WriteMissing(job, past.logged, ledger);
     if (HasEnded(job.job.state) && past.whole && past.state != NameOf(job.job.state)) WriteMissingEnd(job.job);
-    // The crash may have lost the line of the rollback.
+    // A crash may have lost the line of the rollback: its effect on the curves is repeated here.
     if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
   }
   history_.Bound();
@@ -79,7 +79,7 @@ void Observer::WriteMissingEnd(const JobRecord& job) {
   AddFromLedger(StateNote(job.job, job.state, job.reason), job.end_wall_nanos);
 }
 
-// A log that shows the end lacks nothing before it, because lines are written in order.
+// A log with the line of the job's end lacks no earlier line, because lines are written in order.
 bool Observer::ReadEnd(const JobId& job, const std::string& state) {
   for (const uint64_t bytes : kEndsBytes) {
     Past past(job);
@@ -87,7 +87,7 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
     if (!all.ok() && state.empty()) WarnUnread(job, all.status());
     if (!all.ok() || (*all && !state.empty())) return false;  // the caller reads the whole log
     if (past.state != state) continue;
-    // Without a loss so far, the job may have none at all: look at more of the log once.
+    // Without a loss in this part, the job may have none at all: reads more of the log once.
     if (!state.empty() && past.history.Of(job).last_loss == 0 && bytes < kMostEndBytes) continue;
     history_.Adopt(job, std::move(past.history));
     if (!*all) unread_[job];

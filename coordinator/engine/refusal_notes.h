@@ -28,12 +28,12 @@ constexpr char kUploadRefused[] = "upload refused";  // JobNote::kind
 // The reason label of atoll_contributions_rejected_total: "late", else the status code.
 std::string RefusalReason(const absl::Status& status);
 
-// For a broken conversation: whether the sent data or its storage is at fault, and not the connection.
+// Whether a broken upload was refused for its data or their storage, and did not just lose its connection.
 bool IsRefusal(const absl::Status& status);
 
 class RefusalNotes {
  public:
-  // The line that is due, if any.
+  // Counts a refusal, and returns the line that is due now, if any.
   std::optional<JobNote> OnRefused(const JobId& job, const WorkerId& worker, const absl::Status& status, Instant now);
 
  private:

@@ -65,7 +65,7 @@ absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const V
     ATOLL_RETURN_IF_ERROR(parts_.snapshots.DropBefore(job, epoch, fragment, *newest));
     ATOLL_RETURN_IF_ERROR(parts_.rounds.DropBefore(job, epoch, fragment, *newest).status());
   }
-  // Includes an open segment: the round of the head gathers no more contributions.
+  // Also drops an open segment: the round that starts from the head gathers no more contributions.
   return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1).status() : absl::OkStatus();
 }
 

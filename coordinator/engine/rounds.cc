@@ -13,7 +13,7 @@
 namespace atl {
 namespace {
 
-// A snapshot sooner than this after the previous one frees nothing: stragglers need those rounds.
+// Rounds between two snapshots, at least: an earlier one frees nothing, because lagging workers need those rounds.
 constexpr uint64_t kRoundsPerSnapshot = kVersionsForStragglers + 1;
 
 uint64_t Before(Version version, uint64_t count) { return version.value > count ? version.value - count : 0; }
@@ -299,7 +299,7 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     const Digest hash = data->aggregator.Hash(fragment);
     const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual},
                                                   CopiesOf(*data, fragment));
-    // With a full disk, an idle job retries its snapshot again and again.
+    // Removes expired entries: with a full disk, an idle job adds one with each retry of its snapshot.
     std::erase_if(data->shots, [&](const auto& held) { return held.first == fragment && held.second.expired(); });
     data->shots.emplace(fragment, shot);
     parts_.io.Post([this, data, key, hash, shot] {

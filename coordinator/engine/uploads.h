@@ -26,7 +26,7 @@
 
 namespace atl {
 
-// The sender's side of an upload conversation. Called on any thread; calls after the first end are ignored.
+// The sender's side of one upload. Called on any thread; calls after Accepted or Refused are ignored.
 class UploadSink {
  public:
   virtual ~UploadSink() = default;
@@ -38,7 +38,7 @@ class UploadSink {
   virtual void Refused(const absl::Status& status) = 0;
 };
 
-// As RoundLog::Open. If existing bytes cannot be flushed, calls `fatal` as in DataPlaneParts.
+// As RoundLog::Open. If the bytes of an existing segment cannot be flushed, calls `fatal` as in DataPlaneParts.
 absl::Status OpenSegment(RoundLog& rounds, const RoundKey& key, Digest layout,
                          const std::function<void(const absl::Status&)>& fatal);
 

@@ -29,11 +29,11 @@ class AuditLog {
                                                         uint64_t file_bytes = kFileBytes);
   // Appends one line for each record (a JSON object that is not empty) and flushes the file.
   // ResourceExhausted or Internal when the lines cannot be written: they are lost, and the next
-  // line has their number. After a failed flush their state on disk is unknown, and the next lines
+  // line has their count. After a failed flush their state on disk is unknown, and the next lines
   // are written to a new file (I24).
   absl::Status Append(std::span<const std::string> records);
   // Reports that `records` lines were lost before they reached the log: the next line has their
-  // number.
+  // count.
   void Lose(uint64_t records) { lost_ += records; }
 
  private:

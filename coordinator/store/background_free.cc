@@ -19,7 +19,7 @@ class BackgroundFreeing final : public ForwardedFiles {
     return inner().WriteNewFile(path, file, fill);
   }
   absl::Status Remove(const std::string& path) override {
-    // The last open descriptor frees the blocks.
+    // While this descriptor is open, Remove only unlinks the name. Its close, in the task below, frees the blocks.
     std::shared_ptr<File> last = waiting_->load() < kBackgroundFreeFiles ? OpenLarge(path) : nullptr;
     const absl::Status removed = inner().Remove(path);
     if (last == nullptr) return removed;

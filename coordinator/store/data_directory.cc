@@ -151,8 +151,8 @@ absl::Status MakeDurableDirectory(Files& files, const std::string& root, const s
 
 namespace {
 
-// Flushes `path` and its subdirectories down to `levels` levels. A path that cannot be listed is
-// not a directory.
+// Flushes `path` and its subdirectories down to `levels` levels. A path that cannot be listed counts as a
+// file and is skipped.
 absl::Status SyncLevels(Files& files, const std::string& path, int levels) {
   const auto names = files.List(path);
   if (!names.ok() || (names->empty() && !files.Exists(path))) return absl::OkStatus();

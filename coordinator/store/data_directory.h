@@ -72,8 +72,8 @@ class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
 };
-// Creates the directory durably if it does not exist. FailedPrecondition: another process holds the
-// lock; the message has the directory and the process id.
+// Creates the directory durably if it does not exist. Unavailable: a coordinator holds the lock (the message has
+// its process id), or a reader does. FailedPrecondition: LOCK is no regular file.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory);
 
 // Creates the state directory and its missing parents, and flushes the parent of each, so that a

@@ -33,8 +33,8 @@ enum class FlushKind : uint8_t {
 // Thread-safe.
 class FlushWatch {
  public:
-  // A flush of n bytes is overdue after kFloor and after kTimesUsual times its usual duration. The
-  // usual duration is the median of the newest kRemembered small flushes plus n divided by the
+  // A flush of n bytes is overdue after kFloor plus kTimesUsual times its usual duration. The usual
+  // duration is the median of the newest kRemembered small flushes plus n divided by the
   // median rate of the newest kRemembered flushes of at least kMeasuredBytes.
   static constexpr Duration kFloor = Seconds(10);
   static constexpr int64_t kTimesUsual = 2;

@@ -16,14 +16,14 @@
 namespace atl {
 namespace {
 
-// The contents of the consecutive records from the start of the file.
+// The contents of the consecutive intact records from the start of the file.
 struct Held {
   uint64_t whole_bytes = 0, file_bytes = 0;
   std::map<WorkerId, Digest> accepted;
   std::optional<Digest> update;
 };
 
-// The payload after its first number, at most `bytes` of it.
+// The text in a payload after its first four bytes (a number), at most `bytes` of it.
 std::string TextAfterNumber(Bytes head, uint64_t bytes) {
   const Bytes text = head.subspan(4, std::min<uint64_t>(bytes, head.size() - 4));
   return {reinterpret_cast<const char*>(text.data()), text.size()};
@@ -43,15 +43,15 @@ absl::StatusOr<Held> ReadHeld(const File& file) {
     held.update = update.digest;
     return absl::OkStatus();
   };
-  // An unusable message ends what can be used of the file, as a broken record does.
+  // The scan ends at an unusable message, as at a broken record: later records are not used.
   ATOLL_ASSIGN_OR_RETURN(const ScanResult scan, ScanRecords(file, visit, ScanOf::kMessages));
   held.whole_bytes = scan.valid_bytes;
   held.file_bytes = scan.file_bytes;
   return held;
 }
 
-// Whether the state before the update still exists, which is so if no snapshot has a version at or
-// after it.
+// Whether the state before the round's update still exists: no snapshot has the version that the update
+// produced, or a later one.
 absl::StatusOr<bool> CanBeRecomputed(const Files& files, const DataDirectory& directory, const RoundRecord& record) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> snapshots,
                          SnapshotsOnDisk(files, directory, record.job, record.epoch, record.reached.fragment));

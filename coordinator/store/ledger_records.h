@@ -30,7 +30,7 @@ struct LedgerRows {
   std::vector<LedgerRecord> screened;  // of rounds after all in the ledger
   LedgerHistory history;
 };
-// DataLoss names the row if one is impossible.
+// DataLoss, with the name of the row, if a row has impossible values.
 absl::StatusOr<LedgerRows> ReadLedgerRows(const Database& database);
 
 struct RoundRow {

@@ -37,8 +37,8 @@ absl::StatusOr<std::string> Sum(const Database& database, const std::string& tab
   return absl::StrCat("row_crc(", absl::StrJoin(columns, ","), ")");
 }
 
-// A message of SQLite's integrity check ends with the error code, which can be that of a failed
-// read instead of a damaged page.
+// Whether a message of SQLite's integrity check is about a failed read, not about a damaged page: such a
+// message ends with the error code of the read.
 bool IsOfAReadThatFailed(std::string_view told) {
   constexpr std::string_view kCode = "error code=";
   const size_t at = told.find(kCode);

@@ -21,7 +21,7 @@ namespace atl {
 // files is a new state directory.
 absl::Status CheckLedgerExists(const Files& files, const DataDirectory& directory);
 
-// The result of access(2) for a path, and errno.
+// A function like access(2): 0 if the path may be used in that mode, else -1 with errno.
 using Access = std::function<int(const char* path, int mode)>;
 
 // FailedPrecondition: a directory or the ledger in the state directory belongs to another user, for example after

@@ -210,8 +210,8 @@ void RoundLog::Abandon(const RoundKey& key, const WorkerId& worker) {
   const auto segment = Find(key);
   if (!segment.ok()) return;
   MutexLock lock((*segment)->mutex);
-  // Without this record the bytes reappear at the next start as a prefix with a wrong digest, which
-  // is harmless.
+  // If this record cannot be written, the bytes reappear at the next start as a prefix with a wrong digest,
+  // which is harmless.
   const absl::Status written = (*segment)->Abandon(worker);
   static_cast<void>(written);
 }

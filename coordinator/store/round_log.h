@@ -14,8 +14,8 @@
 // - Damage below a length that a later record reports as flushed is DataLoss with the offset. It is
 //   never skipped.
 //
-// Errors: a failed flush ends the process (I24). A failed append is cut off again and returned, so
-// that a full disk refuses an upload and loses nothing. Thread rule: thread-safe; calls for one
+// Errors: after a failed flush the caller must end the process (I24). A failed append is cut off again and
+// returned, so that a full disk refuses an upload and loses nothing. Thread rule: thread-safe; calls for one
 // segment wait for each other. All calls except VerifiedPrefix may block on the disk.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
@@ -72,7 +72,7 @@ class RoundLog {
   absl::Status OpenCommitted(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
 
   // Flushes an open segment, because a process that was killed may have left unflushed bytes in it.
-  // A failure ends the process (I24).
+  // After a failure the caller must end the process (I24).
   absl::Status MakeDurable(const RoundKey& key) const;
 
   // Begins or resumes a contribution. Returns the length of the verified prefix: encoded_bytes if

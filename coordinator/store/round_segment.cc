@@ -105,8 +105,8 @@ absl::Status RoundSegment::VisitBegin(Bytes head) {
   ATOLL_ASSIGN_OR_RETURN(ContributionHeader begun, ParseContributionBegin(TextOf(head.subspan(kSlotBytes))));
   next_slot = std::max(next_slot, slot + 1);
   taken[begun.worker] += kRecordHeaderBytes + head.size();
-  // The same slot again: the same bytes under a newer header, from another incarnation of the
-  // worker.
+  // The same slot begins again: it keeps its bytes, and the header is replaced by the newer one, which is from
+  // another incarnation of the worker.
   if (RoundContribution* known = FindSlot(slot)) {
     known->record.header = std::move(begun);
     return absl::OkStatus();

@@ -13,7 +13,7 @@ namespace atl {
 // Reads every byte of a snapshot file and checks it; also reads the arrays into `loaded`, if given. DataLoss, without
 // the path; FailedPrecondition: a newer revision. Without `loaded` it needs memory for 256 KiB.
 absl::StatusOr<SnapshotHeader> ReadSnapshot(const File& file, LoadedSnapshot* loaded = nullptr);
-// Where the file of such an error is damaged, if known.
+// The offset of the damage in the file, from an error of ReadSnapshot, if known.
 std::optional<uint64_t> DamageOffset(const absl::Status& status);
 
 }  // namespace atl

@@ -28,7 +28,7 @@ static_assert(std::endian::native == std::endian::little, "snapshots are little-
 
 constexpr char kDamageOffset[] = "atoll/damage-offset";  // payload of a status
 
-// Without the path, which the callers add.
+// DataLoss for damage at `offset`, without the path, which the callers add.
 absl::Status Damaged(uint64_t offset, absl::string_view what) {
   absl::Status status = absl::DataLossError(what);
   status.SetPayload(kDamageOffset, absl::Cord(absl::StrCat(offset)));
@@ -80,7 +80,7 @@ class ArrayDigest {
   DigestHasher hasher_;
 };
 
-// Sets the digests of momentum and residual in the header to those of the written bytes.
+// Writes the snapshot to the file `path`. Its header gets the digests of momentum and residual as written.
 absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeader header, StateShot& state) {
   static_assert(kDataOffset == kNewFileHead, "the header is written when its digests are known");
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
@@ -204,7 +204,7 @@ absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) c
   if (offset > size_bytes() || out.size() > size_bytes() - offset)
     return absl::OutOfRangeError("read beyond the public copy of a snapshot");
   ATOLL_RETURN_IF_ERROR(file_.ReadAt(public_offset_ + offset, out));
-  // After the bytes: if they are another file's, so is the header by now.
+  // The header is read after the bytes: if the bytes are from a file that replaced this one, so is the header.
   std::string page(kDataOffset, '\0');
   ATOLL_RETURN_IF_ERROR(file_.ReadAt(0, std::as_writable_bytes(std::span(page))));
   const absl::StatusOr<SnapshotHeader> now = ParseHeader(page);

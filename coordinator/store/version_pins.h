@@ -32,8 +32,8 @@ class VersionPins {
   // The download has ended. Only the worker knows whether all of it arrived, so it may resume
   // within kPinAfterBreak.
   void End(const WorkerId& worker, uint64_t download, Instant now);
-  // The worker has the fragment and asks for the update that produced `reached`, while `head` is
-  // committed.
+  // The worker has the fragment and asks for the update that produced version `reached`. `head`: the newest
+  // committed version.
   void AskedForUpdate(const WorkerId& worker, Version reached, Version head, Instant now);
   // Whether a download of `version` may continue now that `head` is committed.
   bool MayGoOn(Version version, Version head) const {
