@@ -68,10 +68,13 @@ uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkp
   const uint64_t state = MulSat(kStateBytes, sizes.parameters);
   // The newest checkpoint may share its files with the newest snapshot.
   uint64_t taken = MulSat(std::max<uint64_t>(1, checkpoints), state);
-  // Counts each round with the contributions of workers.min workers only.
+  // Rounds have at least workers.min contributions until the job ends, but not where syncs are
+  // dropped or fewer workers take part on purpose.
   if (spec.checkpoint.keep_contributions) {
+    const ExperimentSpec& experiment = spec.experiment;
+    const bool fewer = experiment.drop_sync_probability > 0 || experiment.pool != PoolSchedule::kConstant;
     const uint64_t whole_rounds = rounds / std::max(1u, sizes.fragments);
-    taken = AddSat(taken, MulSat(whole_rounds, MulSat(spec.workers.min, sizes.contribution_bytes)));
+    taken = AddSat(taken, MulSat(whole_rounds, MulSat(fewer ? 1 : spec.workers.min, sizes.contribution_bytes)));
   }
   return std::min(taken, NeedsOf(spec, sizes).disk_bytes);
 }

@@ -58,7 +58,7 @@ struct CoordinatorNeeds {
 // The event log is not counted: it stops on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 
-// Lower bound on the part of `needs.disk_bytes` that a job uses once its version 0 is on disk, with
+// About the least part of `needs.disk_bytes` that a job uses once its version 0 is on disk, with
 // these complete checkpoints and committed rounds (of all fragments). At most NeedsOf().disk_bytes.
 uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds);
 

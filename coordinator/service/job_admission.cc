@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides whether a job fits with the unfinished ones, and submits it to the core.
+#include <algorithm>
 #include <optional>
 
 #include "common/plan/limits.h"
@@ -49,9 +50,10 @@ absl::Status JobApi::CheckFits(const Core& core, const v1::SubmitJobRequest& req
       return CheckIsSameRequest(request, spec, record);  // already submitted
     if (HasEnded(record.state) || promised_.contains(id)) continue;
     const Sizes& known = SizesOf(record);
-    const uint64_t taken = record.parameters_ready
-                               ? TakenOnDisk(record.spec, known.job, view->checkpoints.size(), view->rounds_committed)
-                               : 0;
+    const auto complete = static_cast<uint64_t>(std::count_if(view->checkpoints.begin(), view->checkpoints.end(),
+                                                              [](const CheckpointRecord& c) { return c.complete; }));
+    const uint64_t taken =
+        record.parameters_ready ? TakenOnDisk(record.spec, known.job, complete, view->rounds_committed) : 0;
     if (id == job) {
       taken_already = taken;
       continue;

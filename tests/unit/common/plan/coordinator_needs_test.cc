@@ -75,6 +75,8 @@ TEST(TakenOnDisk, IsTheCertainPartAndAtMostTheNeed) {
   EXPECT_EQ(TakenOnDisk(spec, Sizes(), 1000, 0), NeedsOf(spec, Sizes()).disk_bytes);
   spec.checkpoint.keep_contributions = true;
   EXPECT_EQ(TakenOnDisk(spec, Sizes(), 0, 5), 12'000u + 2 * 2 * 4'000u);  // two whole rounds of two workers
+  spec.experiment.drop_sync_probability = 0.1;
+  EXPECT_EQ(TakenOnDisk(spec, Sizes(), 0, 5), 12'000u + 2 * 4'000u) << "the other worker's syncs may be dropped";
 }
 
 TEST(CheckCapacity, RefusesWithTheFigures) {
