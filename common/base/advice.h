@@ -9,10 +9,10 @@
 
 namespace atl {
 
-// Appends what to do to an error message that ends in the system's text for an error. For example,
-// "open a.txt: No such file or directory" gets "; check the path". Returns any other message
-// unchanged. Control characters except newlines and tabs become '?'. Only programs call this, just before a person
-// reads the message.
+// Appends advice to an error message that ends in the system's text for an error. For example, "open a.txt: No such
+// file or directory" gets "; check the path". Any other message gets no advice. In every message, control characters
+// except newlines and tabs become '?'. Only programs call this, on the final message, just before a person
+// reads it.
 std::string WithAdvice(absl::string_view sentence);
 
 // `word` as a POSIX shell reads it back: in quotes unless it has safe characters alone. For commands in messages.

@@ -17,11 +17,11 @@ class BufferShelf {
  public:
   explicit BufferShelf(size_t kept) : kept_(kept) {}
 
-  // Returns a buffer with capacity for at least `bytes`: the smallest returned buffer that is large
-  // enough, with its old content, otherwise a new empty one. A caller that overwrites the whole
-  // buffer pays for clearing at most once.
+  // Returns a buffer with capacity for at least `bytes`: the smallest stored buffer that is large enough,
+  // with its old content and size, otherwise a new empty one. resize() then clears only the bytes beyond
+  // the old size.
   std::vector<std::byte> Take(size_t bytes) ATOLL_EXCLUDES(mutex_);
-  // Beyond `kept` buffers, frees the smallest.
+  // Stores the buffer. With more than `kept` stored, frees the smallest.
   void GiveBack(std::vector<std::byte> buffer) ATOLL_EXCLUDES(mutex_);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The root of the content hash (common/base/hash.h) from leaves that were hashed elsewhere, for
-// example by a pass that has the values in its cache. Pure.
+// The content hash (ContentHash of common/base/hash.h) from leaves that were hashed elsewhere, for
+// example by a loop over the values that has them in the CPU's cache. Pure.
 #ifndef ATOLL_COMMON_BASE_CONTENT_ROOT_H_
 #define ATOLL_COMMON_BASE_CONTENT_ROOT_H_
 

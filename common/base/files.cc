@@ -171,8 +171,8 @@ absl::Status EachPiece(const NewFile& file, const Take& take) {
   return head > 0 ? take(uint64_t{0}, head) : absl::OkStatus();
 }
 
-// Writes and flushes an empty file. Pieces are aligned to blocks in memory, which writes past the
-// page cache require.
+// Fills and flushes a file that is empty so far. The buffer is aligned to blocks in memory, as writes
+// past the page cache require.
 absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) {
   const std::unique_ptr<std::byte[], decltype(&std::free)> buffer(
       static_cast<std::byte*>(std::aligned_alloc(kBlock, kNewFilePiece)), &std::free);
@@ -186,7 +186,7 @@ absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) 
   return to.Sync();
 }
 
-// A write to a named pipe of that name would wait for a reader.
+// O_NONBLOCK, because opening a named pipe for writing would wait for its reader.
 absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
   Descriptor opened(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
   if (!opened.open()) return FileError("open", path, errno);
@@ -231,8 +231,8 @@ class PosixFiles final : public Files {
       const std::string part = path.substr(0, at);
       if (::mkdir(part.c_str(), 0755) != 0) {
         const int code = errno;
-        // The parent exists, yet mkdir fails: /proc and similar file systems answer so to
-        // everybody.
+        // The parent directory exists, yet mkdir reports ENOENT: /proc and similar file systems, in
+        // which no process may create anything, do that.
         if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return FileError("mkdir", part, EROFS);
         if (code != EEXIST) return FileError("mkdir", part, code);
         if (!IsDirectory(part)) return NotADirectory(part);
@@ -273,7 +273,7 @@ class PosixFiles final : public Files {
   const int pipe_wait_ms_;
 };
 
-// For files that are not the operating system's.
+// A stream over a File, for implementations of Files that define no OpenStream.
 class StreamOfFile final : public InputStream {
  public:
   StreamOfFile(std::unique_ptr<File> file, uint64_t size_bytes) : file_(std::move(file)), size_bytes_(size_bytes) {}

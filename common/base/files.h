@@ -22,10 +22,10 @@ namespace atl {
 class File {
  public:
   virtual ~File() = default;
-  // Appends all of `data`. ResourceExhausted when the disk is full, otherwise Internal.
+  // Appends all of `data`. ResourceExhausted when the disk, a quota or a limit is full, mostly Internal otherwise.
   virtual absl::Status Append(Bytes data) = 0;
-  // Appends all pieces in order, in as few system calls as possible. The default appends them one
-  // by one.
+  // Appends all pieces in order, in as few system calls as possible. The default calls Append for
+  // each.
   virtual absl::Status AppendPieces(std::span<const Bytes> pieces);
   // Fills all of `out` from `offset`. OutOfRange when the file is too short.
   virtual absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
@@ -58,7 +58,7 @@ class Files {
   virtual absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill);
   // NotFound when missing, FailedPrecondition when it is not a regular file.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
-  // Opens a file for one sequential read. May also be a pipe where the file system has them
+  // Opens a file for one sequential read; MakePosixFiles also opens a pipe or a terminal
   // (OpenPosixStream).
   virtual absl::StatusOr<std::unique_ptr<InputStream>> OpenStream(const std::string& path) const;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
@@ -81,7 +81,7 @@ class Files {
   virtual absl::StatusOr<Space> SpaceAt(const std::string& path) const = 0;
 };
 
-constexpr int kPipeWaitMs = 10'000;  // wait for a program to open a named pipe for writing
+constexpr int kPipeWaitMs = 10'000;  // longest wait for a program to open a named pipe for writing
 
 // POSIX. Thread-safe.
 std::unique_ptr<Files> MakePosixFiles(int pipe_wait_ms = kPipeWaitMs);
@@ -90,8 +90,8 @@ std::unique_ptr<Files> MakePosixFiles(int pipe_wait_ms = kPipeWaitMs);
 // FailedPrecondition for a Git LFS pointer.
 absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes);
 
-// Temp file, write, fsync, rename, fsync directory. After OK the new file is complete and durable;
-// on an error before the rename the old one remains.
+// Writes PATH.tmp, flushes it, renames it to PATH and flushes the directory. After OK the new file is
+// complete and durable; on an error before the rename the old one remains.
 absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data);
 
 // "a/b" from "a" and "b".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that forward every call: a base class for wrappers that change a few calls.
+// Files that forward their calls: a base class for wrappers that change a few calls.
 #ifndef ATOLL_COMMON_BASE_FORWARDED_FILES_H_
 #define ATOLL_COMMON_BASE_FORWARDED_FILES_H_
 
@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// As thread-safe as `files`. WriteNewFile is not forwarded: it uses this object's OpenForAppend.
+// As thread-safe as `files`. WriteNewFile and OpenStream call this object's OpenForAppend and OpenForRead instead.
 class ForwardedFiles : public Files {
  public:
   explicit ForwardedFiles(std::shared_ptr<Files> files) : files_(std::move(files)) {}

@@ -30,7 +30,7 @@ struct Sha256 {
   friend auto operator<=>(const Sha256&, const Sha256&) = default;
   std::string Hex() const;
   bool IsZero() const { return *this == Sha256{}; }
-  // False unless `hex` is exactly 64 hexadecimal digits.
+  // False unless `hex` is exactly 64 hexadecimal digits, of either case; `out` is then undefined.
   static bool FromHex(const std::string& hex, Sha256& out);
 };
 Sha256 Sha256Of(Bytes data);
@@ -75,13 +75,13 @@ class DigestHasher {
   std::unique_ptr<State> state_;
 };
 
-// Content hash of a fragment at a version: a tree with leaves of 4 KiB of fp32 bits and a root over
-// the leaves, the version and the layout's digest. A chunk can be checked alone, and replicas are
+// Content hash of a fragment at a version: the root of a tree over the hashes of its leaves (4 KiB of
+// fp32 bits each), the version and the layout's digest. A leaf can be checked alone, and replicas are
 // compared by one value.
 constexpr size_t kLeafBytes = 4096;
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout);
 
-// Computes the same from bytes (little-endian fp32) in pieces of any size. Not thread-safe.
+// Computes ContentHash from bytes (little-endian fp32) in pieces of any size. Not thread-safe.
 class ContentHasher {
  public:
   void Update(Bytes data);

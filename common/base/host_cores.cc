@@ -12,8 +12,8 @@
 namespace atl {
 namespace {
 
-// Cores that the group's CPU time quota amounts to. nullopt without a limit ("max", or -1 in
-// version 1).
+// The group's quota of CPU time as a number of cores, rounded up. nullopt without a limit ("max", or
+// -1 in version 1).
 std::optional<uint64_t> CoresOf(const Cgroup& group) {
   const std::string quota_file = group.directory + (group.first_version ? "/cpu.cfs_quota_us" : "/cpu.max");
   const std::optional<uint64_t> quota = NumberIn(quota_file, "");

@@ -31,7 +31,7 @@ using LeaseId = StrongId<LeaseTag, uint64_t>;            // never reused by a co
 using Incarnation = StrongId<IncarnationTag, uint64_t>;  // grows each time a worker (re)joins; 0 is none
 using BootNumber = StrongId<BootTag, uint64_t>;          // grows each time the coordinator starts; 0 is none
 using Version = StrongId<VersionTag, uint64_t>;          // number of outer steps of a fragment
-using FragmentIndex = StrongId<FragmentTag, uint32_t>;   // position in the job's FragmentPlan
+using FragmentIndex = StrongId<FragmentTag, uint32_t>;   // index in ModelLayout::fragments, from 0
 
 }  // namespace atl
 

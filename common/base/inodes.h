@@ -9,8 +9,8 @@
 
 namespace atl {
 
-// A file system without free inodes takes no file: `free_bytes` becomes at most the share of the
-// size that the free inodes are of all. `inodes` is 0 where there is no limit (Btrfs). Pure.
+// A file system without free inodes takes no file: returns `space` with free_bytes of at most
+// total_bytes x free_inodes / inodes. `inodes` is 0 where there is no limit (Btrfs). Pure.
 inline Files::Space SpaceWithInodes(Files::Space space, uint64_t free_inodes, uint64_t inodes) {
   if (free_inodes >= inodes) return space;
   const double share = static_cast<double>(free_inodes) / static_cast<double>(inodes);

@@ -22,8 +22,8 @@ class InputStream {
   // Reads the next bytes into the front of `out`, which must not be empty, and returns their
   // number; 0 only at the end.
   virtual absl::StatusOr<size_t> Read(std::span<std::byte> out) = 0;
-  // Size of a regular file, which may be opened again. nullopt for a pipe or a terminal, which may
-  // not.
+  // Size of a regular file, which may be opened and read again; 0 for /dev/null. nullopt for a pipe
+  // or a terminal, which can be read once only.
   virtual std::optional<uint64_t> size_bytes() const = 0;
 };
 
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<InputStream>> OpenPosixStream(const std::string& 
 // Opens a regular file for reads in any order. Never blocks. Other kinds are FailedPrecondition.
 absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path);
 
-// Returns "open PATH: REASON" with the status code for `number`, an errno.
+// Returns "WHAT PATH: REASON", as in "open a.txt: ...", with the status code for `number`, an errno.
 absl::Status FileError(const char* what, const std::string& path, int number);
 
 // Returns FailedPrecondition, with advice, when a file that begins with `head` is a Git LFS pointer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structured log lines on standard error: an event name and key-value fields, as text for people or
 // as JSON for machines. A separate thread writes them (queued_writer.h), so that a stalled reader
-// blocks no caller. Bounded memory: the newest lines stay in a ring for `atoll job logs`.
+// of standard error blocks no caller. A ring keeps the newest lines in memory for `atoll job logs`.
 #ifndef ATOLL_COMMON_BASE_LOG_H_
 #define ATOLL_COMMON_BASE_LOG_H_
 
@@ -61,7 +61,7 @@ class Log {
   void Error(std::string event, std::initializer_list<LogField> fields = {}) {
     Write(LogLevel::kError, std::move(event), fields);
   }
-  // Returns the newest `count` lines at or after `since_wall_nanos`, oldest first.
+  // Returns the newest `count` lines of the ring, none older than `since_wall_nanos` (Unix time), oldest first.
   std::vector<LogLine> Recent(size_t count, int64_t since_wall_nanos = 0) const;
 
  private:

@@ -48,7 +48,7 @@ class ATOLL_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits return on notification, at the limit, or spuriously: callers loop on their condition.
+// Both waits release the mutex meanwhile. They return on notification, at the limit, or for no reason: callers loop.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ATOLL_REQUIRES(mutex) ATOLL_NO_THREAD_SAFETY_ANALYSIS {

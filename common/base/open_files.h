@@ -7,10 +7,10 @@
 
 namespace atl {
 
-// 0: unknown.
+// The soft limit (`ulimit -Sn`); 0: unknown.
 uint64_t OpenFilesLimit();
 
-// Raises the soft limit (`ulimit -Sn`) to the hard one (`ulimit -Hn`). Returns the new limit.
+// Raises the soft limit to the hard one (`ulimit -Hn`) if the system allows. Returns the soft limit; 0: unknown.
 uint64_t RaiseOpenFiles();
 
 }  // namespace atl

@@ -20,11 +20,11 @@ class OrderedLoop {
   // A loop over `count` parts.
   explicit OrderedLoop(size_t count) : count_(count), done_(count) {}
 
-  // Each of the threads calls Run. It calls work(part) once for each part, in parallel. It also
-  // calls the second callback for each part, in order and one at a time, soon after the part's
-  // work, while the result is still in a cache. The thread that completes the next part in order
-  // makes that call. The loop is complete when every thread has returned. Neither callback may
-  // throw.
+  // Each thread of the loop calls Run once. Together these calls run work(part) once for each part, in
+  // parallel, and the second callback once for each part, in order and one at a time: soon after the
+  // part's work, while its result is still in a cache. The thread that completes the next part in order
+  // runs the second callback. The loop is complete when every thread has returned from Run. Neither
+  // callback may throw.
   template <typename Work, typename Behind>
   void Run(const Work& work, const Behind& behind) {
     for (size_t part = next_.fetch_add(1); part < count_; part = next_.fetch_add(1)) {

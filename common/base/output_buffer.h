@@ -11,9 +11,9 @@
 
 namespace atl {
 
-// Single-threaded, except for stalled(). When the reader of standard output has gone (`| head`),
-// the process ends quietly by SIGPIPE, as other tools do. StartProcess ignores that signal, because
-// connections break too. Any other error fails the stream.
+// Single-threaded, except for stalled(). When the reader of standard output has gone (`| head`), the
+// process ends quietly by SIGPIPE, as other tools do: this class restores the signal, which StartProcess
+// ignores because of broken connections. Any other error fails the stream.
 class OutputBuffer final : public std::streambuf {
  public:
   explicit OutputBuffer(int descriptor);

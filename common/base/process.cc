@@ -71,7 +71,7 @@ void OnCrash(int signal) {
   if (MemoryIsShort()) EndWithout("memory");
   LastLine line;
   line.Add(": stopped by SIG").Add(sigabbrev_np(signal)).Add(" (").Add(sigdescr_np(signal)).Add("). ");
-  // A mapped file has no other way to report a failed read.
+  // SIGBUS is how the kernel reports a failed read of a mapped file.
   if (signal == SIGBUS)
     line.Add("A file that this process maps was cut short, or its disk failed; see the kernel's log. ");
   if (signal == SIGILL) line.Add("This CPU may lack an instruction that the program or LibTorch was built with. ");

@@ -88,7 +88,7 @@ struct QueuedWriter::Shared {
 
 QueuedWriter::QueuedWriter(int descriptor, size_t most_bytes)
     : shared_(std::make_shared<Shared>(descriptor, most_bytes)) {
-  // The writer's thread takes no signals, because another thread waits for them.
+  // The writer's thread takes no stop signals, because another thread waits for them.
   const sigset_t stops = StopSignals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &stops, &before);

@@ -14,9 +14,9 @@
 
 namespace atl {
 
-// Thread-safe. Text is lost when the queue is full or the descriptor refuses it. The number of lost
-// lines is written before the next text; after losses to a full queue it is written as soon as the
-// queue is empty. The destructor writes the remaining text for at most kFlushLimit.
+// Thread-safe. Text is lost when the queue is full or the descriptor refuses it. The number of lost lines
+// is written before the next accepted text or, after losses to a full queue, when the queue is empty. The
+// destructor waits at most kFlushLimit for the remaining text to be written.
 class QueuedWriter {
  public:
   static constexpr size_t kMostBytes = size_t{1} << 20;
@@ -31,16 +31,16 @@ class QueuedWriter {
   void Write(std::string text);
   // Waits until everything is written or lost. Returns false after `limit`.
   bool Flush(Duration limit = kFlushLimit);
-  // Sets the text of the line about lost lines, including its line end. Default: "N lines of the
-  // log were lost ...".
+  // Sets the text of the line about lost lines, including its line end. Default: "N lines were lost
+  // here: standard error accepted no lines".
   void ReportLossWith(std::function<std::string(uint64_t lost_lines)> report);
-  // Number of queued texts. For signal handlers: takes no lock.
+  // Number of accepted texts that are not written yet. For signal handlers: takes no lock.
   uint64_t waiting() const;
 
  private:
   struct Shared;
   static void Run(const std::shared_ptr<Shared>& shared);
-  std::shared_ptr<Shared> shared_;  // shared with the thread, which may block in write(2) forever
+  std::shared_ptr<Shared> shared_;  // shared with the thread, which may wait for the reader forever
 };
 
 // The process's writer of standard error, created by the first call and never destroyed.

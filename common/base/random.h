@@ -14,8 +14,8 @@ namespace atl {
 // Ten rounds of Philox 4x32: four independent uniform 32-bit words for one (key, counter).
 std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high = 0);
 
-// Returns the key of a named stream of a seed. A further draw from one stream shifts no other
-// stream.
+// Returns the key of the stream with this name for this seed. Streams are independent: another
+// number of draws from one stream changes no other stream.
 uint64_t StreamKey(uint64_t seed, std::string_view stream);
 
 // Element `index` of stream `key` as a standard normal value, computed in double by Box-Muller and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uninitialised bytes for a caller that overwrites all of them. Allocation touches no page, so that
-// the writing threads touch them first.
+// Uninitialised bytes for a caller that overwrites all of them. Allocation touches no page of memory:
+// the threads that write the bytes are the first to touch it, which places it near them.
 #ifndef ATOLL_COMMON_BASE_RAW_BYTES_H_
 #define ATOLL_COMMON_BASE_RAW_BYTES_H_
 

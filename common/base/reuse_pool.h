@@ -22,7 +22,7 @@ class ReusePool : public std::enable_shared_from_this<ReusePool<T>> {
  public:
   static std::shared_ptr<ReusePool> Make(size_t kept) { return std::shared_ptr<ReusePool>(new ReusePool(kept)); }
 
-  // Returns a returned object, or a new one.
+  // Takes an object out of the pool, or makes a new one.
   std::shared_ptr<T> Take() ATOLL_EXCLUDES(mutex_) {
     Place* place = TakePlace().release();
     place->home = this->shared_from_this();

@@ -20,8 +20,8 @@ class ServiceManager {
  public:
   // Without a service manager.
   ServiceManager() = default;
-  // Reads the environment of the process with this id: NOTIFY_SOCKET (a path, or with a leading @
-  // an abstract name), WATCHDOG_USEC, and WATCHDOG_PID where the watchdog is for one process only.
+  // Reads NOTIFY_SOCKET (a path, or with a leading @ an abstract name), WATCHDOG_USEC and WATCHDOG_PID
+  // from `environment`. No watchdog if WATCHDOG_PID is set and is not `process`, the id of this process.
   ServiceManager(const std::map<std::string, std::string>& environment, int process);
 
   // The program is ready to serve.

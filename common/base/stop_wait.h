@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Returns after `limit` at the latest, perhaps earlier, and at once when `stop` is or was
-// requested.
+// Waits for `limit`; returns at once when `stop` is or was requested, and perhaps earlier for no
+// reason.
 inline void WaitForStop(const std::stop_token& stop, Duration limit) {
   Mutex mutex;
   CondVar wake;

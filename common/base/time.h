@@ -35,12 +35,12 @@ struct Instant {
 };
 constexpr Instant kNever{INT64_MAX};
 
-// The only source of time outside core rooms; the simulator has its own. Thread-safe.
+// The only source of time; the core rooms get it from their callers. The simulator has its own Clock. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual Instant Now() const = 0;
-  // Unix time in nanoseconds, for people: logs, file stamps, certificates. Never for a decision.
+  // Unix time in nanoseconds, for logs, file stamps and certificates. No other decision depends on it.
   virtual int64_t WallNanos() const = 0;
 };
 

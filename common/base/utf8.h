@@ -9,8 +9,8 @@
 
 namespace atl {
 
-// Length of the valid character at `at`, or 0 if it is invalid (RFC 3629: surrogates, overlong
-// forms, truncated sequences and code points beyond U+10FFFF are invalid).
+// Length in bytes of the character that begins at `at`, or 0 if it is invalid (RFC 3629: surrogates,
+// overlong forms, truncated sequences and code points beyond U+10FFFF are invalid).
 size_t ValidUtf8Length(std::string_view text, size_t at);
 
 // Offset of the first byte that is not valid UTF-8, or text.size() when all is valid.
@@ -25,8 +25,8 @@ char32_t Utf8At(const std::string& text, size_t at);
 // Appends the UTF-8 form of a code point.
 void AppendUtf8(char32_t code, std::string& text);
 
-// Replaces control characters by '?', except those in `kept`. Text from elsewhere, such as names of files
-// and workers, must not control a terminal.
+// Replaces each byte of a control character by '?', except characters in `kept`. Text from elsewhere, such as
+// names of files and workers, must not control a terminal.
 std::string Printable(std::string_view text, std::string_view kept = "");
 
 }  // namespace atl

@@ -29,7 +29,7 @@ constexpr int kBacklog = 1024;
 constexpr int kAcceptedAtOnce = 64;
 // Ids of epoll events: the wake-up, then the listeners.
 constexpr uint64_t kWake = 0, kFirstListener = 1;
-constexpr int kUnsentBytes = 64 << 10;  // bytes in the kernel's buffer beyond which a socket counts as full
+constexpr int kUnsentBytes = 64 << 10;  // unsent bytes in the kernel beyond which a socket counts as full
 constexpr int kPauseMs = 20;            // with kAcceptedAtOnce: at most 3,200 connections a second
 constexpr int kLongestWaitMs = 60'000;
 
@@ -213,8 +213,8 @@ void Acceptor::Pause() {
   ::poll(&stop, 1, kPauseMs);
 }
 
-// Ends the oldest connection without a call; another thread frees its descriptor a moment later.
-// Without such a connection, refuses the newest one by means of the spare descriptor.
+// Ends a connection without a call, chosen by GiveWay; if it is served, its loop frees the descriptor a moment later.
+// Without such a connection, closes the spare descriptor to accept and drop one waiting connection of each listener.
 void Acceptor::MakeRoom() {
   bool gave_way = false;
   {

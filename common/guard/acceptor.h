@@ -23,11 +23,11 @@ namespace atl::guard {
 
 // Counts of connections since the start, by the reason for their end.
 struct ConnectionCounts {
-  uint64_t refused = 0;     // no room
-  uint64_t gave_way = 0;    // without a call, replaced by a newer one
+  uint64_t refused = 0;     // no room on the port, for its address or for its identity
+  uint64_t gave_way = 0;    // without a call, ended to make room for a newer one or for its descriptor
   uint64_t silent = 0;      // made no call in time
-  uint64_t cut = 0;         // its calls came too fast, or it sent too early from an address with fast calls
-  uint64_t handshakes = 0;  // no TLS, no valid certificate, or not in time
+  uint64_t cut = 0;         // its calls came too fast, or it sent too early from an address that is slowed down
+  uint64_t handshakes = 0;  // no PROXY header, no TLS, no valid certificate, or not in time
   uint64_t broken = 0;      // sent data that no gRPC client sends
   uint64_t revoked = 0;     // its identity was revoked
   bool operator==(const ConnectionCounts&) const = default;
@@ -41,11 +41,11 @@ struct Accepted {
 };
 
 struct AcceptorHandlers {
-  // Takes over a connection. Called under the acceptor's lock: must only pass the connection on,
-  // and not call the acceptor.
+  // Takes over a connection that is served from now on. Called under the acceptor's lock: must only
+  // pass the connection on, and not call the acceptor.
   std::function<void(Accepted)> serve;
-  // The connection was removed from the table: ends it, unless it has already ended. Also called
-  // under the lock.
+  // Ends a connection passed to `serve`, because the acceptor removed it from its table; no effect
+  // if it has already ended. Also called under the lock.
   std::function<void(uint64_t id)> end;
 };
 
@@ -54,7 +54,7 @@ class Acceptor {
  public:
   // Listens on every address that `address` ("host:port", port 0: any free one) resolves to.
   // Unavailable when none works, AlreadyExists when the port is in use, with the system's reason.
-  // `proxied`: every connection comes from a proxy, and Moved tells for whom.
+  // `proxied`: every connection comes from a proxy; the caller reports the client's address with Moved.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits,
                                                           bool proxied = false);
   ~Acceptor();
@@ -65,14 +65,14 @@ class Acceptor {
   // Idempotent.
   void Stop();
 
-  // Reports of connections being served. The connection has ended:
+  // Each reports that a served connection has ended, and why. Left: for no fault, or one already counted.
   void Left(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void HandshakeFailed(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void Broke(uint64_t id) ATOLL_EXCLUDES(mutex_);
   void WasRevoked(uint64_t id) ATOLL_EXCLUDES(mutex_);
-  // A call of `identity` begins; empty: of none. Unless it is allowed, the caller ends the connection.
+  // A call begins on the connection; `identity` is its peer's, or empty. Unless kAllowed: end the connection.
   ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
-  // A proxy named the address ("203.0.113.7") of the connection. Returns when its handshake may begin.
+  // A proxy named the client's address ("203.0.113.7"). Returns when the connection's handshake may begin.
   // nullopt: no room for that address, and the caller ends the connection.
   std::optional<Instant> Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);
   ConnectionCounts Counts() const ATOLL_EXCLUDES(mutex_);
@@ -88,7 +88,7 @@ class Acceptor {
   int EndSilent() ATOLL_EXCLUDES(mutex_);
   void AcceptFrom(const Descriptor& listener) ATOLL_EXCLUDES(mutex_);
   void Take(Descriptor socket, const std::string& address, std::string endpoint) ATOLL_EXCLUDES(mutex_);
-  // Returns the visible state of connections not served yet; for calls under the same lock.
+  // Returns a function that inspects the socket of a connection not served yet. Call it under the same lock only.
   ConnectionTable::See Seeing() const ATOLL_REQUIRES(mutex_);
   void ServeThoseWhoseTurnItIs() ATOLL_REQUIRES(mutex_);
   void MakeRoom() ATOLL_EXCLUDES(mutex_);

@@ -17,29 +17,29 @@
 
 namespace atl::guard {
 
-// Calls per second at one listener. Reading from a peer pauses for the rest of the second when it
-// made more than `peer` calls, or when it made more than `always` and all peers together made more
-// than `all`, where each peer counts with at most `peer`: what one sends in a burst before its pause
-// does not pause others.
+// Calls per second at one listener. Reading from a peer pauses for the rest of the second when it made more than
+// `peer` calls, or when it made more than `always` and all peers together made more than `all`. In that sum a peer
+// counts with its calls beyond `always` and up to `peer`: a larger burst, sent before the peer's pause, does not pause
+// other peers.
 struct CallLimits {
   uint32_t peer = 500;   // calls a second of an identity (in plaintext of a connection); beyond that it is not read
   uint32_t all = 4000;   // calls a second of all peers of a port; beyond that only `always` of each are read
   uint32_t always = 16;  // calls a second of a peer that are always read
 };
 
-// What the connections of one peer hold at a listener. Thread-safe.
+// Open calls and unfinished messages of one peer, over all its connections to a listener. Thread-safe.
 struct CallerLoad {
   std::atomic<int64_t> calls = 0;             // open ones
   std::atomic<int64_t> unfinished_bytes = 0;  // of messages that are not complete
 };
 inline constexpr int64_t kMostOpenCalls = 512;    // of a peer; further ones are refused
 inline constexpr int64_t kOpenCallsOfAll = 1024;  // of all peers of a port; beyond that each may have kOpenCallsAlways
-inline constexpr int64_t kOpenCallsAlways = 3;    // of a peer that are not refused
-inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; a connection that adds to more is ended
+inline constexpr int64_t kOpenCallsAlways = 3;    // of a peer that kOpenCallsOfAll does not refuse
+inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; above it, a connection that adds more is ended
 
-inline constexpr uint32_t kUpdatesPerCall = 64;     // window updates that count as a call
-inline constexpr uint32_t kSmallPiecesPerCall = 8;  // small messages or frames, or frames of ended calls
-inline constexpr uint32_t kCallsPerReset = 4;       // that a call counts as if its caller resets it before its answer
+inline constexpr uint32_t kUpdatesPerCall = 64;     // window updates that count as one call
+inline constexpr uint32_t kSmallPiecesPerCall = 8;  // small messages or frames, or frames of ended calls, as one call
+inline constexpr uint32_t kCallsPerReset = 4;       // added for a call that is reset before its answer
 
 class CallCounter {
  public:
@@ -58,7 +58,7 @@ class CallCounter {
   std::atomic<int64_t> open_calls_ = 0;
   Mutex mutex_;
   Instant began_ ATOLL_GUARDED_BY(mutex_){};
-  uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // calls beyond `always` of each peer
+  uint32_t all_ ATOLL_GUARDED_BY(mutex_) = 0;  // sum over peers of calls beyond `always`, up to `peer`
   std::map<std::string, uint32_t> own_ ATOLL_GUARDED_BY(mutex_);
   std::map<std::string, std::weak_ptr<CallerLoad>> loads_ ATOLL_GUARDED_BY(mutex_);
 };

@@ -18,17 +18,17 @@ inline constexpr size_t kMostHandshakeBytes = 64 << 10;  // of a client: hello, 
 // not have, and more than kMostHandshakeBytes.
 class ClientHelloWatch {
  public:
-  // The next bytes, in pieces of any size. False: refused; later calls are undefined.
+  // Reads the next bytes, in pieces of any size. False: refused; later calls are undefined.
   bool Take(std::span<const uint8_t> bytes);
 
  private:
   static constexpr size_t kRecordHeader = 5, kMessageHeader = 4;
-  // Of the header that is complete up to `have_`: false if it is refused.
+  // Checks header_, of which have_ bytes are complete. False: refused.
   bool Judge();
 
   std::array<uint8_t, kRecordHeader + kMessageHeader> header_{};
   size_t have_ = 0;  // bytes of `header_`
-  size_t left_ = 0;  // bytes of the record after its header
+  size_t left_ = 0;  // remaining bytes of the record after its header
   size_t total_ = 0;
 };
 

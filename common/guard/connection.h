@@ -23,8 +23,8 @@
 namespace atl::guard {
 
 inline constexpr Duration kHandshakeTime = Seconds(5);  // for PROXY header and TLS handshake; then the connection ends
-inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer after the end of a connection
-inline constexpr size_t kLingerBytes = 256 << 10;       // that a peer may still send then
+inline constexpr Duration kGoodbyeTime = Seconds(2);    // for the last bytes to a peer before its connection closes
+inline constexpr size_t kLingerBytes = 256 << 10;       // bytes that a peer may still send in that time
 
 // How a connection ended, for the counters.
 enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
@@ -33,7 +33,7 @@ enum class Ending { kNormal, kHandshake, kBroken, kTooFast, kRevoked };
 struct ConnectionParts {
   std::shared_ptr<TlsServer> tls;  // null: plaintext
   bool proxied = false;            // connections begin with a PROXY header
-  // A proxy named the address of a connection: when its handshake may begin. nullopt: no room.
+  // Called when a proxy named the client's address. Returns when the handshake may begin; nullopt: no room.
   std::function<std::optional<Instant>(uint64_t id, const std::string& address)> moved;
 };
 
@@ -56,9 +56,9 @@ class Connection {
     kEnd,
   };
   // Moves bytes as far as the sockets allow, for a bounded time. `scratch` is a read buffer; its
-  // content is lost between calls. A connection ends after its deadline.
+  // content is lost between calls. Returns kEnd once the connection's deadline has passed.
   Next Pump(Instant now, std::span<uint8_t> scratch);
-  // The awaited events: of its own socket and, if it has one, of the inner one.
+  // The awaited events of the peer's socket and, in a Relay, of the inner socket to gRPC.
   Wait outer() const;
   virtual Wait inner() const { return {}; }
   // Time at which Pump must be called even if no socket is ready: the deadline, or earlier.
@@ -81,7 +81,7 @@ class Connection {
   bool FlushOut();
   // Stops reading, writes the output within kGoodbyeTime, then ends the connection.
   void Close(Ending how, Instant now);
-  // As Close, but then reads and discards what the peer still sends until it ends the connection: unread bytes
+  // As Close, but then discards up to kLingerBytes from the peer until the peer ends the connection: unread bytes
   // would make the kernel reset the connection, and the peer could lose the output.
   void CloseAndLinger(Ending how, Instant now);
 
@@ -107,7 +107,7 @@ class Connection {
   const Descriptor socket_;
   std::unique_ptr<SecureSocket> secure_;
   Stage stage_;
-  ssize_t seen_of_header_ = 0;  // bytes of a proxy's header
+  ssize_t seen_of_header_ = 0;  // bytes of the PROXY header seen by the previous peek
   bool ended_ = false;
   std::optional<size_t> linger_;  // bytes that may still be discarded
   bool said_goodbye_ = false;

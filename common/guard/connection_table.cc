@@ -26,7 +26,7 @@ std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* addr
   int looked = 0;
   for (const auto& [id, since] : silent_) {
     const std::string& from = entries_.at(id).address;
-    if (address == nullptr && silent_from_.at(from) == most) address = &from;  // of several, the one that came first
+    if (address == nullptr && silent_from_.at(from) == most) address = &from;  // of several, that of the oldest
     if (address == nullptr || from != *address) continue;
     if (!oldest) oldest = id;
     const bool waits = waiting_.contains(id);

@@ -24,20 +24,20 @@ struct ConnectionLimits {
   size_t per_address = 512;   // of them from one address, or --connections-per-address; the same happens beyond
   size_t per_identity = 128;  // of them with calls of one identity; a further one is ended at its first call
   Duration without_call = Seconds(30);  // a connection that makes no first call for that long is ended
-  uint32_t calls_per_second = 500;      // of one connection, over time and at once; with more it is ended
-  uint32_t calls_at_first = 64;         // at once, by a new connection: as many as it may have open
+  uint32_t calls_per_second = 500;      // of one connection, on average and in a burst; with more it is ended
+  uint32_t calls_at_first = 64;         // calls that a new connection may make at once, as many as it may have open
   uint32_t faults_per_second = 20;      // of one address: failed handshakes and the like; then it is served slowly
   // New connections of one address that are served at once, and the interval between further ones.
   // Handshakes are as costly for the server as for the client.
   uint32_t at_once = 64;
   Duration pace = Milliseconds(20);
-  // The same for those of all addresses together, but not behind a proxy, which has limits of its own.
+  // The same for those of all addresses together. Not applied behind a proxy, which has limits of its own.
   uint32_t all_at_once = 256;
   Duration pace_of_all = Milliseconds(4);
-  // After calls or faults from an address came too fast, the address is slowed for this time. Its
-  // new connections are served one by one, at interval `turn`, and only after `shown`. A connection
-  // that has sent more than `unserved_bytes` by then is ended, because a real client waits for the
-  // server's settings before it sends calls.
+  // After calls or faults from an address came too fast, the address is slowed for this time. Its new
+  // connections are served one by one, at interval `turn`, and each at least `shown` after its arrival.
+  // A connection that has sent more than `unserved_bytes` by then is ended, because a real client
+  // waits for the server's settings before it sends calls.
   Duration slowed = Seconds(10);
   Duration turn = Milliseconds(25);
   Duration shown = Milliseconds(20);
@@ -58,9 +58,9 @@ class ConnectionTable {
     bool admitted = false;
     std::optional<uint64_t> gives_way;  // removed from the table; the caller must end its socket
   };
-  // Adds a connection `id` (unique) from `address`, which is a NetworkOf, or empty for a proxy: then
-  // neither its number nor its pace is limited until Move. Admitted connections wait
-  // for their turn. Without room, one that has made no call gives way: of this address if the address is
+  // Adds a connection `id` (unique) from `address`, a result of NetworkOf, or empty behind a proxy: then
+  // only ConnectionLimits::connections applies to it until Move. Admitted connections wait for
+  // their turn. Without room, one that has made no call gives way: of this address if the address is
   // full, else of the address with the most of them, so that a few addresses cannot push out the others.
   // Of one address the choice is the first of: among its oldest waiting ones, one that has left; the
   // oldest that is served, or has sent nothing; the oldest. When all have made calls, the new connection
@@ -74,25 +74,25 @@ class ConnectionTable {
   enum class Way { kServed, kTooFast, kLeft };
   struct Turn {
     uint64_t id = 0;
-    Way way = Way::kServed;  // otherwise removed from the table: the caller must end its socket
+    Way way = Way::kServed;  // others: removed from the table; the caller must end its socket
     friend bool operator==(const Turn&, const Turn&) = default;
   };
-  // Returns the connections with a due turn, by arrival; of an address whose connections take turns,
-  // first those that have sent something.
+  // Returns the connections with a due turn, by arrival; of an address that was slowed down or served
+  // before, first those that have sent something or have left.
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
-  // Sets the address of a connection of a proxy, whose header names it. Returns the time of its turn:
+  // Sets the address that a proxy's header named for a connection. Returns the time of its turn:
   // its handshake must not begin before. nullopt: no room for that address, and the connection was
   // removed from the table.
   std::optional<Instant> Move(uint64_t id, const std::string& address, Instant now);
   enum class Verdict { kAllowed, kTooFast, kTooMany };
-  // A call of `identity` begins; empty: of none. Too fast: too many calls in this second, and the address
-  // is slowed. Too many: the first call of a connection beyond the limit of the identity. Then the
-  // connection was removed from the table, and the caller must end its socket.
+  // A call of `identity` (empty: none) begins. kTooFast: more calls than calls_per_second, and the address
+  // is slowed; or not in the table. kTooMany: the first call of a connection beyond the identity's
+  // per_identity. After both the connection is not in the table, and the caller must end its socket.
   Verdict Called(uint64_t id, const std::string& identity, Instant now);
-  // A connection ended through a fault of its peer. An address with too many faults in a second is
-  // slowed.
+  // A connection ended through a fault of its peer: removes it. An address with more than
+  // faults_per_second is slowed.
   void Faulted(uint64_t id, Instant now);
   // Removes and returns the connections that made no call in time; the caller must end their
   // sockets.
@@ -107,18 +107,18 @@ class ConnectionTable {
   struct Entry {
     std::string address, identity;
     Instant filled;    // time at which `calls` was computed
-    double calls = 0;  // size of the burst it may make
+    double calls = 0;  // calls that it could still make at once at that time
   };
   struct Faults {
     Instant window;
     uint32_t count = 0;
   };
-  // Pace of an address: time of its next connection at an even pace, and end of its slowdown.
+  // Pace of an address: when its next connection is due at an even pace, and the end of its slowdown.
   struct Pace {
     Instant next, slowed_until;
   };
   std::optional<uint64_t> ConnectionToEnd(const std::string* address, const See& see) const;
-  // The connection of that address to serve instead of its oldest waiting one.
+  // Returns the first waiting connection of `oldest`'s address that has sent something or left, else `oldest`.
   uint64_t ConnectionToServe(uint64_t oldest, const See& see) const;
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
   void NoLongerSilent(uint64_t id);
@@ -132,12 +132,12 @@ class ConnectionTable {
   std::map<uint64_t, Entry> entries_;                                 // by arrival
   std::map<uint64_t, Instant> silent_;                                // without a call, by arrival
   std::set<uint64_t> waiting_;                                        // waiting for their turn, by arrival
-  Instant next_turn_ = kNever;                                        // of the waiting ones, or earlier
-  Instant next_of_all_{};                                             // time of the next one at an even pace
+  Instant next_turn_ = kNever;                                        // the first turn of a waiting one, or earlier
+  Instant next_of_all_{};                                             // when the next one is due at an even pace
   std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
   std::unordered_map<std::string, Faults> faults_;                    // by address
-  std::unordered_map<std::string, size_t> by_address_, silent_from_;  // none is 0
-  std::unordered_map<std::string, size_t> by_identity_;               // none is 0
+  std::unordered_map<std::string, size_t> by_address_, silent_from_;  // counts; no entry is 0
+  std::unordered_map<std::string, size_t> by_identity_;               // counts; no entry is 0
 };
 
 }  // namespace atl::guard

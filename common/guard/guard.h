@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard in front of a coordinator's port: a listener that handles a connection before gRPC, or
-// a small HTTPS handler, sees any of its bytes. TLS ends here. Bytes of a peer without a valid
-// certificate reach neither.
+// a small HTTPS handler, sees any of its bytes. TLS ends here. Where TlsServer demands client
+// certificates, bytes of a peer without a valid one go no further.
 //
 // Memory of a connection: before its first admitted call the TLS state and at most 20 KiB;
 // afterwards at most two chunks of kChunkBytes, and the kernel's buffers of the inner socket pair.
@@ -46,14 +46,14 @@ class Guard {
   // Calls StopAccepting, then ends all connections.
   ~Guard();
   int port() const { return acceptor_->port(); }
-  // Relays gRPC connections. `hand_over` takes the server's end of a connection, which is
-  // non-blocking. Call once.
+  // Starts to accept, and relays gRPC connections. `hand_over` gets gRPC's end of each inner pair, a
+  // non-blocking socket, on a loop's thread. Call once, instead of Answer.
   absl::Status Relay(HttpLimits http, CallLimits calls, CallCheck check, std::function<void(Descriptor)> hand_over);
-  // Answers HTTPS requests. Call once.
+  // Starts to accept, and answers HTTPS requests. Call once, instead of Relay.
   absl::Status Answer(HttpHandler handler);
-  // Open connections stay.
+  // Returns when the accepting thread has ended. Open connections stay.
   void StopAccepting() { acceptor_->Stop(); }
-  // Ends the open connections of the selected peers.
+  // Ends the open connections of peers for which `which` is true. `which` runs later, on the loops' threads.
   void EndConnections(const std::function<bool(const Peer&)>& which);
   ConnectionCounts Counts() const { return acceptor_->Counts(); }
 

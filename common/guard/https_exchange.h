@@ -26,7 +26,7 @@ struct ExchangeParts {
   HttpHandler handler;
   // Runs `work` for connection `id` on the loop's thread, unless the connection has ended.
   std::function<void(uint64_t id, std::function<void(Connection&)> work)> later;
-  // The request is complete: the connection counts as having made a call. False: too many.
+  // The request is complete: the connection counts as having made a call. False: too many, it must end.
   std::function<bool(uint64_t id)> called;
 };
 

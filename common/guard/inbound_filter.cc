@@ -46,7 +46,7 @@ std::string PercentEncoded(absl::string_view text) {
   return out;
 }
 
-// Returns a complete answer: gRPC's "Trailers-Only" over HTTP/2.
+// Returns a complete answer, gRPC's "Trailers-Only" over HTTP/2; `caller_goes_on`: then RST_STREAM.
 std::string Refusal(uint32_t stream, const absl::Status& why, bool caller_goes_on) {
   std::string block = "\x88";  // :status 200 from the static table
   AppendLiteralField("content-type", "application/grpc", block);
@@ -294,7 +294,7 @@ void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
 }
 
 absl::Status InboundFilter::EndData(Pieces& to_server, std::string& to_peer) {
-  // gRPC returns window credit for the data it reads, but it has not read this frame.
+  // Before the first admitted call gRPC gets no data and returns no window credit for it; the filter does.
   if (!admitted_ && frame_.length > 0) {
     std::string credit;
     AppendBigEndian32(frame_.length, credit);
@@ -365,8 +365,8 @@ absl::Status InboundFilter::EndFrame(Pieces& to_server, std::string& to_peer) {
   }
 }
 
-// Passes the settings defined by HTTP/2. gRPC's own extension would enable binary headers, which
-// the guard does not read.
+// Passes on the settings defined by HTTP/2, with a header table of at most kTableBytes. Drops others:
+// gRPC's own extension would enable binary headers, which the guard does not read.
 absl::Status InboundFilter::EndSettings(Pieces& to_server) {
   std::string known, frame;
   for (size_t at = 0; at + kSettingBytes <= collected_.size(); at += kSettingBytes) {

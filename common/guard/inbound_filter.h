@@ -31,37 +31,37 @@
 
 namespace atl::guard {
 
-// What the calls of a method may send.
+// Limits on the messages that a call of one method sends.
 struct MethodLimits {
   uint32_t message_bytes = 0;  // of one message
-  bool one_message = false;    // a call with another one is refused
+  bool one_message = false;    // a call that sends a second one is refused
 };
 
 // Limits for one connection.
 struct HttpLimits {
   uint32_t streams = 64;                     // open at a time; further ones are refused with RESOURCE_EXHAUSTED
-  uint32_t continuations = 8;                // frames after HEADERS; with more the connection is ended
+  uint32_t continuations = 8;                // CONTINUATION frames after HEADERS; with more the connection is ended
   uint32_t pings_per_second = 50;            // a gRPC client sends at most 10; with more the connection is ended
-  uint32_t settings_per_second = 20;         // frames; with more the connection is ended
+  uint32_t settings_per_second = 20;         // SETTINGS frames; with more the connection is ended
   uint32_t empty_frames_per_second = 1'000;  // empty data, priorities, unknown types; with more the connection is ended
   uint32_t resets_per_second = 500;          // of streams; with more the connection is ended
   uint32_t window_updates_per_second = 200'000;  // with more the connection is ended
   uint32_t pieces_of_a_message = 64;             // frames below kPieceBytes; with more the connection is ended
   size_t prelude_bytes = 2 << 10;  // kept for gRPC until the first call; with more the connection is ended
-  // Of the method with this path.
+  // Returns the limits of the method with this path.
   std::function<MethodLimits(const std::string& path)> method = [](const std::string&) {
     return MethodLimits{.message_bytes = 17 << 16};
   };
 };
 
-// gRPC keeps each frame of an incomplete message apart, with more overhead than a small frame has content.
+// A frame or message with fewer bytes counts as small: gRPC stores each frame apart, with an overhead of that order.
 inline constexpr uint32_t kPieceBytes = 1024;
 inline constexpr uint32_t kTinyBytes = 32;  // data frames below that count as empty ones
 
 // Decision on a new call.
 struct CallVerdict {
   absl::Status status = absl::OkStatus();  // an error is sent to the caller as the answer
-  bool end_connection = false;             // for `status`, or if that is OK because its calls come too fast
+  bool end_connection = false;             // because of `status` or, if OK, of too fast calls
 };
 
 class InboundFilter {
@@ -77,12 +77,12 @@ class InboundFilter {
   // and output for the peer to `to_peer`. An error ends the connection; its reason is sent to the
   // peer (GoAway).
   absl::Status Consume(std::span<const uint8_t> bytes, Instant now, Pieces& to_server, std::string& to_peer);
-  // True once a call has been admitted; the connection then belongs to gRPC.
+  // True once a call has been admitted; from then on gRPC knows the connection.
   bool admitted() const { return admitted_; }
-  // The server has ended this stream.
+  // Call when the server has ended this stream.
   void StreamEnded(uint32_t stream) { Erase(stream); }
   size_t open_streams() const { return open_.size(); }
-  // What has arrived of messages that are not complete.
+  // Content bytes received so far of messages that are not complete, over all open calls.
   size_t unfinished_bytes() const { return unfinished_; }
   // Returns and resets the number of calls that the peer reset before the server ended them, or that exceeded
   // their MethodLimits.
@@ -101,11 +101,11 @@ class InboundFilter {
     bool Take(Instant now, uint32_t limit);
   };
 
-  // An open call and its present message: a byte, its length in four, its content
-  // (gRPC over HTTP/2, "Length-Prefixed-Message").
+  // The message that a call is sending, as received so far: a prefix (one byte of flags, four of length) and the
+  // content. gRPC over HTTP/2, "Length-Prefixed-Message".
   struct Message {
-    uint32_t prefix = 0;  // bytes of it
-    uint32_t length = 0;  // as far as it is read
+    uint32_t prefix = 0;  // received bytes of the prefix
+    uint32_t length = 0;  // of the content, as far as the prefix is received
     uint32_t content = 0;
     uint32_t pieces = 0;
   };
@@ -129,7 +129,7 @@ class InboundFilter {
   absl::Status EndBlockFrame(Pieces& to_server, std::string& to_peer);
   absl::Status EndCall(Pieces& to_server, std::string& to_peer);
   void Collect(size_t at_most);
-  // An error if the call may not send its present message.
+  // An error if the call's present message is too long, or a second one where only one is allowed.
   static absl::Status CheckMessage(const Call& call);
   void TakeData(Call& call, std::span<const uint8_t> bytes);
   absl::Status EndData(Pieces& to_server, std::string& to_peer);

@@ -30,8 +30,8 @@ class Loop {
   // Ends the thread and all connections.
   ~Loop();
   void Add(Accepted accepted) ATOLL_EXCLUDES(mutex_);
-  // Runs `work` on the loop's thread for one connection, unless it has ended, or for all
-  // connections.
+  // Both return at once and run `work` on the loop's thread: For for one connection, unless it has
+  // ended; ForEach for all connections.
   void For(uint64_t id, std::function<void(Connection&)> work) ATOLL_EXCLUDES(mutex_);
   void ForEach(std::function<void(Connection&)> work) ATOLL_EXCLUDES(mutex_);
 

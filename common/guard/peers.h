@@ -34,7 +34,7 @@ class Peers {
   void Add(const std::string& name, Peer peer) ATOLL_EXCLUDES(mutex_);
   // The connection has ended.
   void End(const std::string& name) ATOLL_EXCLUDES(mutex_);
-  // nullopt for a name that was never added or was dropped.
+  // nullopt for a name that was never added, or ended before the last kEnded ones.
   std::optional<Peer> Find(const std::string& name) const ATOLL_EXCLUDES(mutex_);
   // Peers whose connection has not ended.
   size_t open() const ATOLL_EXCLUDES(mutex_);

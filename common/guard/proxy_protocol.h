@@ -18,8 +18,8 @@ inline constexpr size_t kProxyHeaderBytes = 536;  // longest PROXY header; a con
 
 struct ProxyHeader {
   size_t bytes = 0;      // length of the header
-  std::string address;   // "203.0.113.7"; empty: the balancer itself (LOCAL, UNKNOWN: a health check)
-  std::string endpoint;  // in gRPC's form: "ipv4:203.0.113.7:40112"
+  std::string address;   // the client's, "203.0.113.7"; empty: not TCP over IP, or the balancer itself (a health check)
+  std::string endpoint;  // in gRPC's form: "ipv4:203.0.113.7:40112"; empty if `address` is
 };
 
 // nullopt while `bytes` may still become a header. InvalidArgument when they cannot.

@@ -29,7 +29,7 @@ constexpr size_t kInjectedBytes = 16 << 10;
 // the same time; many connections do that with small ones, and share the room.
 constexpr size_t kInnerRoomBytes = 8 << 20, kMostInnerBytes = 1 << 20, kLeastInnerBytes = 256 << 10;
 constexpr size_t kMostSpans = 16;
-constexpr Duration kSendPause = Seconds(1);  // then the memory for records is released
+constexpr Duration kSendPause = Seconds(1);  // without a send for this long, the memory for TLS records is released
 
 // Returns a name that no other socket of this machine has.
 std::string NewInnerName() {
@@ -176,7 +176,7 @@ bool Relay::MoveOut(std::span<uint8_t> scratch) {
     inner_is_dry_ = true;
     return before > 0;
   }
-  if (count <= 0) {  // gRPC has ended the connection, and everything it wrote is sent
+  if (count <= 0) {  // gRPC has ended the connection, and all its bytes are sent
     socket().SayGoodbye();
     lost_ = true;
     return false;
@@ -193,7 +193,7 @@ bool Relay::MoveOut(std::span<uint8_t> scratch) {
   return true;
 }
 
-// Reads several records at once, as far as they have arrived.
+// Reads several TLS records at once, as far as they have arrived.
 size_t Relay::ReadChunk(std::span<uint8_t> scratch) {
   size_t have = 0;
   while (have < scratch.size()) {

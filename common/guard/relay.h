@@ -27,8 +27,8 @@ namespace atl::guard {
 // 64 KiB. A larger chunk would need a third, small packet.
 inline constexpr size_t kChunkBytes = 124 << 10, kSmallChunkBytes = 4 << 10;
 inline constexpr size_t kHeldBytes = 16 << 20;
-// A connection ends when its peer takes no byte for this long while bytes for it wait. gRPC does not end it: its ping
-// waits for them. A slow link takes some bytes.
+// A connection ends when its peer takes no byte for this long while bytes for it wait. gRPC would not end it, because
+// gRPC's keepalive ping waits after those bytes. A peer on a slow link takes some bytes.
 inline constexpr Duration kUnreadTime = Seconds(300);
 
 struct RelayParts {
@@ -40,7 +40,7 @@ struct RelayParts {
   CallCounter* calls = nullptr;  // the listener's counter
   // Total bytes that the relays of the listener hold.
   std::atomic<size_t>* held = nullptr;
-  // Takes the server's end of the inner pair.
+  // Passes gRPC's end of the inner pair to the gRPC server.
   std::function<void(Descriptor)> hand_over;
 };
 
@@ -63,7 +63,7 @@ class Relay final : public Connection {
   size_t ReadChunk(std::span<uint8_t> scratch);
   void CountHeld();
   void CountLoad();
-  // Sends bytes to gRPC. The first call creates the inner pair.
+  // Sends bytes to gRPC. Keeps them in prelude_ until a call is admitted, and then creates the inner pair.
   void Forward(const Pieces& pieces);
   bool OpenInner();
   void FlushIn();
@@ -80,8 +80,8 @@ class Relay final : public Connection {
   std::string prelude_;               // for gRPC, before the inner pair exists
   std::string in_;                    // for gRPC, not yet accepted by the inner socket
   std::string injected_;              // for the peer, to insert between two of gRPC's frames
-  size_t counted_ = 0;                // part of the listener's count
-  std::shared_ptr<CallerLoad> load_;  // after the handshake
+  size_t counted_ = 0;                // this relay's part of RelayParts::held
+  std::shared_ptr<CallerLoad> load_;  // null before the end of the handshake
   int64_t calls_in_load_ = 0, bytes_in_load_ = 0;
   Instant now_{}, sent_{};
   bool judged_too_fast_ = false;

@@ -21,9 +21,9 @@ struct nghttp2_hd_inflater;
 
 namespace atl::guard {
 
-inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values and 32 a field; a call with more is refused
+inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values, 32 bytes a field; a call with more is refused
 inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // the same compressed; a connection that sends more is ended
-inline constexpr size_t kBombBytes = 64 << 10;         // a connection whose call has more than these is ended
+inline constexpr size_t kBombBytes = 64 << 10;         // the same decompressed; a connection that sends more is ended
 inline constexpr size_t kPathBytes = 256;              // of :path; a call with more is refused
 
 // The headers of one call, added field by field as they are decoded.
@@ -60,7 +60,7 @@ class HeaderDecoder {
   HeaderDecoder(const HeaderDecoder&) = delete;
   HeaderDecoder& operator=(const HeaderDecoder&) = delete;
   // Decodes a complete block. InvalidArgument when it is invalid, ResourceExhausted when it expands
-  // to kBombBytes or more: the connection must then end.
+  // to more than kBombBytes: after both the connection must end.
   absl::StatusOr<RequestHeaders> Decode(std::span<const uint8_t> block);
 
  private:

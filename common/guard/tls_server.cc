@@ -193,7 +193,7 @@ Moved SecureSocket::Handshake() {
   const int code = SSL_do_handshake(ssl_);
   Moved moved = code == 1 ? Moved{.end = Moved::End::kClosed} : Result(code);
   if (code == 1) records_.hello.reset();
-  const bool lost = Flush().end != Moved::End::kOpen;  // an alert, too
+  const bool lost = Flush().end != Moved::End::kOpen;  // sends an alert, too
   Release();
   if (lost || (code != 1 && moved.end != Moved::End::kOpen)) moved.end = Moved::End::kFailed;
   return moved;
@@ -216,7 +216,7 @@ Moved SecureSocket::Read(std::span<uint8_t> into) {
 Moved SecureSocket::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return {};
   if (ssl_ == nullptr) return Send(bytes);
-  // What goes out of earlier records is none of these bytes.
+  // Bytes of earlier calls that Flush sends now do not count as taken by this call.
   if (const Moved before = Flush(); before.end != Moved::End::kOpen || waiting_bytes() > 0) {
     return {.end = before.end, .wants_write = before.end == Moved::End::kOpen};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Server side of TLS for the guard: an OpenSSL context that follows its identity file, and
-// non-blocking connections. TLS 1.3 without resumption. What a peer sends beside
-// data is bounded: the handshake (ClientHelloWatch) and updates of its key.
+// non-blocking connections. TLS 1.3 without resumption. Everything that a peer sends
+// except data is bounded: the handshake (ClientHelloWatch) and updates of its key.
 #ifndef ATOLL_COMMON_GUARD_TLS_SERVER_H_
 #define ATOLL_COMMON_GUARD_TLS_SERVER_H_
 
@@ -68,7 +68,7 @@ struct Records {
   bool refused = false;                   // nothing more is read from the peer
 };
 
-// Of a peer, in the life of a connection: OpenSSL sends none by itself, and AES-GCM asks for one in 400 GB.
+// Key updates of a peer in the life of a connection; more end it. OpenSSL sends none, AES-GCM needs one in 400 GB.
 inline constexpr uint32_t kMostKeyUpdates = 32;
 
 // Encrypted or plain bytes of one connection over a non-blocking socket. Borrows the socket.
@@ -82,22 +82,22 @@ class SecureSocket {
   // At most `bytes` of TLS are read from the socket until the next call: records of one byte cost far more
   // than their content.
   void AllowReading(size_t bytes) { records_.readable = bytes; }
-  // The peer sent what no client sends; the connection has failed.
+  // True when the peer sent more handshake or key updates than allowed, or other types; the connection has failed.
   bool refused() const { return records_.refused; }
   // One step of the handshake. kClosed: it is complete.
   Moved Handshake();
   Moved Read(std::span<uint8_t> into);
-  // Takes all bytes or none. Their TLS records go to the socket in one call: a packet and a wakeup of
-  // the peer for each record cost more than its encryption. What the socket does not accept waits
-  // here; until Flush has sent it, Write takes nothing.
+  // TLS: takes all bytes or none, and sends their records in one call, because a packet and a wakeup of the peer for
+  // each record cost more than its encryption. Records that the socket does not accept wait here; until Flush has sent
+  // them, Write takes nothing. Plaintext: takes as many bytes as the socket accepts.
   Moved Write(std::span<const uint8_t> bytes);
   // Sends the waiting records as far as the socket accepts them.
   Moved Flush();
   size_t waiting_bytes() const { return records_.waiting.size(); }
-  // Memory for records, which stays for the next Write until Release. Release keeps waiting records.
+  // Memory for records. It stays for the next Write until Release, which frees it unless records wait.
   size_t held_bytes() const { return records_.waiting.capacity(); }
   void Release();
-  // Sends TLS close_notify as far as the socket accepts it.
+  // Sends TLS close_notify as far as the socket accepts it; nothing in plaintext or while records wait.
   void SayGoodbye();
   // The peer's verified certificate; nullopt when there is none or it contains no identity.
   std::optional<CertificateFacts> PeerCertificate() const;

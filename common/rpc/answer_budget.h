@@ -19,12 +19,12 @@ struct AnswerLimits {
   size_t of_one = size_t{16} << 20;  // of them for one identity
 };
 
-// Thread-safe. Answers may outlive it.
+// Thread-safe. A Held may outlive it.
 class AnswerBudget {
  public:
   using Limits = AnswerLimits;
   explicit AnswerBudget(const Limits& limits) : limits_(limits) {}
-  // The bytes of an answer; its last holder gives them back.
+  // Holds the bytes of an answer in the budget; destroying the last copy returns them.
   using Held = std::shared_ptr<const void>;
   // ResourceExhausted if the answer fits no more. Callers without a certificate ("") count as one.
   absl::StatusOr<Held> Take(const std::string& caller, size_t bytes);

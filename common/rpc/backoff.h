@@ -24,7 +24,7 @@ class Backoff {
   Backoff(const BackoffOptions& options, uint64_t seed);
   // Returns the next wait. Waits grow with each call up to the maximum (jitter included).
   Duration Next();
-  // Call after a success.
+  // Call after a success: the next wait is `initial` again.
   void Reset();
 
  private:

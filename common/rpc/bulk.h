@@ -53,8 +53,8 @@ class BulkSource {
   // Returns exactly `bytes` bytes from `offset`; offset + bytes <= size_bytes(). May read a file.
   // Calls come one at a time, unless in_memory().
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
-  // Called once, on a thread of the transport, after the last byte is handed on and while the
-  // answer is awaited. Not called when the transfer ends earlier.
+  // Called once, on a thread of the transport, when the transport has taken the last byte and the
+  // receiver's answer is awaited. Not called when the transfer ends earlier.
   virtual void OnAllSent() {}
   // True when Read never blocks and may be called for several transfers concurrently.
   virtual bool in_memory() const { return false; }
@@ -87,19 +87,19 @@ struct BulkResult {
 };
 using BulkDone = std::function<void(BulkResult)>;
 
-// A running transfer. The destructor cancels; `done` is then called with Cancelled, unless it was
-// called already.
+// A running transfer. The destructor calls Cancel and does not wait for `done`; it may also run
+// after the end of the transfer.
 class BulkCall {
  public:
   virtual ~BulkCall() = default;
-  // Calls `done` with Cancelled, unless a call of `done` is already in progress. Thread-safe.
+  // Asks the transfer to end. `done` follows with Cancelled, or with another result that came first. Thread-safe.
   virtual void Cancel() = 0;
 };
 
 // Bytes a second each way; 0: no cap.
 struct BulkCaps {
   uint64_t upload_bytes_per_second = 0;    // over all uploads of a client
-  uint64_t download_bytes_per_second = 0;  // over all downloads for the requests' worker, enforced by the sender
+  uint64_t download_bytes_per_second = 0;  // over all downloads of DownloadRequest::worker; the sender enforces it
 };
 
 // Client side. Thread-safe. `done` is called exactly once, never inside the call, on a thread of
@@ -115,7 +115,7 @@ class BulkClient {
   // OK once the last byte is in the sink. The sink checks digests over the whole.
   virtual std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink,
                                              BulkDone done) = 0;
-  // Returns the blobs in `blobs` that the coordinator does not store; at most 4,096.
+  // Asks which of `blobs`, at most 4,096, the coordinator does not store; `done` gets these.
   virtual void MissingBlobs(std::vector<Sha256> blobs,
                             std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) = 0;
   // Sets the caps of the job. The lower of these and the client's own caps applies: to uploads from
@@ -153,13 +153,13 @@ constexpr int kUploadCredits = 4;
 // Content of a download.
 struct DownloadContent {
   DownloadHeader header;               // total_bytes == source->size_bytes()
-  std::shared_ptr<BulkSource> source;  // read on the I/O executor of the service; pins what is read
-  // Called once when the transfer is over, with the payload bytes moved; may be empty.
+  std::shared_ptr<BulkSource> source;  // in_memory() or read on the service's executor `reads`; keeps the content alive
+  // Called once when the transfer is over, with its result and payload bytes; may be null.
   std::function<void(BulkResult)> finished;
 };
 using DownloadReply = std::function<void(absl::StatusOr<DownloadContent>)>;
 
-// Entry point of all bulk conversations. Thread-safe; must not block. Outlives the service.
+// Entry point of all bulk conversations. Thread-safe; must not block. Must outlive the service.
 class BulkHandler {
  public:
   virtual ~BulkHandler() = default;

@@ -44,8 +44,8 @@ class Shared {
   // The last step of a call: reports its result with `tell`. The client may be destroyed
   // afterwards.
   void Ended(const void* call, const std::function<void()>& tell) ATOLL_EXCLUDES(mutex_);
-  // Cancels all running calls and waits until they have ended, unless called on a thread that is
-  // reporting a result.
+  // Cancels all running calls and waits until they have ended. On a thread that is reporting a
+  // result it does not wait.
   void EndAll() ATOLL_EXCLUDES(mutex_);
 
   const Clock& clock;
@@ -113,7 +113,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     strand_.Open();
     StartCall();
   }
-  // Not on the strand. A read is always in progress and will fail.
+  // Not on the strand. OnDone follows, because the read that is always in progress fails.
   void Cancel() {
     cancelled_ = true;
     MutexLock lock(context_mutex_);
@@ -173,7 +173,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   virtual absl::Status OnMessage(grpc::ByteBuffer& message) = 0;  // takes the message
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
-  // Name of the missing data, for the error message of a stall.
+  // Describes what the transfer waits for, for the error message of a stall.
   virtual const char* Awaited() const = 0;
 
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
@@ -186,13 +186,13 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     writing_ = true;
     StartWrite(&out_);
   }
-  // Keeps the first reason. OnDone follows.
+  // Ends the transfer with `why`, unless it already failed for another reason. OnDone follows.
   void Fail(const absl::Status& why) {
     if (!failure_) failure_ = why;
     if (context_ != nullptr) context_->TryCancel();
     if (!reading_) Release();
   }
-  // Called when no operation will be started outside of reactions any more.
+  // Removes the hold of Begin. Call when no operation will be started outside of reactions any more.
   void Release() {
     if (released_) return;
     released_ = true;
@@ -303,7 +303,7 @@ class UploadTransfer final : public Transfer {
   FrameSender frames_;
   FrameSize frame_size_;
   uint64_t offset_ = 0;
-  std::optional<Instant> due_;  // when the next frame may go
+  std::optional<Instant> due_;  // when the next frame may be sent
   size_t due_bytes_ = 0;        // size of the next frame
   bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
 };

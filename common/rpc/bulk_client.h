@@ -18,13 +18,13 @@
 namespace atl {
 
 struct BulkClientOptions {
-  // Time without a frame in either direction, or without an answer. A frame has at most 1 MiB, so
-  // the slowest usable link has 35 kB/s, whatever the size of the transfer. The limit bounds small
-  // transfers as a whole (a data block is one frame, a manifest at most 64), and both are requested
-  // again. The client never ends a long transfer that makes progress: restarting gains nothing,
-  // since transfers resume by offset, and a transfer of the command line may take days under the
-  // eyes of its user. For contributions, updates and fragments of a worker,
-  // worker/link/transfer_limit.h adds a limit computed from size and measured rate.
+  // A transfer ends after this time without a complete frame in either direction, or without an
+  // answer. A frame has at most 1 MiB, so a link of 35 kB/s is always fast enough, whatever the size
+  // of the transfer. The client never ends a long transfer that makes progress: restarting gains
+  // nothing, since transfers resume by offset, and a transfer of the command line may take days
+  // while its user watches it. For contributions, updates and fragments of a worker,
+  // worker/link/transfer_limit.h adds a limit computed from the size of the transfer and the
+  // measured rate of the link.
   Duration stall_limit = Seconds(30);
   BulkCaps caps;
 };
@@ -38,7 +38,7 @@ std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> ch
 // Blocking forms, for programs with nothing else to do. The stall limit of the client bounds the
 // wait.
 BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source);
-// A download ends with Cancelled when `stop` is requested.
+// The download ends with Cancelled when `stop` is requested before its end.
 BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink,
                            const std::stop_token& stop = {});
 

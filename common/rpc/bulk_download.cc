@@ -171,11 +171,11 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
     if (receiver_bucket_) most = std::min(most, receiver_bucket_->frame_bytes());
     if (content_->source->in_memory()) return most;
-    // The downloads of a connection share one frame of read-ahead: a peer that stops reading ties
-    // up little memory.
+    // The downloads of a connection divide the bytes of one full frame among them: a peer that opens
+    // many and stops reading ties up little memory.
     return std::min<uint64_t>(most, limits::kFramePayloadBytes / std::max<size_t>(1, shared_->turns.Of(connection_)));
   }
-  // Applies the receiver's cap and the cap over all downloads.
+  // Takes the bytes from both caps, the receiver's and that over all downloads; returns when they may be sent.
   Instant ReserveTurn(uint64_t bytes) {
     const Instant of_all = shared_->bucket.Reserve(bytes);
     return receiver_bucket_ ? std::max(of_all, receiver_bucket_->Reserve(bytes)) : of_all;
@@ -219,7 +219,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   size_t in_flight_bytes_ = 0;
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
-  std::optional<Instant> due_;  // when the prepared frame may go
+  std::optional<Instant> due_;  // when the prepared frame may be sent
   bool entered_ = false;        // counted among the downloads of its connection
   bool ended_ = false, finished_ = false;
   std::shared_ptr<DownloadReactor> self_;

@@ -40,7 +40,7 @@ class FrameSender {
   static grpc::Slice Borrowed(Bytes bytes, const std::shared_ptr<Held>& held);
   static void LetGo(void* held);
 
-  // One frame is being sent and one is ready. gRPC may release the previous one a little later.
+  // Two for the frames being sent and ready; more, because gRPC may release previous ones a little later.
   const std::shared_ptr<ReusePool<Held>> held_ = ReusePool<Held>::Make(4);
 };
 
@@ -59,7 +59,7 @@ struct ReceivedFrame {
 // Reads the frames of one transfer. One call at a time.
 class FrameReceiver {
  public:
-  // Takes the message.
+  // Empties `message`; the returned frame owns its memory.
   absl::StatusOr<std::shared_ptr<const ReceivedFrame>> Read(grpc::ByteBuffer& message);
 
  private:
@@ -70,8 +70,8 @@ inline BulkBytes PayloadOf(const std::shared_ptr<const ReceivedFrame>& frame) {
   return {std::span<const Bytes>(frame->view.payload), frame};
 }
 
-// Takes the message and returns the header of a first frame. An empty message is an empty header,
-// because protobuf leaves out empty fields.
+// Empties `message` and returns its header. An empty message is an empty header, because protobuf
+// leaves out empty fields. InvalidArgument when it has payload instead of a header.
 absl::StatusOr<std::string> ReadHeaderFrame(grpc::ByteBuffer& message);
 
 }  // namespace atl

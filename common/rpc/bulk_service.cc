@@ -188,10 +188,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       Fail(absl::DeadlineExceededError(
           absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
-    // The final status is stuck in a write: a peer that reads nothing would keep its place forever.
+    // A write is stuck, so the call cannot finish: a peer that reads nothing would keep it open forever.
     if (writing_ && self_) context_->TryCancel();  // the context exists until OnDone
   }
-  // Name of the missing data, for the error message of a stall.
+  // Describes what the upload waits for, for the error message of a stall.
   const char* Awaited() const {
     if (!begun_) return "the sender did not say what it is";
     if (!granted_) return "the coordinator did not begin with it, its disk may be busy or hang";

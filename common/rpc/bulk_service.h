@@ -16,16 +16,16 @@
 
 namespace atl {
 
-constexpr size_t kDownloadsPerConnection = 16;  // concurrently; further ones are refused with RESOURCE_EXHAUSTED
+constexpr size_t kDownloadsPerConnection = 16;  // concurrent ones; further ones are refused with RESOURCE_EXHAUSTED
 
 struct BulkServiceOptions {
-  Duration stall_limit = Seconds(30);      // a peer without progress for this long is disconnected
+  Duration stall_limit = Seconds(30);      // a transfer without progress for this long is ended
   uint64_t download_bytes_per_second = 0;  // cap over all downloads; 0: none
   size_t reads_at_once = 2;                // concurrent reads of download sources
 };
 
-// `reads` is the executor for reading download sources, which uses all of its threads. `handler`,
-// `reads` and `clock` must outlive the service, and the service its server.
+// `reads` is the executor that reads download sources; their reads may occupy reads_at_once of its
+// threads. `handler`, `reads` and `clock` must outlive the service, and the service its server.
 std::unique_ptr<grpc::Service> MakeBulkService(BulkHandler& handler, Executor& reads, const Clock& clock,
                                                const BulkServiceOptions& options);
 

@@ -41,7 +41,7 @@ struct BulkShared {
   DownloadTurns opens;  // turns to open a source in the handler
 };
 
-// Detects a peer without progress: Progress was not called for the limit. Touched on the owner's
+// Detects a transfer without progress: Progress was not called for `limit`. Used on the owner's
 // strand only.
 class Watchdog {
  public:

@@ -39,11 +39,11 @@ grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Time limit of one connection attempt, up to the server's settings: several round trips of a
-  // slow link plus some lost segments.
+  // Time limit of one connection attempt, until the server's HTTP/2 SETTINGS arrive: enough for
+  // several round trips of a slow link plus some lost segments.
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
-  // Addresses are a host and a port. A proxy from the environment must not intercept them.
+  // Connects to the given host and port itself, even if the environment names a proxy (http_proxy).
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes));
   args.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));

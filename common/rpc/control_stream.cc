@@ -371,7 +371,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     outbox_.resize(writing_ ? 1 : 0);
     WriteIfDue();
   }
-  // Writes the queue first, within a time limit.
+  // Ends the stream with `to_peer` once the queue is written, or aborts it after ending_limit_.
   void Decide(absl::Status to_peer) ATOLL_REQUIRES(mutex_) {
     finish_ = std::move(to_peer);
     ending_.Set(ending_limit_, [weak = weak_from_this()] {
@@ -388,7 +388,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
       writing_ = true;
       StartWrite(&outbox_.front());
     } else if (finish_ && (begun_ || dropped_)) {
-      // Waits for the handlers: without them the end could not be reported.
+      // Not before Begin has set the handlers, or Drop: otherwise the end could not be reported.
       finished_ = true;
       Finish(ToGrpc(*finish_));
     }

@@ -26,11 +26,11 @@ std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> chan
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
 struct ControlServiceOptions {
-  // Time from Start of a coordinator's end to the worker's first message. A stream that stays
-  // silent for longer ends with DeadlineExceeded at both ends, because it occupies a place that
-  // another worker could use.
+  // Longest time from Start of a coordinator's end to the worker's first message. A stream that
+  // stays silent for longer ends with DeadlineExceeded at both ends, because it occupies a place
+  // that another worker could use.
   Duration first_message = Seconds(30);
-  // Time from the decision to end a stream until the stream is over. Then the stream is aborted,
+  // Longest time from the decision to end a stream to its end. After it the stream is aborted,
   // because a peer that reads nothing would never let it end.
   Duration ending = Seconds(10);
 };

@@ -31,9 +31,9 @@ class DownloadTurns {
   void Leave(const std::string& connection) ATOLL_EXCLUDES(mutex_);
   // Number of registered downloads of the connection.
   size_t Of(const std::string& connection) const ATOLL_EXCLUDES(mutex_);
-  // Calls `work` at its turn: at once, or later on another caller's thread. Work of one connection
-  // runs in order. The turn is over when Done is called, exactly once, from any thread. `work` must
-  // not block.
+  // Calls `work` at its turn: inside this call, or later on a thread that calls Take or Done. Work of
+  // one connection starts in order. The turn is over when `work`'s Done is called, exactly once, from
+  // any thread. `work` must not block.
   void Take(const std::string& connection, Work work) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -45,7 +45,7 @@ class DownloadTurns {
   std::map<std::string, std::deque<Work>> waiting_ ATOLL_GUARDED_BY(mutex_);  // no queue is empty
   std::deque<std::string> order_ ATOLL_GUARDED_BY(mutex_);                    // connections with waiting work
   size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  bool giving_ ATOLL_GUARDED_BY(mutex_) = false;  // one thread at a time, so that fast work does not nest
+  bool giving_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread starts work; only one does, so that calls do not nest
 };
 
 }  // namespace atl

@@ -35,8 +35,8 @@ absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::s
                                              answer->status, " ", answer->body.substr(0, 200)));
 }
 
-// `authority_pem`: authorities that may have issued the listener's certificate. `issuer_pem`: the
-// one of them that must have issued the returned certificate, itself or through its successor.
+// `authority_pem`: authorities that may have issued the certificate of the coordinator's port.
+// `issuer_pem`: the one of them that must have issued the new certificate, itself or by a successor.
 absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& authority_pem,
                                  const std::string& issuer_pem, const std::string& key_pem, v1::EnrollRequest request) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
@@ -66,7 +66,7 @@ absl::StatusOr<std::string> KeyToAskWith(const std::string& path, const std::str
   if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path); before.ok()) {
     const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(*before, passphrase);
     if (key.ok()) return key->ToPem();
-    // A different key would use up the token a second time.
+    // With a new key the coordinator would count another use of the token.
     if (IsProtected(*before)) return Annotate(key.status(), path);
   }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client side of enrolment (docs/formats/enrolment.md): turns a join token, or the certificate to
-// renew, into an identity. Keys are generated here and never leave the machine. Blocks; each call
-// ends within about 20 s.
+// renew, into an identity. Keys are generated here and never leave the machine. Blocks; each of the
+// requests to the coordinator ends within about 20 s.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 #define ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 

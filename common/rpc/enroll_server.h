@@ -13,7 +13,7 @@
 namespace atl {
 
 using EnrollAnswer = std::function<void(const absl::Status& status, const v1::EnrollResponse& response)>;
-// Answers exactly once, on any thread. `address`: the caller's, without port. Must not block.
+// Must not block, and must call `answer` exactly once, on any thread. `address`: the caller's, without port.
 using Enroller = std::function<void(const v1::EnrollRequest& request, const std::string& address, EnrollAnswer answer)>;
 
 guard::HttpHandler MakeEnrollHandler(Enroller enroller);

@@ -19,9 +19,9 @@
 
 namespace atl {
 
-// Queues responses until the reader takes them. A feeder asks Takes() first, so that the queue
-// holds only what it feeds at once. A reader that takes nothing for `stall_limit` is disconnected
-// with CANCELLED.
+// Queues responses until gRPC takes them for sending. A feeder asks Takes() first, so that the queue
+// holds at most one batch of responses. A reader for which one write takes longer than `stall_limit`
+// is disconnected with CANCELLED.
 template <typename Response>
 class FedStream : public grpc::ServerWriteReactor<Response> {
  public:
@@ -39,13 +39,13 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   class Feeder {
    public:
     explicit Feeder(FedStream* stream) : stream_(stream) {}
-    // True when the reader has taken all responses and the stream has not ended.
+    // True when gRPC has taken all responses for sending and the stream has not ended.
     bool Takes() ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
       return stream_ != nullptr && stream_->Takes();
     }
-    // `held` is released when the next response is written, or the stream ends (AnswerBudget): gRPC may
-    // still hold a short one after OnWriteDone.
+    // `held` (of an AnswerBudget) is released when the write of the next response starts, or the stream
+    // ends: gRPC may still hold a short response after OnWriteDone.
     void Feed(Response response, std::shared_ptr<const void> held = nullptr) ATOLL_EXCLUDES(mutex_) {
       MutexLock lock(mutex_);
       if (stream_ != nullptr) stream_->Feed({std::move(response), std::move(held)});

@@ -35,7 +35,7 @@ class HandlerGate {
     MutexLock lock(mutex_);
     handlers_.reset();
   }
-  // Waits for a running handler. Inside a handler it does not wait and returns true.
+  // Drops the handlers and waits for a running one; returns false. Inside a handler: does not wait, returns true.
   bool Detach() ATOLL_EXCLUDES(mutex_) {
     std::shared_ptr<StreamHandlers<In>> dropped;  // destroyed after the lock is released
     MutexLock lock(mutex_);

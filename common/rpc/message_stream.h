@@ -24,11 +24,11 @@ namespace atl {
 template <typename In>
 struct StreamHandlers {
   std::function<void(In)> on_message;
-  // Why the stream ended. At both ends: OK after an orderly end, Cancelled after a Cancel of either
-  // end, ResourceExhausted when this end's outbox overflowed, InvalidArgument when the peer sent an
-  // invalid message. At the worker's end also: the status given to the coordinator's Close, and
-  // Unavailable when the connection broke or was never made. The coordinator's end reports a broken
-  // connection as Cancelled.
+  // Why the stream ended. At both ends: OK after an orderly end, Cancelled after a Cancel of either end,
+  // ResourceExhausted when this end's outbox overflowed, InvalidArgument when the peer sent an invalid message,
+  // DeadlineExceeded when the worker's first message was late (ControlServiceOptions). At the worker's end also:
+  // the status given to the coordinator's Close, and Unavailable when the connection broke or was never made. The
+  // coordinator's end reports a broken connection as Cancelled.
   std::function<void(absl::Status)> on_closed;
 };
 
@@ -45,7 +45,7 @@ class MessageStream {
   // Sends the queued messages, then ends this end. A server's `status` is passed to the peer's
   // on_closed; a client ignores `status`. on_closed follows once the peer is done too.
   virtual void Close(absl::Status status) = 0;
-  // Ends at once and drops the queued messages. on_closed follows.
+  // Drops the queued messages and ends the stream at once. on_closed follows later, not inside this call.
   virtual void Cancel() = 0;
   // Stops on_message until ResumeReading, except for a call already in progress. Backpressure slows
   // down the peer.

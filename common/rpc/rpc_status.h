@@ -34,8 +34,8 @@ std::optional<ErrorInfo> ErrorInfoOf(const absl::Status& status);
 absl::Status WithViolations(absl::Status status, const std::vector<FieldViolation>& violations);
 std::vector<FieldViolation> ViolationsOf(const absl::Status& status);
 
-// Codes map one to one. Texts are cut to what gRPC's trailers take. Details are converted in both
-// directions. A status without ErrorInfo gets one with the code's name as its reason.
+// Codes map one to one. Details are converted in both directions. ToGrpc cuts texts to the size of gRPC's
+// trailers, and gives a status without ErrorInfo one with the code's name as its reason.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 

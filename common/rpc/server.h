@@ -54,13 +54,13 @@ guard::ConnectionLimits Fitting(guard::ConnectionLimits limits);
 // malformed address.
 absl::Status ListenError(const std::string& address, const absl::Status& why);
 
-// Number of descriptors of this process that remain after the connections of a coordinator's
-// servers, with these limits, and its downloads; 0: unknown.
+// Number of descriptors of this process, at least 1, that remain for files when a coordinator's servers
+// with these limits have all their connections; 0: the process's limit is unknown.
 uint64_t DescriptorsBeside(const guard::ConnectionLimits& limits);
-// FailedPrecondition when they are fewer than `needed` for a job.
+// FailedPrecondition when DescriptorsBeside is below `needed`, the number that a job needs, and known.
 absl::Status CheckDescriptors(const guard::ConnectionLimits& limits, uint64_t needed);
 
-// Thread-safe after Start. The destructor shuts down within 1 s.
+// Thread-safe after Start. The destructor calls Shutdown with 1 s.
 class Server {
  public:
   // `services` (borrowed) must outlive the server. Unavailable, naming the address, when the port is in use;

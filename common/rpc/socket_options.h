@@ -11,8 +11,8 @@
 
 namespace atl {
 
-// Bytes not sent yet; sent but unacknowledged bytes do not count. A twentieth of a second at 10
-// Mbit/s.
+// Limit of bytes not sent yet; sent but unacknowledged bytes do not count. They take a twentieth of a
+// second at 10 Mbit/s.
 constexpr int kUnsentBytes = 64 * 1024;
 
 // For a connection accepted by this process.

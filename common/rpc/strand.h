@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs jobs one at a time and in order, on the thread that posts while none runs. Jobs of one
+// Runs jobs one at a time and in order, on the thread that posts a job while none runs. Jobs of one
 // strand share state without a lock. A job posted by a job runs after it. Jobs must not block. A
 // job that fits into Job allocates nothing.
 //
@@ -23,8 +23,8 @@ class Strand {
  public:
   using Job = SmallFunction<void(), 64>;
 
-  // Runs `job` on this thread. `owner` holds this strand, is held by a shared pointer, and lives
-  // until the job has run.
+  // Runs `job` before it returns, or, if another job runs, leaves it to that job's thread. `owner` has this
+  // strand as a member and is held by a shared pointer; the job keeps it alive until it has run.
   template <typename Owner>
   void Post(Owner& owner, Job job) ATOLL_EXCLUDES(mutex_) {
     {

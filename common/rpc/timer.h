@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels.
-// `work` may still run if it has been started, so it must own the data that it uses.
+// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels. After a
+// cancel, `work` may still be running on another thread, so it must own the data that it uses.
 class Timer {
  public:
   Timer();

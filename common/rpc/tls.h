@@ -28,7 +28,7 @@ inline constexpr unsigned kReloadSeconds = 1;
 // Requires a certificate of the same authority from every caller. `identity_file`: see IdentityFile
 // of common/trust/secret_files.h. A renewed file applies to the next handshake. Calls of a person
 // with an expired certificate are refused, also on an existing connection. A worker is exempt: it
-// renews its certificate, which an existing connection does not notice. `clock` must outlive the
+// renews its certificate, but an existing connection keeps the old one. `clock` must outlive the
 // servers. Errors: those of ReadIdentityFile and CheckTimes.
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
                                          guard::CallLimits limits = {});

@@ -37,8 +37,8 @@ class TokenBucket {
 };
 
 // Frame payload under a cap: the bytes of a tenth of a second, at least 4 KiB and at most a full
-// frame. A rate measured over a few seconds then equals the cap, and no end takes a pause of a slow
-// transfer for a stall.
+// frame. A rate measured over a few seconds then equals the cap, and neither end takes the pause
+// between two frames for a stall.
 uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
 
 // A bucket of two paced frames, shared by several transfers. Thread-safe.
@@ -46,8 +46,8 @@ class SharedBucket {
  public:
   SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
   // Returns the time at which these bytes may be sent. The bytes are taken from the bucket even if
-  // they are never sent. bytes <= frame_bytes(); a frame cut before SetRate lowered that value
-  // counts as a full bucket.
+  // they are never sent. bytes <= frame_bytes(). Of a larger frame, made before SetRate lowered that
+  // value, only the size of a full bucket is taken.
   Instant Reserve(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
   // Sets the rate and empties the bucket. Does nothing when the rate is unchanged.
   void SetRate(uint64_t rate_bytes_per_second) ATOLL_EXCLUDES(mutex_);

@@ -9,7 +9,7 @@ namespace atl {
 
 enum class TransferFailure {
   kFinal,   // no retry helps
-  kOutage,  // independent of the bytes: the coordinator is down, not ready or busy
+  kOutage,  // not caused by the bytes: the coordinator or the network is down or busy; retry
   kBroken,  // unreadable at the coordinator, damaged on arrival, or unknown: a retry may help
 };
 

@@ -20,7 +20,7 @@ absl::Status Audit(const AuditOptions& options, Report& report) {
   using Type = std::filesystem::file_type;
   std::error_code error;
   const Type type = std::filesystem::status(options.state_dir, error).type();
-  if (type != Type::directory && type != Type::none && type != Type::unknown) {  // unreadable: may be one
+  if (type != Type::directory && type != Type::none && type != Type::unknown) {  // an unreadable one may be a directory
     return absl::NotFoundError(
         absl::StrCat("there is no directory ", options.state_dir, "; name a coordinator's --state-dir, or a backup"));
   }

@@ -153,8 +153,8 @@ class JobFilesChecker {
     return header.job == job_ && header.epoch == key.epoch && header.target == key.At();
   }
 
-  // Unusable kept updates are no damage: they are not flushed, nothing starts from them, and the
-  // coordinator checks their digest before serving them.
+  // Unusable kept updates are noted and no damage: they are not flushed, nothing starts from them, and
+  // the coordinator checks their digest before it serves them.
   void CheckKeptUpdate(const FileKey& key, const std::string& path) {
     report_.Count("kept updates");
     Report found("", "");
@@ -267,8 +267,8 @@ class JobFilesChecker {
 
   // ---- required files
 
-  // Every round from the newest whole snapshot to the head must have a segment. If contributions
-  // are kept, every round must.
+  // In the job's present epoch, every round from the newest whole snapshot to the head must have a segment.
+  // With keep_contributions, every round of every epoch must have one.
   void CheckPresence(uint64_t epoch, uint32_t fragment, const FragmentLine& line, const JobFiles& job_files) {
     uint64_t from = line.head;
     if (epoch == standing_.epoch && standing_.job->parameters_ready) {

@@ -17,7 +17,7 @@ namespace atl::audit {
 void CheckJobFiles(const Files& files, const std::string& root, BootNumber boot, const JobStanding& standing,
                    const JobFiles& job_files, Report& report);
 
-// Checks every stored file against its name.
+// Checks that the SHA-256 of every stored file is the file's name.
 void CheckBlobs(const Files& files, const StateFiles& state, Report& report);
 // Checks that the stored files needed by jobs exist.
 void CheckNeededBlobs(const std::string& root, const LedgerImage& image, const StateFiles& state, Report& report);

@@ -12,7 +12,7 @@
 
 namespace atl::audit {
 
-// One deviation from the formats.
+// One deviation of the state directory from the formats: damage or a note.
 struct Finding {
   std::string file;                // path; empty if not about a single file
   std::optional<uint64_t> offset;  // of the first byte concerned, if known
@@ -23,7 +23,7 @@ struct Finding {
 
 class Report {
  public:
-  // At most kKept of each kind are stored; the others are only counted.
+  // At most this number of damages, and of notes, is stored; further ones are only counted.
   static constexpr size_t kKept = 1000;
 
   Report(std::string command, std::string state_dir) : command_(std::move(command)), state_dir_(std::move(state_dir)) {}
@@ -41,7 +41,7 @@ class Report {
   uint64_t count(const std::string& what) const;
 
   std::string Text() const;
-  // One object: command, state_dir, ok, counts, damage, notes.
+  // One object: command, state_dir, ok, counts, damages (the number of them), damage, notes.
   std::string Json() const;
 
  private:

@@ -131,7 +131,7 @@ class Checker {
   }
 
   template <typename Record>
-  void Fold(const Record&) {}  // is no history
+  void Fold(const Record&) {}  // other records change no standing
 
   void Fold(const LedgerRound& round) {
     report_.Count("rounds in the ledger");
@@ -200,7 +200,7 @@ class Checker {
         absl::StrCat("evaluation ", evaluation.evaluation, " of job ", evaluation.job.value, " was never asked for"));
   }
 
-  // One sequence number covers rounds and history.
+  // Rounds and history share one sequence: each number is below next_seq and occurs once.
   void CheckSequence() {
     std::vector<uint64_t> numbers;
     for (const LedgerRound& round : image_.rounds) numbers.push_back(round.seq);

@@ -32,7 +32,7 @@ struct JobStanding {
   const JobRecord* job = nullptr;
   uint64_t epoch = 0;                                           // the newest epoch
   std::map<std::pair<uint64_t, uint32_t>, FragmentLine> lines;  // by epoch and fragment
-  std::map<uint64_t, const CheckpointRecord*> checkpoints;      // by step: the valid rows
+  std::map<uint64_t, const CheckpointRecord*> checkpoints;      // by step: the rows not dropped
   std::map<uint64_t, const CheckpointRecord*> started_from;     // by epoch: the checkpoint of its rollback
 };
 
@@ -40,8 +40,8 @@ struct JobStanding {
 // comparison with it. `state` and `report` outlive the visitor.
 RoundVisitor CheckingRounds(const StateFiles& state, Report& report);
 
-// Checks everything else that needs no other file, for an image read with CheckingRounds. The image
-// must outlive the result.
+// Checks everything else in the ledger that needs no other file; ReadLedger has read the image with
+// CheckingRounds. The image must outlive the result, which has one entry for each job.
 std::map<JobId, JobStanding> CheckLedger(const LedgerImage& image, Report& report);
 
 }  // namespace atl::audit

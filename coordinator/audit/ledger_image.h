@@ -17,7 +17,7 @@ namespace atl::audit {
 inline bool IsPurged(const JobRecord& job) { return HasEnded(job.state) && !job.parameters_ready; }
 
 struct LedgerRound {
-  uint64_t seq = 0;  // in the order of commits with the history
+  uint64_t seq = 0;  // place in the order of commits, shared with the history
   uint64_t epoch = 0;
   FragmentVersion reached;  // the row's key
   JobId job;

@@ -21,21 +21,21 @@ struct Segment {
   std::shared_ptr<const File> file;
   ScanResult scan;                                 // not damaged; without valid bytes there is no header
   SegmentHeader header;                            // of a known revision
-  std::map<WorkerId, RoundContribution> accepted;  // with their digests
-  std::optional<UpdateInfo> update;                // whose digest is not checked
+  std::map<WorkerId, RoundContribution> accepted;  // the bytes of each have its digest
+  std::optional<UpdateInfo> update;                // its digest is not checked
   RoundChunk update_bytes;
 };
 
 // Reads every byte. Nothing if the file is unusable: `report` then has the damage. The caller judges a torn tail, which
 // may be damage of a committed round. A file with an unflushed header is empty.
 std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report);
-// Notes the torn tail of a segment, if there is one without data of a committed round. `open`: the
-// round is still open.
+// Adds a note about a torn tail of the segment, if it has one. Not for a tail that held data of a
+// committed round, which is damage. `open`: the round is still open.
 void NoteTornTail(const Segment& segment, const std::string& job, bool open, Report& report);
 
-// The bytes of an accepted contribution or the update, at most the length in its header.
+// The bytes of `chunks`, concatenated: an accepted contribution, or the update, of a segment.
 absl::StatusOr<std::vector<std::byte>> ReadChunks(const File& file, const std::vector<RoundChunk>& chunks);
-// Whether the segment's update, which is there, has its digest.
+// Whether the bytes of the segment's update have the digest in its record. Requires an update.
 bool UpdateHasDigest(const Segment& segment);
 
 }  // namespace atl::audit

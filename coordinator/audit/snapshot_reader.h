@@ -17,7 +17,7 @@ namespace atl::audit {
 std::optional<SnapshotHeader> ReadSnapshot(const Files& files, const std::string& path, const std::string& job,
                                            Report& report, LoadedSnapshot* loaded = nullptr);
 
-// Nothing if it is missing or unreadable: `report` then has the damage.
+// The manifest; nothing if it is missing or damaged, and `report` then has the damage.
 std::optional<CheckpointManifest> ReadManifest(const Files& files, const std::string& path, const std::string& job,
                                                Report& report);
 

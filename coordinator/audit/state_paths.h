@@ -32,7 +32,7 @@ struct CheckpointFiles {
 };
 
 struct JobFiles {
-  std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; updates of dropped segments
+  std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; `updates`: kept without their segment
   std::map<uint64_t, CheckpointFiles> checkpoints;              // by step
   bool empty() const { return segments.empty() && snapshots.empty() && updates.empty() && checkpoints.empty(); }
 };

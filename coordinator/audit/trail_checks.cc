@@ -39,7 +39,7 @@ absl::StatusOr<std::map<uint64_t, std::string>> TrailFiles(const Files& files, c
 class Chain {
  public:
   explicit Chain(Report& report) : report_(report) {}
-  // The previous lines are known to be missing.
+  // Lines before the next one are missing: it need not hold the hash of the last line read.
   void Unknown() { known_ = false; }
 
   void Read(const std::string& path, const std::string& text, bool newest) {

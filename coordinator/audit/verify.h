@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks everything that needs no recomputation: ledger, round log, snapshots, checkpoints, stored files.
+// Checks everything that needs no recomputation: ledger, round log, snapshots, checkpoints, stored files, audit log.
 #ifndef ATOLL_COORDINATOR_AUDIT_VERIFY_H_
 #define ATOLL_COORDINATOR_AUDIT_VERIFY_H_
 
@@ -11,8 +11,8 @@
 
 namespace atl::audit {
 
-// The location of the parts of a state. The ledger is always a file of this machine; the others may
-// be anywhere.
+// The location of the parts of a state. The ledger is always a file of this machine; the other parts
+// are wherever `files` reads them.
 struct Place {
   const Files& files;
   std::string root;

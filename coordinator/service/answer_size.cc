@@ -9,7 +9,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kPointBytes = 32;   // upper bound of a curve point in a message
-constexpr size_t kMostMessages = 4;  // for the events of one look; twice their bytes fit AnswerLimits::of_one
+constexpr size_t kMostMessages = 4;  // for the events of one glance; twice their bytes fit AnswerLimits::of_one
 
 v1::JobEvent Shortened(const EventLine& line) {
   EventLine brief{line.revision, line.wall_nanos, line.kind, Beginning(line.text, kShortBytes), {}};

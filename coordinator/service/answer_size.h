@@ -19,10 +19,10 @@ namespace atl {
 constexpr size_t kAnswerBytes = limits::kMessageBytes - (size_t{64} << 10);
 // Upper bound of the tag and length of a list entry.
 constexpr size_t kEntryBytes = 8;
-// The length of a value, and of the text, in a shortened event.
+// The longest value, and the longest text, in a shortened event, in bytes.
 constexpr size_t kShortBytes = 1024;
 
-// A remaining number of bytes.
+// The bytes still free in an answer.
 class Room {
  public:
   explicit Room(size_t bytes) : left_(bytes) {}
@@ -39,15 +39,15 @@ class Room {
 // The first `bytes` bytes of the text, followed by "..." if it was cut. Never cuts inside a character.
 std::string Beginning(const std::string& text, size_t bytes);
 
-// The newest of `lines` that fit, oldest first. The newest ones are complete. Once complete lines
-// no longer fit, older ones lose the values longer than kShortBytes, and the rest of their text.
+// The newest of `lines` that fit into `bytes`, oldest first. The newest of these are complete. Where
+// complete ones do not fit, older ones lose values longer than kShortBytes, and text beyond kShortBytes.
 std::vector<v1::JobEvent> NewestThatFit(const std::vector<EventLine>& lines, size_t bytes);
 
 // The events in order, in messages of at most kAnswerBytes each. The last message has room for `last` bytes and
-// may be empty. Beyond kMostMessages messages, older events are shortened as above.
+// may be empty. Where four messages cannot hold all, older events are shortened or left out as above.
 std::vector<std::vector<v1::JobEvent>> InMessages(const std::vector<EventLine>& lines, size_t last);
 
-// Drops the contributions of the newest rounds that do not fit, fragment by fragment.
+// Drops the contributions in FragmentStatus.newest of each fragment, in order, for which `bytes` has no more room.
 void BoundContributions(size_t bytes, v1::Job& job);
 
 // The newest evaluations that fit, oldest first.
@@ -57,7 +57,7 @@ void AddEvaluations(const std::vector<EvaluationRecord>& records, size_t bytes, 
 // of it, and so on.
 size_t PointsThatFit(const std::vector<size_t>& points, size_t bytes);
 
-// Adds every second point, every fourth, and so on, so that at most `most` remain. Always keeps the newest.
+// Adds the points; if they are more than `most`, only every second, every fourth and so on. Keeps the newest.
 void AddCurve(const std::string& metric, const std::vector<CurvePoint>& points, size_t most,
               v1::GetJobMetricsResponse& response);
 

@@ -77,7 +77,7 @@ using AdminMethods = WithMethods<
     v1::AdminService::WithRawCallbackMethod_RevokeToken, v1::AdminService::WithRawCallbackMethod_RevokeIdentity,
     v1::AdminService::WithRawCallbackMethod_ListRevocations>::Service;
 
-// Of responses as bytes. Its service method reads the request as bytes too.
+// A stream of responses as bytes. The service method reads its request as bytes too.
 using Stream = FedStream<grpc::ByteBuffer>;
 
 bool HasEndedState(v1::JobState state) {
@@ -166,7 +166,7 @@ class JobServiceImpl final : public JobMethods {
   }
 
  private:
-  // Feeds within the budget of answers that are not read yet; otherwise ends the stream.
+  // Feeds `response`; ends the stream if the budget of answers not read yet has no room for it.
   template <typename Response>
   void FeedHeld(Stream::Feeder& feeder, const std::string& who, const Response& response) {
     absl::StatusOr<AnswerBudget::Held> held = guard_.answers().Take(who, response.ByteSizeLong());

@@ -13,8 +13,8 @@
 
 namespace atl {
 
-// The arguments must outlive the services, and the services their server. Without an enrolment (nullptr), calls
-// about tokens fail with FailedPrecondition. `guard` gets the outcome of calls with an identity.
+// The arguments must outlive the services, and the services their server. `enrollment` null: calls about tokens
+// and revocations fail with FailedPrecondition. `guard` gets the outcome of unary calls with an identity.
 std::unique_ptr<grpc::Service> MakeJobService(JobApi& api, CallGuard& guard);
 std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment, CallGuard& guard);
 

@@ -17,7 +17,7 @@
 
 namespace atl {
 
-// Thread-safe; never waits. Outlives the executor.
+// Thread-safe; never waits. Must outlive the executor.
 class AuditTrail {
  public:
   static constexpr size_t kWaiting = 4096;  // lines that wait for the disk; further ones are dropped and counted
@@ -26,7 +26,7 @@ class AuditTrail {
   // Lines also go to `kept` from now on, written on `executor`, which must be serial. Call once,
   // before the first line.
   void KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor);
-  // Needs at least one field.
+  // Writes one line with these fields, at least one.
   void Tell(LogLevel level, std::initializer_list<LogField> fields) ATOLL_EXCLUDES(mutex_);
   // Logs that a call was allowed. `untold`: the suppressed lines of its kind since the previous one (LineRate).
   void TellAllowed(const std::string& who, const std::string& call, const std::string& token, uint64_t untold);

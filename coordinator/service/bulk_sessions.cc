@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-// The job that the bytes count for. Blobs and checkpoints have none, because people request them.
+// The job and the kind under which the bytes of a download are counted. Blobs and probes belong to no job.
 struct Account {
   JobId job;
   const char* kind = "";
@@ -117,7 +117,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
   void OnEnd(StatusReply reply) override {
     data_.blob_io().Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
       const absl::StatusOr<bool> stored = self->data_.blobs().FinishSome(self->blob_.sha256, self->turn_);
-      if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // after the work queued by now
+      if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // again, after the work queued by now
       reply(stored.status());
     });
   }
@@ -128,7 +128,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
  private:
   DataPlane& data_;
   BlobUpload blob_;
-  uint64_t turn_ = 0;  // blob executor
+  uint64_t turn_ = 0;  // used on the blob executor
 };
 
 // Bytes that measure a link; they are discarded.

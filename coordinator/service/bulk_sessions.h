@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bulk conversations. Contributions pass through the engine's core to the round log, files to the blob store;
-// downloads read immutable sources only. Translates and forwards; decides nothing. Thread-safe.
+// downloads read immutable sources only. Translates, checks the caller's rights and forwards. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits the calls of each caller, by name, where each call takes the engine's time, or leaves lines in a log or a
-// record on disk.
+// Limits the number of calls of each caller, by name. For calls that each take the engine's time, or leave lines in a
+// log or a record on disk.
 #ifndef ATOLL_COORDINATOR_SERVICE_CALL_BUDGET_H_
 #define ATOLL_COORDINATOR_SERVICE_CALL_BUDGET_H_
 

@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // cuts text written by callers
+constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // longer text of callers is cut
 
 // The id of the join token with which the caller enrolled.
 std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "none" : caller.token; }

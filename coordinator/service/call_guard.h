@@ -21,10 +21,10 @@ namespace atl {
 // "worker/cpu-1": the name of a caller in audit lines.
 std::string Who(const Identity& identity);
 
-// Each change writes two lines to the audit log; unlimited changes would push out older lines.
+// Calls of one person that change state. Each writes two lines to the audit log; without a limit they push out others.
 inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Seconds(1)};
-// Queries of one identity, watches included, so that they leave the time to the rounds, and that those of others do
-// not wait for seconds.
+// Queries of one identity, watches included. The limit leaves the engine's time to the rounds, and queries of other
+// identities do not wait for seconds.
 inline constexpr CallBudget::Limits kQueriesOfOne = {.at_once = 50, .every = Milliseconds(50)};
 
 // Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
@@ -41,13 +41,13 @@ class CallGuard {
   // the reason. `about`: the object of the call, as its caller named it, such as "jobs/tiny".
   void TellOutcome(const std::string& method, const Identity& caller, const std::string& about,
                    const absl::Status& outcome);
-  // From now on refuses certificates issued for this token, or issued to this name up to `revoke_s`.
+  // From now on refuses certificates issued for this token, or to this name up to `revoke_s` (Unix seconds).
   void RevokeToken(const std::string& id) ATOLL_EXCLUDES(mutex_);
   void RevokeName(const std::string& name, int64_t revoke_s) ATOLL_EXCLUDES(mutex_);
-  // As Revocations: PermissionDenied with the reason. For connections, renewals and enrolments.
+  // As in Revocations; CheckRevoked: PermissionDenied with the reason. For connections, renewals and enrolments.
   absl::Status CheckRevoked(const CertificateFacts& caller) const ATOLL_EXCLUDES(mutex_);
   std::optional<int64_t> RevokedAt(const std::string& name) const ATOLL_EXCLUDES(mutex_);
-  // Of all services that this guard protects.
+  // The budget of unread answers, shared by all services that this guard protects.
   AnswerBudget& answers() { return answers_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-// The limit of streams of one identity. A superseded stream of a worker ends within half a minute.
+// Concurrent streams of one identity. More than one, because a superseded stream needs up to half a minute to end.
 constexpr int64_t kOfOneIdentity = 16;
 
 std::string NameOf(const std::string& peer) {

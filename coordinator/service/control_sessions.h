@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control streams of workers. The first message must be a Hello. Each later message goes to the
-// engine, and each message of the engine to the stream. Never touches state.
+// Control streams of workers. The first message must be a Hello. Passes each later message to the
+// engine, and each message of the engine to the stream. Holds no state of jobs or workers.
 #ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 
@@ -18,10 +18,10 @@
 
 namespace atl {
 
-// A stream that begins writes lines to the log, and a joining worker a record to the ledger.
+// Streams that one identity may begin. Each writes lines to the log, and a joining worker a record to the ledger.
 inline constexpr CallBudget::Limits kStreamsOfOne = {.at_once = 60, .every = Seconds(10)};
 
-// Thread-safe. Outlives the transport that calls Accept.
+// Thread-safe. Must outlive the transport that calls Accept.
 class ControlSessions {
  public:
   ControlSessions(Engine& engine, const Clock& clock, Log& log) : engine_(engine), clock_(clock), log_(log) {}
@@ -32,7 +32,7 @@ class ControlSessions {
 
  private:
   class Session;
-  // Keeps the session. Returns an error message if it may not.
+  // Stores the session and returns "", or returns an error message if a limit is reached.
   std::string Admit(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
   void Forget(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
 

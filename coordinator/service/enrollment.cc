@@ -68,7 +68,7 @@ bool IsOver(const RevocationRecord& revocation, int64_t now_s) {
   return revocation.revoke_s + std::max(kUserLifetime_s, kWorkerLifetime_s + kRenewalGrace_s) + kClockMargin_s < now_s;
 }
 
-// The hash of the offered secret. Nothing if it does not have the size of a secret.
+// The hash of the secret in the request; nothing if that does not have the size of a secret.
 std::optional<Secret<32>> OfferedHash(const v1::EnrollRequest& request) {
   JoinToken offered{.id = request.token_id()};
   if (request.token_secret().size() != offered.secret.bytes().size()) return std::nullopt;
@@ -156,7 +156,7 @@ void Enrollment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const 
   if (!IsName(request.name())) {
     return answer(absl::InvalidArgumentError(absl::StrCat("the name to revoke must be ", kNameRule)), {});
   }
-  // The answer could not arrive, and a mistake might leave no admin to undo it.
+  // The caller's connection would end before the answer, and a mistake might leave no admin to undo it.
   if (caller && caller->name == request.name()) {
     return answer(absl::FailedPreconditionError(absl::StrCat(
                       Who(*caller), " calls under the name to be revoked: use the identity of another admin ",
@@ -199,7 +199,7 @@ absl::Status Enrollment::CheckRenewable(const v1::EnrollRequest& request) const 
   if (key != facts.public_key) {
     return absl::UnauthenticatedError("a renewal must be signed by the key of the old certificate: enrol with a token");
   }
-  // A person's certificate could be renewed for ever, even one issued without a token, which no
+  // Otherwise a person could renew a certificate for ever, even one issued without a token, which no
   // revocation of a token ends.
   if (facts.identity.role != Role::kWorker) {
     return absl::UnauthenticatedError(
@@ -257,7 +257,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
   ATOLL_RETURN_IF_ERROR(key.status());
-  // The former holder of the certificate may still have its token.
+  // The former holder of the revoked name may still have a token created before the revocation.
   if (const auto revoked_s = parts_.guard.RevokedAt(request.name()); revoked_s && record.create_s <= *revoked_s) {
     return absl::UnauthenticatedError(absl::StrCat("the name '", request.name(), "' was revoked at ",
                                                    DateText(*revoked_s), ", and join token ", record.id,
@@ -294,7 +294,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
                          authority.Sign(request.signing_request(), identity, SecondsAfterRevocation(identity.name),
                                         LifetimeOf(identity.role)));
   response.set_authorities(authority.certificates_pem());
-  // The uses of tokens bound the number of first enrolments.
+  // Only repeated enrolments have a rate of audit lines: the uses of tokens bound the first ones.
   const std::optional<uint64_t> untold = again ? repeats_.Take(parts_.clock.Now()) : 0;
   const char* call = request.certificate().empty() ? "Enroll" : "Enroll (renewal)";
   if (untold) parts_.trail.TellAllowed(Who(identity), call, identity.token, *untold);

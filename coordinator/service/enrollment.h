@@ -29,15 +29,15 @@ namespace atl {
 struct EnrollmentParts {
   std::function<Authority()> authority;  // the current signer
   Ledger& ledger;
-  Executor& executor;  // the ledger's: all methods below run there, serially
+  Executor& executor;  // the ledger's, serial: runs all work except the check of proofs
   const Clock& clock;
   AuditTrail& trail;
   CallGuard& guard;
   std::function<void()> end_revoked;               // closes connections with certificates that the guard now refuses
-  std::function<void(const absl::Status&)> fatal;  // the ledger could not be written
+  std::function<void(const absl::Status&)> fatal;  // called when the ledger could not be written
 };
 
-// Thread-safe: public methods hand over to the executor. The parts outlive it.
+// Thread-safe, except Load: public methods pass their work to the executor. The parts must outlive the object.
 //
 // An address is never a reason to refuse: many people and machines share one (NAT, load balancers). A secret
 // has 128 random bits, so guessing is hopeless. A wrong attempt costs one hash, or two signature checks, on the
@@ -64,14 +64,14 @@ class Enrollment {
   void Enroll(const v1::EnrollRequest& request, const std::string& address, Answer<v1::EnrollResponse> answer);
 
   void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);
-  // One message of tokens, and the start of the next page.
+  // As many tokens as fit into one message, and the token of the next page.
   void ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer);
   void RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer);
   // Durable before the answer. Afterwards no certificate that the name holds can make a call, be
   // renewed or keep a connection. Tokens made earlier cannot give the name another certificate.
   void RevokeIdentity(const v1::RevokeIdentityRequest& request, const std::optional<Identity>& caller,
                       Answer<v1::RevokeIdentityResponse> answer);
-  // One message of revocations, and the start of the next page.
+  // As many revocations as fit into one message, and the token of the next page.
   void ListRevocations(const v1::ListRevocationsRequest& request, Answer<v1::ListRevocationsResponse> answer);
 
  private:
@@ -89,16 +89,16 @@ class Enrollment {
   absl::StatusOr<v1::CreateTokenResponse> CreateNow(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::RevokeTokenResponse> RevokeTokenNow(const v1::RevokeTokenRequest& request);
   absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentityNow(const std::string& name, const std::string& by);
-  // Ends the process if `written` is an error.
+  // Returns `written`; if it is an error, reports it to parts_.fatal first.
   absl::Status Written(absl::Status written) const;
-  // The present, or the first second after every revocation of the name (of any name if empty).
-  // Certificates and tokens with this time are not revoked.
+  // The later of the present and the first second after every revocation of the name (of any name if
+  // empty), in Unix seconds. Certificates and tokens with this time are not revoked.
   int64_t SecondsAfterRevocation(const std::string& name) const;
   absl::Status Keep(const TokenRecord& record);
-  // Removes some of the tokens with which no one can enrol, and of which no certificate is left.
-  // Until then, revoking a token revokes its certificates.
+  // Removes up to 64 of the tokens with which no one can enrol and no certificate of which is valid or renewable.
+  // A token stays until then, because revoking it revokes its certificates.
   absl::Status DropOld();
-  // Removes some of the revocations that no remaining certificate can need.
+  // Removes up to 64 of the revocations that concern no valid or renewable certificate.
   absl::Status DropOldRevocations();
   int64_t NowSeconds() const { return WallSeconds(parts_.clock); }
 

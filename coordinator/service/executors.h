@@ -13,7 +13,7 @@ struct Executors {
   static constexpr size_t kReadThreads = 4;  // they mostly wait for the disk
 
   ThreadExecutor calls{1};    // blocking parts of people's calls
-  ThreadExecutor prepare{1};  // the next six: coordinator/engine/data_plane.h
+  ThreadExecutor prepare{1};  // `prepare` to `snapshot_io`: see coordinator/engine/data_plane.h
   ThreadExecutor blob_io{1};
   ThreadExecutor blocks{1};
   ThreadExecutor compute{1};
@@ -23,8 +23,8 @@ struct Executors {
   ThreadExecutor ledger{1};            // commits, and reads of committed records
   ThreadExecutor logs{1};              // event logs and the audit log
 
-  // Finishes the queued work before anything that it uses is destroyed, the executors included: a
-  // replay moves between executors. Work posted from now on is dropped.
+  // Waits for the queued work of each executor in turn. Call before anything that the work uses is
+  // destroyed, executors included: a replay posts from one to another. Later posts are dropped.
   void Stop() {
     for (ThreadExecutor* executor :
          {&calls, &prepare, &blob_io, &blocks, &compute, &reads, &io, &snapshot_io, &ledger, &logs})

@@ -11,7 +11,7 @@
 namespace atl {
 namespace {
 
-// A request id stands for one request. Ignores later updates of the spec, and a generated name.
+// AlreadyExists if `made`, the job of this request id, has another name or spec. Ignores a generated name and updates.
 absl::Status CheckIsSameRequest(const v1::SubmitJobRequest& request, const JobSpec& spec, const JobRecord& made) {
   const bool same_name = request.job_id().empty() || request.job_id() == made.job.value;
   const bool same_spec = made.spec_revision > 1 ||
@@ -115,8 +115,8 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
   });
 }
 
-// A broken copy would fail the workers that stream from it in the middle of the run. Without any
-// copy they may have their own.
+// A broken copy is a violation: workers that stream from it would fail in the middle of the run. A missing
+// copy is only a note, because the workers may have their own.
 void JobApi::LookAtCopies(IntakeResult& planned) const {
   if (!options_.corpus_copy) return;
   for (size_t i = 0; i < planned.plan.manifests.size(); ++i) {

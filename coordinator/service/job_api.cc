@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kEventsShown = 50;
 constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
 
-// Once a job has points, an unknown metric is an error in the request.
+// NotFound for a wanted metric without points, if the job has points of any metric.
 absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std::set<std::string>& wanted) {
   if (curves.empty()) return absl::OkStatus();
   std::string names;
@@ -261,7 +261,7 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         const absl::Status fits = CheckUpdateFits(core, view->record, *spec, capacity, now);
         if (!fits.ok()) return answer(fits, {});
         const uint64_t stop_step = PlannedInnerSteps(*spec);
-        // A request without an etag applies to the newest spec: after a concurrent update it merges again.
+        // `shown`: a request without an etag applies to the newest spec, so it merges again after a concurrent update.
         const std::string mismatch = ScheduleMismatch(*spec);
         Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, mismatch, answer](
                                                   const absl::Status& status, v1::UpdateJobResponse response) {

@@ -50,7 +50,7 @@ class JobApi {
   void RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer);
   void GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer);
   void ListOffers(const v1::ListOffersRequest& request, Answer<v1::ListOffersResponse> answer);
-  // The newest lines, none older than `since_wall_nanos`.
+  // The newest lines, none older than `since_wall_nanos` (Unix time); 0: of any age.
   void GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_wall_nanos,
                   Answer<v1::StreamJobLogsResponse> answer);
   // Streams new lines until the job has ended; `end` is called once, last. The worker or the log is
@@ -73,9 +73,9 @@ class JobApi {
   void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer<v1::DeleteCheckpointResponse> answer);
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
-  // Starts watching. If a glance is too large for one message, the sink gets messages with events
-  // alone before the one with the job. For an unknown job, the sink gets NotFound only. Returns the
-  // watcher for StopWatching.
+  // Starts watching. If a glance is too large for one message, the sink gets messages with events alone
+  // before the one with the job. For an unknown job the sink gets NotFound only, and beyond
+  // limits::kWatchers ResourceExhausted only. Returns the watcher for StopWatching.
   struct WatchSink {
     std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show;
     std::function<bool()> takes = [] { return true; };  // as GlanceSink
@@ -90,7 +90,7 @@ class JobApi {
     std::vector<uint64_t> fragment_elements;
   };
   const Sizes& SizesOf(const JobRecord& record);
-  // job_admission.cc. Reports faults of the copies that workers could stream. Never on the engine thread.
+  // job_admission.cc. Adds faults of the copies that workers could stream to `planned`. Blocks: no engine thread.
   void LookAtCopies(IntakeResult& planned) const;
   // job_admission.cc; engine thread. Whether a job of this spec fits with all other unfinished
   // ones. A job of the same name does not count, and a job of the same request is accepted.
@@ -102,8 +102,8 @@ class JobApi {
   absl::Status CheckUpdateFits(const Core& core, const JobRecord& record, const JobSpec& spec,
                                CoordinatorCapacity capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
-  // job_workers.cc; engine thread. With the plan next to the measured values. `job` null: the
-  // worker has no job.
+  // job_workers.cc; engine thread. The measured values of a worker and its planned utilization. `job`
+  // null: the worker has no job.
   v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);
   using Workers = google::protobuf::RepeatedPtrField<v1::WorkerStatus>;
   void AddWorkers(const JobGlance& glance, Room& room, Workers& out);

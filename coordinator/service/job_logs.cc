@@ -18,7 +18,7 @@ constexpr uint32_t kDefaultLogLines = 100;
 constexpr uint32_t kLargestLogLines = limits::kLogLines;
 constexpr Duration kFollowInterval = Seconds(1);  // between two requests of a follower: they share a worker's uplink
 
-// Only the worker has its lines: it must be connected.
+// NotFound unless the worker is connected, because only the worker has its log lines.
 absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
   for (const WorkerView& view : core.ViewWorkers(now)) {
     if (view.worker == worker && view.connected) return absl::OkStatus();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Workers as people see them: measured values, and the plan next to them.
+// Workers as people see them: measured values, and the utilization that the planner's model gives for them.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -70,7 +70,7 @@ v1::WorkerStatus JobApi::WorkerMessage(const WorkerView& worker, const JobHistor
   return message;
 }
 
-// At most half of the room, because events need some too.
+// Takes at most half of the room, because events need some too; leaves out workers that do not fit.
 void JobApi::AddWorkers(const JobGlance& glance, Room& room, Workers& out) {
   Room half(room.left() / 2);
   for (const WorkerView& worker : glance.workers) {

@@ -11,7 +11,7 @@ namespace atl {
 
 class NewLines {
  public:
-  // Read lines from this time on; 0: of any age. More lines of exactly this time may follow.
+  // The caller reads lines from this time on; 0: of any age. More lines of exactly this time may follow.
   int64_t since_wall_nanos() const { return since_wall_nanos_; }
   // The lines of an answer, oldest first, that no earlier answer had.
   std::vector<std::string> Of(const std::vector<std::string>& lines);

@@ -55,7 +55,7 @@ void OwnTrust::Look() {
 absl::Status OwnTrust::Renew(const Authority& authority) {
   const int64_t now_s = WallSeconds(clock_);
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(files_.identity);
-  // The certificate proves which coordinator this is. Another is issued only if none exists.
+  // An unreadable certificate is not replaced: it shows which authority the enrolled clients trust.
   if (!held.ok() && !absl::IsNotFound(held.status()))
     return Annotate(held.status(),
                     absl::StrCat("the coordinator's own certificate cannot be read; fix the file, or remove ",

@@ -31,7 +31,7 @@ class OwnTrust {
 
   // Reads the authority and the certificate again. Called every few seconds, with more than
   // kReloadSeconds of common/rpc/tls.h in between. A new key signs from the next call on, when the
-  // listeners trust it. Distrust takes effect at once. An error is logged once and changes nothing.
+  // listeners trust it. A removed authority is not trusted from now on. An error is logged once.
   void Look();
 
   // The current signer.
@@ -45,7 +45,7 @@ class OwnTrust {
   const OwnTrustFiles files_;
   const Clock& clock_;
   Log& log_;
-  std::optional<Authority> found_;  // signs from the next Look on
+  std::optional<Authority> found_;  // found by the last Look; signs from the next one on
   std::string told_;                // error of the last Look
   mutable Mutex mutex_;
   Authority authority_ ATOLL_GUARDED_BY(mutex_);

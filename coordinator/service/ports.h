@@ -29,10 +29,10 @@ class Ports {
   // `dial` blocks for a few seconds at most and fails if nothing answers. Only Dial calls it.
   void Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) ATOLL_EXCLUDES(mutex_);
   // Ends the open connections with revoked certificates, at every port, and reports their workers to the engine.
-  // Both outlive the guards.
+  // Does not wait for that. Both arguments must outlive the guards.
   void EndRevoked(const CallGuard& revoked, Engine& engine) ATOLL_EXCLUDES(mutex_);
-  // Logs a line for each port that has turned connections away since its last line. Returns whether
-  // there was any.
+  // Logs a line for each port that has refused or ended connections since its last line (failed handshakes
+  // count from 100 on). Returns whether there was any.
   bool TellTurnedAway() ATOLL_EXCLUDES(mutex_);
   // Dials every port, one after the other, and logs changes. One caller at a time.
   void Dial() ATOLL_EXCLUDES(mutex_);

@@ -74,7 +74,7 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   }
   std::vector<Violation> violations;
   v1::JobSpec merged = JobSpecToProto(current);
-  // Each once, because each copies a part of the spec.
+  // Handles a repeated path once, because each path costs a copy of a part of the spec.
   for (const std::string& path : std::set<std::string>(request.update_mask().begin(), request.update_mask().end())) {
     const bool readable = path.size() <= limits::kLabelBytes;
     if (!readable || !CopyField(request.spec(), merged, absl::StrSplit(path, '.'), 0)) {

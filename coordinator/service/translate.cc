@@ -156,7 +156,7 @@ void SetMeasured(const WorkerView& worker, v1::WorkerStatus& out) {
   if (lost) out.set_upload_error_ratio(*lost);
 }
 
-// The spec as if every worker took this worker's steps: this determines the load of its link.
+// The spec with this worker's own steps as sync.inner_steps (pace balanced), which determine the load of its link.
 JobSpec AtItsPace(const WorkerView& worker, const JobSpec& spec) {
   JobSpec out = spec;
   const uint32_t steps = worker.last.period_steps;
@@ -181,7 +181,7 @@ std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec
 
 namespace {
 
-// The results of the screens for a worker: norms from the core, direction in the newest rounds from the engine.
+// Findings of the screens on a worker: norms from the core, direction in the newest rounds from the engine.
 std::string HeldAgainst(const WorkerView& worker, const JobHistory* totals) {
   std::string held = worker.screened;
   if (totals == nullptr || worker.state == WorkerState::kQuarantined) return held;
@@ -276,7 +276,7 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
                            : record.reason);
   for (const auto& [key, value] : record.spec.labels) (*out.mutable_labels())[key] = value;
   out.set_step(view.clock_step);
-  // Workers are a few steps further when a drain reaches them.
+  // After a drain the job clock ends a few steps after the stop step, because workers had gone on.
   out.set_stop_step(HasEnded(record.state) && record.draining ? std::max(record.stop_step, view.clock_step)
                                                               : record.stop_step);
   out.set_tokens(view.tokens_committed);

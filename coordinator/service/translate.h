@@ -18,16 +18,16 @@ v1::EvaluationResult ToProto(const EvaluationRecord& record);
 v1::JobEvent ToProto(const EventLine& line);
 v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
                        const std::vector<uint64_t>& fragment_elements);
-// `totals` has the byte accounts; null leaves them 0.
+// `totals` null: no byte counts and no participation. `spec` null: no token rate and no pace.
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec);
 // `with_spec` false omits the spec and the diagnostics of single contributions, for lists and watchers.
 v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements,
                 bool with_spec);
 
-// Changes with every change of the resource.
+// Changes with every update of the spec, every rollback and every change of the job's state.
 std::string EtagOf(const JobView& view);
 
-// CoordinatorUtilization of common/plan for the worker's measured step time and rates; nothing
+// RunUtilization of common/plan (0 to 1) for the worker's measured step time and rates; nothing
 // until all are known.
 std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
                                          const std::vector<uint64_t>& fragment_elements);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks whether the coordinator is alive: its engine turns and each of its ports answers a dial. Read by
+// Checks whether the coordinator is alive: its engine thread and each of its ports answers. Read by
 // /healthz, and every few seconds for the service manager, which ends a process that stops reporting.
 #ifndef ATOLL_COORDINATOR_SERVICE_VITALS_H_
 #define ATOLL_COORDINATOR_SERVICE_VITALS_H_
@@ -33,8 +33,8 @@ class Vitals {
 
   explicit Vitals(VitalsParts parts) : parts_(std::move(parts)) {}
 
-  // DeadlineExceeded if the engine does not turn within its limit. A slow flush of the ledger is no error: a
-  // coordinator on a slow disk is healthy, and a restart would not help. Any thread; blocks until then.
+  // DeadlineExceeded if the engine thread does not answer within engine_limit. A slow flush of the ledger is no error:
+  // a coordinator on a slow disk is healthy, and a restart would not help. Any thread; blocks for engine_limit at most.
   absl::Status EngineAnswers() ATOLL_EXCLUDES(mutex_);
   // As EngineAnswers, and Unavailable with the port's name while a port does not answer
   // (Ports::Answering). Any thread.

@@ -16,11 +16,11 @@
 
 namespace atl {
 
-// Thread-safe. Its places may outlive it.
+// Thread-safe. A Place may outlive it.
 class WatchPlaces {
  public:
   static constexpr uint32_t kOfOne = 32;
-  // Released by its last holder.
+  // A place that the destruction of the last copy releases.
   using Place = std::shared_ptr<const void>;
   // ResourceExhausted while the caller has kOfOne places. Callers without a certificate are not counted.
   absl::StatusOr<Place> Take(const std::optional<Identity>& caller);
