@@ -31,10 +31,10 @@ class StepMetrics {
   Metrics& metrics_;
   uint64_t clock_step_ = 0;                          // of the newest step
   double tokens_per_second_ = 0;                     // moving mean
-  double computed_seconds_ = 0, whole_seconds_ = 0;  // fading sums
+  double computed_seconds_ = 0, whole_seconds_ = 0;  // sums of all steps, of which older ones have less weight
 };
 
-// Leaves out rates that are unknown so far.
+// Sets the metrics of the link's rates; a rate that is unknown so far is left out.
 void RecordLinkRates(const LinkTotals& totals, Metrics& metrics);
 
 // Serves until destroyed. Writes {"admin": PORT} to options.ports_file, if given. Null with --no-admin. Errors

@@ -186,7 +186,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   return session;
 }
 
-// All arguments outlive the session.
+// Connects the session's callbacks to watch, metrics and link. All arguments outlive the session.
 void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink& link) {
   session.work_begins = [&watch](const JobId& job, const JobSpec& spec, TrainWork work) {
     watch.Begins(job, work, SlowStep(spec));
@@ -220,7 +220,7 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
   log.Warn("training on the CPU", {{"reason", why}, {"what", kSayTheDevice}});
 }
 
-// `paused`: the worker left because its owner requested a pause.
+// `paused`: the worker left because its owner requested a pause, and no stop signal came.
 WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, IslandCrew* crew, bool paused) {
   if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
   const absl::Status cause = crew == nullptr ? absl::OkStatus() : crew->Cause();
@@ -246,7 +246,7 @@ class Departure {
     session_->RequestLeave(std::move(reason));
     stop_.request_stop();
   }
-  // Events of the link. The core always leaves on a DrainRequested, so a drain stops the fetches too.
+  // Passes an event of the link to the session. A DrainRequested also stops the fetches, because the core leaves on it.
   void Hand(LinkEvent event) {
     const auto* told = std::get_if<worker::Event>(&event);
     const auto* received = told == nullptr ? nullptr : std::get_if<worker::Received>(told);
@@ -267,7 +267,7 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   return !seen.ok();
 }
 
-// The train thread no longer responds.
+// Ends the process at once, because the train thread no longer responds.
 [[noreturn]] void EndHung(const absl::Status& why, Log& log) {
   log.Error("step timed out", {{"reason", std::string(why.message())}});
   (void)Fail(kWorkerHung, why);
@@ -303,8 +303,8 @@ void WarnOfManager(const absl::Status& told, Log& log) {
   if (!told.ok()) log.Warn("service manager", {{"why", std::string(told.message())}});
 }
 
-// Only a signal stops the service: after a pause or the loss of a rank, the process starts again or
-// is restarted.
+// Reports to the service manager that the service stops, only on a signal: after a pause or the
+// loss of a rank, the process starts again or is restarted.
 std::function<void(const char*)> ByASignal(Departure& departure, const ServiceManager& manager, Log& log) {
   return [&](const char* name) {
     WarnOfManager(manager.Stopping(), log);

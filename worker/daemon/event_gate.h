@@ -18,7 +18,7 @@ class EventGate {
     knocked_ = true;
     wake_.NotifyAll();
   }
-  // True after a knock. Waits at most kLongest, so that a jump of the clock cannot block for long.
+  // Waits for a knock: true. False at `until`, or after kLongest, so that a jump of the clock cannot block it for long.
   bool WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
     constexpr Duration kLongest = Seconds(1);
     MutexLock lock(mutex_);

@@ -9,8 +9,8 @@ namespace atl {
 
 enum WorkerExitCode : int {
   kWorkerLeft = 0,          // left in order: SIGTERM, SIGINT, drained; or a subcommand did its work
-  kWorkerUsage = 2,         // unknown option, wrong value, wrong file
-  kWorkerPrecondition = 3,  // a requirement is missing: data root, cache folder, device, admin port, checkpoint
+  kWorkerUsage = 2,         // unknown option, wrong value, wrong file, no usable certificate
+  kWorkerPrecondition = 3,  // missing: data root, cache folder, device, admin port, checkpoint; or `check` failed
   kWorkerRefused = 4,       // the coordinator refuses this worker: another version, a name in use
   kWorkerNonFinite = 7,     // loss or gradient was not finite three times in a row
   kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: restart it

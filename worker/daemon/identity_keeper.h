@@ -15,14 +15,14 @@
 
 namespace atl {
 
-// Ensures that options.identity holds a valid certificate of this worker: enrols with options.join_token if
-// there is no file, and renews a certificate that is past half of its life or has ended. Blocks for at most
-// about half a minute. Returns an error message if neither is possible; a failed renewal of a valid certificate
-// is only logged. `asked`: the result of the renewal, OK if none was due.
+// Ensures that options.identity holds a valid certificate of this worker. Renews a certificate that is past half of
+// its life or has ended. Enrols with options.join_token if there is no file, or if an ended certificate is not
+// renewed. Blocks for at most about half a minute. Returns an error message without a valid certificate at the end;
+// a failed renewal of a valid one is only logged. `asked`: the result of the renewal, OK if none was due.
 absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked = nullptr);
 
-// Calls EnsureIdentity every kLookInterval on its own thread until destroyed. Exports the end of
-// the certificate in `metrics`, from construction on.
+// Calls EnsureIdentity on its own thread until destroyed, every kLookInterval, or kRefusedInterval
+// after a refusal. Exports the end of the certificate in `metrics`, from construction on.
 class IdentityKeeper {
  public:
   static constexpr Duration kLookInterval = Seconds(60);

@@ -77,7 +77,7 @@ class Follower {
         clock_(clock),
         log_(log) {}
 
-  // True: leave.
+  // Executes one order of rank 0. True if the order is to leave.
   absl::StatusOr<bool> Follow(const IslandOrder& order) {
     if (std::holds_alternative<LeaveOrder>(order)) return true;
     if (std::holds_alternative<ReleaseOrder>(order)) {

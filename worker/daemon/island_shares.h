@@ -41,7 +41,7 @@ class IslandShares {
   // Returns the first refusal of a follower, with its rank.
   absl::Status AwaitPrepared();
 
-  // The changes are sent before the next step.
+  // Rank 0 has changed parameters or optimizer: the next Step sends the change to the followers first.
   void ParametersChanged(FragmentIndex fragment) { changed_.insert(fragment.value); }
   void OptimizerChanged() { optimizer_changed_ = true; }
 

@@ -47,7 +47,7 @@ class JobData final : public SampleSource {
 
   BlockSource& blocks() { return *blocks_; }
   const CorpusManifests& manifests() const { return manifests_; }
-  // Of the first corpus; all have the same.
+  // The tokenizer of the first corpus. All corpora of a job have the same tokenizer.
   const CorpusTokenizer& tokenizer() const { return manifests_->front().tokenizer; }
   // End-of-text token of the first corpus' tokenizer.
   std::optional<uint32_t> end_of_text() const { return manifests_->front().tokenizer.eot_id; }

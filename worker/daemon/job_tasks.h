@@ -42,7 +42,7 @@ class JobTasks {
   // As TrainingModel::ScoreTask. DataLoss for a file with another hash; InvalidArgument names the
   // task; Cancelled if the worker is to leave.
   absl::StatusOr<PieceScore> Score(std::span<float> parameters, const TaskPiece& piece);
-  // Frees the memory of a pass; call before an inner step. Keeps files and tokenizer.
+  // Frees the memory of model and scorer. Call before an inner step, which needs it. Keeps files and tokenizer.
   void Rest() {
     scorer_.reset();
     evaluator_.reset();
@@ -62,7 +62,7 @@ class JobTasks {
   const std::stop_token leave_;
   BulkClient& bulk_;
   std::unique_ptr<Tokenizer> tokenizer_;
-  std::map<uint32_t, EvalTask> tasks_;  // only the scored examples
+  std::map<uint32_t, EvalTask> tasks_;  // by task number; only the examples that the job counts
   std::unique_ptr<Evaluator> evaluator_;
   std::optional<ChoiceScorer> scorer_;
 };

@@ -10,7 +10,7 @@
 namespace atl {
 namespace {
 
-constexpr int64_t kShareOfTime = 100;  // the inverse
+constexpr int64_t kShareOfTime = 100;  // a pause is at least this multiple of the last snapshot's duration
 constexpr uint64_t kBytesAnElement = 2 * sizeof(float);
 
 }  // namespace
@@ -66,7 +66,7 @@ absl::Status OptimizerShelf::Write(const JobStanding& at, Trainer& trainer) {
     const std::string path = JoinPath(directory_, name);
     if (path != path_) ATOLL_RETURN_IF_ERROR(files_.Remove(path));
   }
-  // The previous snapshot is removed only when this one is complete.
+  // The previous snapshot stays until this one is complete, so the disk must have space for both.
   const uint64_t bytes = trainer.first_moments()->elements() * kBytesAnElement;
   if (const auto space = files_.SpaceAt(directory_);
       space.ok() && space->free_bytes < bytes + space->total_bytes / 20) {

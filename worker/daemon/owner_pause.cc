@@ -46,8 +46,8 @@ int Inherited(const std::string& file) {
   return -1;
 }
 
-// If no name was given, uses that of the worker that runs with the cache. FailedPrecondition if
-// another worker runs.
+// Whether a worker runs with the cache. If the command has no name, sets it to the name of that
+// worker. FailedPrecondition if another worker than the named one runs.
 absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   const std::optional<std::string> running = RunningWorker(command.cache_dir);
   if (!running || running->empty() || *running == command.name) return running.has_value();
@@ -60,7 +60,7 @@ absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   return true;
 }
 
-// A mistyped path would pause no worker.
+// NotFound without the directory: with a mistyped path, the command would pause no worker.
 absl::Status CheckCache(const Files& files, const std::string& cache_dir) {
   if (files.Exists(cache_dir)) return absl::OkStatus();
   return absl::NotFoundError(

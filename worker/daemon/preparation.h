@@ -16,7 +16,7 @@
 
 namespace atl {
 
-// NotFound if --data-root is missing. Creates --cache-dir, or returns why it is unusable.
+// An error if --data-root is missing or unreadable. Creates --cache-dir, or returns why it is unusable.
 absl::Status CheckFolders(const WorkerOptions& options, Files& files);
 
 // Whether files can be written in --cache-dir, which must exist. A worker without it trains, but
@@ -31,15 +31,15 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
 // such as a missing driver or a plugin of another version. Empty otherwise.
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 
-// The remedy for it.
+// The remedy for training on the CPU by mistake, logged with the reason from WhyOnCpu.
 inline constexpr char kSayTheDevice[] = "give --device gpu to train on a GPU, --device cpu otherwise";
 
 // OK unless the device is a GPU that no longer answers, as after an error of its memory or driver.
 // Then Unavailable, with both reasons; `why` is the error that showed it.
 absl::Status WhyDeviceLost(Device& device, const absl::Status& why);
 
-// The threads on a machine with `cores` cores (0: unknown). Training on a CPU uses all cores and
-// leaves none to spare.
+// The threads for synchronisation on a machine with `cores` cores (0: unknown). In parallel with
+// training on a CPU only one, because training uses all cores.
 SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores);
 
 // The trainer's name for a device.

@@ -22,7 +22,7 @@ namespace atl {
 // Downloads a file of at most `limit_bytes` from the coordinator by its hash, and checks the hash.
 // An interrupted download resumes as long as each attempt makes progress; else Unavailable, after
 // which the caller may retry for as long as it needs the file (TransferFailure::kOutage). A broken
-// transfer, or one with another hash (DataLoss), is repeated up to kDownloadAttempts times, with
+// transfer, or one with another hash (DataLoss), is tried kDownloadAttempts times in all, with
 // `pauses` between. Cancelled when `stop` is requested.
 absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha256, const WorkerId& worker,
                                          uint64_t limit_bytes, const std::stop_token& stop = {},

@@ -24,7 +24,7 @@ class StepWatch {
   // kFloor and kTimesUsual times the usual duration, and counts as hung after both kGivenUp and
   // kTimesGivenUp times it. The first step of a job, which chooses kernels and records graphs,
   // takes long after kFirst, and counts as hung after kFirstGivenUp plus kTimesSlow times the step
-  // time of a very slow machine. The same limits apply to work between steps.
+  // time of a very slow machine. Work between two steps always has the limits of a first step.
   static constexpr Duration kFloor = Seconds(60), kFirst = Seconds(600), kGivenUp = Seconds(600);
   static constexpr Duration kFirstGivenUp = Seconds(3600);
   static constexpr int64_t kTimesUsual = 10, kTimesGivenUp = 20, kTimesSlow = 3;
@@ -39,8 +39,8 @@ class StepWatch {
   void Begins(const JobId& job, TrainWork work, Duration slow_step) ATOLL_EXCLUDES(mutex_);
   void Ended() ATOLL_EXCLUDES(mutex_);
 
-  // Call about every second, from one thread. Logs the warning `step takes long`, repeated every minute.
-  // DeadlineExceeded once the work counts as hung, with its kind, its duration and the remedy.
+  // Call about every second, from one thread. Logs the warning `step takes long` or `work takes long`, repeated
+  // every minute. DeadlineExceeded once the work counts as hung, with its kind, its duration and the remedy.
   absl::Status Look() ATOLL_EXCLUDES(mutex_);
 
  private:

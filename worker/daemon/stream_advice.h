@@ -21,9 +21,9 @@ class StreamAdvice {
  public:
   static constexpr Duration kLookInterval = Seconds(60), kIdleLookInterval = Seconds(10);
   StreamAdvice(const WorkerOptions& options, const Clock& clock) : options_(options), clock_(&clock) {}
-  // If the channel only reports that it did not come up, probes the coordinator (FindTlsFault) and blocks for
-  // that time. Probes at most every kLookInterval, or every kIdleLookInterval after a probe without a result,
-  // as during a restart of the coordinator. In between, failures with the same message get the same advice.
+  // If the channel only reports that it did not come up, probes the coordinator (FindTlsFault) and blocks for that
+  // time. Probes at most every kLookInterval, or every kIdleLookInterval after a probe without a result, as during
+  // a restart of the coordinator. In between, failures with the same message get the same advice, others get none.
   std::string operator()(const absl::Status& why);
 
  private:

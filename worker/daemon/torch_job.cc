@@ -209,7 +209,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"device", device_->info().name}});
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, options_.leave, bulk_);
-  // A worker that ends between two heartbeats is ahead of the coordinator's knowledge.
+  // Accepts a lead of two periods: a worker may end between two heartbeats, ahead of what the coordinator knows.
   OptimizerShelf shelf(
       {options_.cache_dir, options_.worker.value, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps},
       job, parts->layout.digest, files_, clock_, log_);

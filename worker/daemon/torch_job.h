@@ -29,12 +29,12 @@ struct TorchJobOptions {
   uint64_t cache_bytes = 0;
   int32_t threads = 0;
   uint64_t memory_limit_bytes = 0;         // 0: the machine's memory
-  Duration optimizer_snapshot{};           // between two of the inner optimizer; zero: none
-  std::optional<IslandWays> island;        // this is its rank 0; outlives the factory and its jobs
+  Duration optimizer_snapshot{};           // time between two snapshots of the inner optimizer; zero: none
+  std::optional<IslandWays> island;        // this process is its rank 0; outlives factory and jobs
   uint32_t ranks_here = 1;                 // processes that share this machine's memory
-  EncodedBy formed_by = EncodedBy::kHost;  // contributions, on a GPU
-  bool records_passes = false;             // if the device can
-  bool kernels_in_passes = false;          // the device's, if it has them
+  EncodedBy formed_by = EncodedBy::kHost;  // the side that forms contributions on a GPU
+  bool records_passes = false;             // records passes if the device can
+  bool kernels_in_passes = false;          // passes use the device's kernels, if it has them
   std::stop_token leave = {};              // cancels the fetches of Prepare and of tasks
 };
 

@@ -86,8 +86,8 @@ absl::Status CachedBlockSource::KeepBlock(const BlockId& id) {
   const uint64_t bytes = BlockSizeBytes(manifest, id);
   {
     const MutexLock lock(mutex_);
-    // A block that is read is verified completely. For a block that is only kept, the size must be
-    // right: a power cut can leave an empty file.
+    // FetchBlock verifies the hash of each block that it reads. KeepBlock checks only the size of a
+    // cached block, because a power cut can leave an empty file.
     const auto kept = entries_.find(hash);
     if (kept != entries_.end() && kept->second.bytes != bytes) Forget(hash);
     if (MarkUsed(hash) || !writable_ || bytes > limit_bytes_) return absl::OkStatus();

@@ -25,7 +25,7 @@ class CachedBlockSource final : public BlockSource {
                                                                    uint64_t limit_bytes, CorpusManifests manifests,
                                                                    BlockSource& inner);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
-  // Does not fetch if the last block could not be written.
+  // Returns OK without a fetch if the block is larger than the limit, or if the last write to the cache failed.
   absl::Status KeepBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
   uint64_t used_bytes() const ATOLL_EXCLUDES(mutex_);
 

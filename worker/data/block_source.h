@@ -46,8 +46,8 @@ class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual absl::StatusOr<std::string> FetchBlock(const BlockId& id) = 0;
-  // Stores the block so that FetchBlock needs no other machine, if the source has space for it.
-  // Errors as FetchBlock.
+  // Makes the source store the block, if it has space, so that a later FetchBlock needs no other
+  // machine. Does nothing by default. Errors as FetchBlock.
   virtual absl::Status KeepBlock(const BlockId&) { return absl::OkStatus(); }
 };
 

@@ -26,7 +26,7 @@ std::vector<BlockId> BlocksOf(const std::vector<SampleRange>& ranges, size_t lim
 // one thread. Thread-safe.
 class BlocksAhead {
  public:
-  // `source` and `clock` outlive it. Keeps at most `limit` blocks ahead.
+  // `source` and `clock` outlive it. `limit`: the largest number of blocks that one call of Want keeps.
   BlocksAhead(BlockSource& source, DataOrder order, CorpusManifests manifests, const Clock& clock, size_t limit);
   ~BlocksAhead();
   BlocksAhead(const BlocksAhead&) = delete;
@@ -37,10 +37,10 @@ class BlocksAhead {
 
  private:
   void Run() ATOLL_EXCLUDES(mutex_);
-  // Keeps the blocks, until the next Want.
+  // Makes the source keep the blocks of Want number `wish`. Ends early on a newer Want, when stopping, or on an error.
   void Keep(const std::vector<BlockId>& blocks, uint64_t wish) ATOLL_REQUIRES(mutex_);
   bool Holds(uint64_t wish) const ATOLL_REQUIRES(mutex_) { return !stopping_ && wish == wish_; }
-  // Waits until `limit` has passed, or for the next Want.
+  // Waits for the duration `limit`. Returns early on a newer Want, or when this object is destroyed.
   void Rest(Duration limit, uint64_t wish) ATOLL_REQUIRES(mutex_);
 
   BlockSource& source_;

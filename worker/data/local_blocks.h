@@ -43,7 +43,7 @@ class LocalBlockSource final : public BlockSource {
   const CorpusManifests manifests_;
   const std::vector<std::string> directories_;
   Mutex mutex_;
-  // At most kOpenShards; the oldest is closed first.
+  // The open shards, at most kOpenShards; the shard that was opened first is closed first.
   std::map<std::pair<uint32_t, uint32_t>, std::shared_ptr<TokenShard>> shards_ ATOLL_GUARDED_BY(mutex_);
   std::deque<std::pair<uint32_t, uint32_t>> opened_ ATOLL_GUARDED_BY(mutex_);
 };

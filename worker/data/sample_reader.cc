@@ -29,7 +29,7 @@ struct SampleReader::State {
     LeaseId id;
     SampleRange range;
     uint64_t cursor = 0;  // samples before it were returned by Next
-    uint64_t ahead = 0;   // samples before it were read
+    uint64_t ahead = 0;   // samples before it are in the queue, or were returned by Next
   };
   struct Sample {
     LeaseId lease;

@@ -102,7 +102,7 @@ class HeldOutReader {
                                                                BlockSource& source,
                                                                CorpusSplit split = CorpusSplit::kHeldOut);
   uint64_t samples() const { return samples_; }
-  // Samples [first, first + count), T + 1 tokens each; the range must be below samples().
+  // Samples [first, first + count), T + 1 tokens each. OutOfRange beyond samples(); errors of the source.
   absl::StatusOr<SampleBatch> Read(uint64_t first, uint32_t count);
   // Mean bytes of text per token of the samples [first, first + count), from the manifests' totals;
   // 0 if unknown.

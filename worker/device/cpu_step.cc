@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "worker/device/cpu_step.cc"
-// The kernels must come after it.
+// The kernels must be included after foreach_target.h.
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "worker/device/cpu_step-inl.h"

@@ -94,12 +94,12 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenEncoder(const DeviceEncoderOptions& /*options*/) {
     return absl::UnimplementedError("this device has no kernels that form contributions");
   }
-  // Of this device, which outlives it. Null on a CPU and with a plugin without it.
+  // The device's recorder of passes; the device outlives it. Null on a CPU and with a plugin without recordings.
   virtual PassRecorder* pass_recorder() { return nullptr; }
-  // Of this device, which outlives it. Null on a CPU and with a plugin without it.
+  // The device's kernels for passes; the device outlives them. Null on a CPU and with a plugin without them.
   virtual PassKernels* pass_kernels() { return nullptr; }
-  // Of this device, which outlives them. Null with a plugin without them, and on a CPU, whose
-  // kernels run on LibTorch's threads (worker/train/cpu_step_kernels.h).
+  // The device's kernels for the optimizer; the device outlives them. Null with a plugin without
+  // them, and on a CPU: its kernels run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;
 };
 

@@ -40,7 +40,7 @@ struct FormedParts {
   std::span<const atoll_gpu_block_sums> blocks{};
 };
 
-// An asynchronous operation of a device. Its destructor ends the operation. Must not outlive the Device.
+// An asynchronous operation of a device. The destructor waits until it is done. Must not outlive the Device.
 class DeviceWork {
  public:
   virtual ~DeviceWork() = default;

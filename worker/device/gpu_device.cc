@@ -234,7 +234,7 @@ class GpuPassGraph final : public PassGraph {
     return table_.graph_play(graph_) == 0 ? absl::OkStatus() : Failed(table_, "launching the CUDA graph of a pass");
   }
 
-  // The recording stream is the thread's current one during the call; on any failure both are closed.
+  // During the call LibTorch's current stream is the recording stream; on return it is restored, also on a failure.
   absl::Status Record(const std::function<absl::Status()>& pass) {
     absl::Status status = pass();
     if (status.ok()) status = RecordOnce(pass);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges inside an island: the processes of one worker, each with a device, act as one. Implemented by TCP
-// for CPUs and by device groups for GPUs (worker/island), and here for a world of one.
+// Exchanges inside an island: the processes of one worker, each with a device, act as one.
+// Implemented in worker/island: over TCP for CPUs, by device groups for GPUs.
 #ifndef ATOLL_WORKER_DEVICE_ISLAND_H_
 #define ATOLL_WORKER_DEVICE_ISLAND_H_
 
@@ -17,9 +17,9 @@ class Island {
   virtual ~Island() = default;
   virtual uint32_t rank() const = 0;   // 0 leads: only it communicates with the coordinator
   virtual uint32_t world() const = 0;  // >= 1
-  // values := mean over ranks, the same bits on every rank. Over TCP, ranks are added in rank
-  // order, then multiplied by 1 / world. Runs after all work enqueued so far on `compute_stream`
-  // (as in device.h). Blocks, or runs until Settle. Unavailable if a rank is lost.
+  // values := mean over ranks, the same bits on every rank. Over TCP, ranks are added in rank order,
+  // then multiplied by 1 / world. Runs after all work enqueued so far on `compute_stream` (as in
+  // device.h). Blocks over TCP; between GPUs it runs on until Settle. Unavailable if a rank is lost.
   virtual absl::Status AllReduceMean(std::span<float> values, void* compute_stream) = 0;
   // Returns when all started exchanges are done. Unavailable if a rank is lost.
   virtual absl::Status Settle() { return absl::OkStatus(); }

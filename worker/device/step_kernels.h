@@ -25,14 +25,14 @@ struct AdamwUpdate {
 // The factors that depend only on the step, computed in double and rounded once.
 atoll_gpu_adamw FactorsOf(const AdamwUpdate& update);
 
-// Device memory of equal lengths, not readable through the spans.
+// Ranges of device memory with equal lengths; on a GPU not readable through the spans.
 struct AdamwSpans {
   std::span<float> parameters, gradients, first, second;
   std::span<uint16_t> rounded;  // receives the parameters rounded to bf16; empty: not wanted
 };
 
-// Work is enqueued on `compute_stream`; only Fetch waits. Thread rule: calls must not overlap. Must
-// not outlive its Device. Internal, with the device's error message, if a launch fails.
+// Work is enqueued on `compute_stream`; only Fetch waits (on a CPU every call does). Thread rule: calls must
+// not overlap. Must not outlive its Device. Internal, with the device's error message, if a launch fails.
 class StepKernels {
  public:
   virtual ~StepKernels() = default;

@@ -18,7 +18,7 @@ namespace atl::gpu {
 // Largest number of elements per call, so that no size or index overflows.
 constexpr uint64_t kMostElements = uint64_t{1} << 48;
 
-// Exact size of `elements` elements, at most kMostElements. False for an unknown codec.
+// *bytes := the encoded size of `elements` elements, at most kMostElements. False for an unknown codec.
 bool EncodedBytes(atoll_gpu_codec codec, uint64_t elements, uint64_t* bytes);
 
 // Writes the encoding of `elements` values. cudaErrorInvalidValue for an unknown codec.

@@ -106,8 +106,8 @@ int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
   });
 }
 
-// Backward passes enqueue from LibTorch's threads, and other threads continue to copy. Neither may
-// invalidate the recording.
+// Backward passes enqueue from LibTorch's threads, and other threads continue to copy. The relaxed
+// mode lets neither invalidate the recording.
 int32_t GraphBegin(atoll_gpu_graph* graph) {
   return OrLeave("starting a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);

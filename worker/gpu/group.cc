@@ -33,7 +33,7 @@ int32_t FailOfNccl(const char* what, ncclComm_t communicator, ncclResult_t resul
 
 bool Accepted(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// NCCL has enqueued the request.
+// Call once NCCL has enqueued the pending request. Records the event at the end of an exchange.
 int32_t Enqueued(atoll_gpu_group* group) {
   group->pending = false;
   if (!group->exchanging) return 0;
@@ -43,7 +43,7 @@ int32_t Enqueued(atoll_gpu_group* group) {
   return 0;
 }
 
-// `enqueue` calls NCCL once.
+// Begins an exchange after the work on `compute_stream`. `enqueue` makes the one call of NCCL.
 template <typename Enqueue>
 int32_t Begin(atoll_gpu_group* group, const char* what, void* compute_stream, const Enqueue& enqueue) {
   if (group->pending) return FailWith(what, "another all-reduce or broadcast is still being started");

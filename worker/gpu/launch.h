@@ -11,10 +11,10 @@
 
 namespace atl::gpu {
 
-// Thread blocks of one launch; each block loops over the remaining work.
+// The most thread blocks of one launch; each block loops over the remaining work.
 constexpr uint64_t kMostBlocks = 1u << 14;
 
-// At least one block.
+// 1 to kMostBlocks thread blocks.
 inline dim3 GridOf(uint64_t blocks) {
   return dim3(static_cast<uint32_t>(std::max<uint64_t>(1, std::min(blocks, kMostBlocks))));
 }

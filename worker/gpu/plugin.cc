@@ -150,7 +150,7 @@ cudaError_t Feed(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind
   return code;
 }
 
-// On the compute stream itself.
+// Copies on the compute stream itself, and returns the event at the end of the copy.
 int32_t FeedWithEvent(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
                       void* compute_stream, atoll_gpu_event** done) {
   *done = nullptr;

@@ -13,7 +13,7 @@
 struct atoll_gpu_context {
   int device = 0;
   cudaStream_t copies = nullptr;
-  cudaStream_t forming = nullptr;  // of contributions, separate so that no copy of a fragment waits for one
+  cudaStream_t forming = nullptr;  // forms contributions; separate, so that no copy of a fragment waits for one
 };
 
 struct atoll_gpu_event {

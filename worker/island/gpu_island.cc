@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> MeetDevices(TcpIsland& ranks, Devic
   return device.JoinGroup(key, ranks.rank(), ranks.world());
 }
 
-// Ends a group on its own thread, which is abandoned if that takes longer.
+// Ends a group on a separate thread. Waits for it at most `limit`; after that the thread is abandoned.
 void EndWithin(Duration limit, std::unique_ptr<DeviceGroup> group) {
   struct Ending {
     Mutex mutex;

@@ -55,7 +55,7 @@ class GpuIsland final : public Island {
   // Ends running exchanges; no exchange can start afterwards.
   void EndGroup() ATOLL_EXCLUDES(mutex_);
   absl::Status End(absl::Status cause) ATOLL_EXCLUDES(mutex_);  // as EndGroup; returns `cause`
-  // Ends running exchanges if rank 0 or a follower has ended, also while the owner waits for its own device.
+  // The thread watch_: ends running exchanges if ranks_.Look() fails, also while the owner waits for its own device.
   void Watch() ATOLL_EXCLUDES(mutex_);
 
   TcpIsland& ranks_;

@@ -31,15 +31,15 @@ class GradientBuckets {
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // The last backward pass of a step begins; no range is ready.
+  // Call when the last backward pass of a step begins. No range is ready then.
   void Begin() ATOLL_EXCLUDES(mutex_);
   // The range at `offset` has its final value on this rank, and must not be touched until Finish. Any thread.
   void Ready(uint64_t offset) ATOLL_EXCLUDES(mutex_);
-  // Every range is ready. Returns when all hold the mean over ranks, or with the island's first
-  // error. Called on the thread that otherwise uses the island.
+  // From now on every range counts as ready. Returns when all hold the mean over ranks, or with the
+  // island's first error. Called on the thread that otherwise uses the island.
   absl::Status Finish() ATOLL_EXCLUDES(mutex_);
-  // The pass failed, before or after its Begin: gives no further bucket to the island. True if none
-  // was given, so that the pass can be repeated.
+  // Call when the pass failed, before or after its Begin: gives no further bucket to the island,
+  // and waits for a running one. True if none was given, so that the pass can be repeated.
   bool Halt() ATOLL_EXCLUDES(mutex_);
 
   const std::vector<GradientRange>& buckets() const { return buckets_; }

@@ -41,7 +41,7 @@ class Reader {
     at_ = bytes_.size();
     return rest;
   }
-  // The value read is invalid.
+  // For a value that was read but is invalid: Whole() is false from now on.
   void Refuse() { short_ = true; }
   bool Whole() const { return !short_ && at_ == bytes_.size(); }
 

@@ -30,7 +30,7 @@ struct ParametersOrder {
 struct OptimizerOrder {
   uint64_t steps = 0;
 };
-// This rank's share of a step; gradients are then exchanged.
+// The receiving rank's share of a step; the ranks then exchange gradients.
 struct StepOrder {
   double learning_rate = 0;
   uint64_t targets = 0;  // over all ranks

@@ -33,7 +33,7 @@ struct PassHeader {
   friend bool operator==(const PassHeader&, const PassHeader&) = default;
 };
 
-// "all-reduce 7 of 1048576 values".
+// A text for messages, such as "all-reduce 7 of 1048576 values".
 std::string NameOf(const PassHeader& header);
 
 class Pass {
@@ -42,7 +42,7 @@ class Pass {
   // All arguments outlive it.
   Pass(const Mesh& mesh, const PassHeader& header, std::span<std::byte> values, std::span<std::byte> scratch);
   // Sends and receives as much as possible; true if anything moved. Unavailable if a neighbour is
-  // gone, Internal if it is at another exchange; WaitsFor names it.
+  // gone, Internal if the neighbour is at another exchange; WaitsFor then returns that neighbour.
   absl::StatusOr<bool> Move();
   bool Done() const;
   // The neighbour on which progress depends; after an error, the neighbour at fault.

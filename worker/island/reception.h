@@ -48,7 +48,7 @@ class Reception {
   // The arguments outlive it.
   Reception(const Descriptor& listener, const IslandPlace& place, const Clock& clock)
       : listener_(listener), place_(place), clock_(clock) {}
-  // Waits for a moment at most. `expects` returns whether a rank may join by this link now.
+  // Waits at most 100 ms for a peer that proves the secret. `expects`: whether a rank may join by this link now.
   absl::StatusOr<std::optional<Arrival>> Turn(const std::function<bool(IslandLink, uint32_t rank)>& expects);
 
  private:

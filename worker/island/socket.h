@@ -26,7 +26,7 @@ struct Deadline {
 
 // Listens only on the interface with this address; port 0: any free one. Unavailable with the system's reason.
 absl::StatusOr<Descriptor> ListenAt(const std::string& address, uint32_t port);
-// One attempt. Unavailable if the connection is refused, DeadlineExceeded.
+// Tries each address of the name `address` once. Returns the last error: Unavailable, or DeadlineExceeded.
 absl::StatusOr<Descriptor> ConnectTo(const std::string& address, uint32_t port, const Deadline& deadline);
 // The next waiting connection; not open if there is none.
 absl::StatusOr<Descriptor> AcceptFrom(const Descriptor& listener);
@@ -39,11 +39,11 @@ std::string RemoteAddress(const Descriptor& socket);  // numeric; empty: unknown
 // the connection or the system has dropped it.
 absl::StatusOr<size_t> SendSome(const Descriptor& socket, Bytes bytes);
 absl::StatusOr<size_t> ReceiveSome(const Descriptor& socket, std::span<std::byte> bytes);
-// Transfers all bytes; DeadlineExceeded.
+// Transfers all bytes. Errors as SendSome and ReceiveSome, and DeadlineExceeded.
 absl::Status SendAll(const Descriptor& socket, Bytes bytes, const Deadline& deadline);
 absl::Status ReceiveAll(const Descriptor& socket, std::span<std::byte> bytes, const Deadline& deadline);
 
-// Waits at most 100 ms for one of the sockets: callers check their deadline and repeat.
+// Waits until one of the sockets is ready, but at most 100 ms: callers check their deadline and repeat.
 void AwaitAny(std::span<pollfd> sockets);
 // As AwaitAny, without waiting; true if one socket is ready.
 bool LookAtAll(std::span<pollfd> sockets);

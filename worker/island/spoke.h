@@ -37,7 +37,7 @@ void SayHere(const Descriptor& spoke);
 // The kind of the next frame, which stays unread; absent if there is none yet.
 std::optional<FrameKind> NextKind(const Descriptor& spoke);
 
-// "2.50 s".
+// A duration for messages, such as "2.50 s".
 std::string Spoken(Duration d);
 
 // Rank 0: asks every follower for its state, within `grace`, and determines the cause. In order: a

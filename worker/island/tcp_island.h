@@ -4,7 +4,7 @@
 // exceptions are a follower's waits for an order and for a step without a share: these last while
 // rank 0 sends signs of life, and end after Silence() without one. If a rank dies, fails or delays
 // the others, every call on every rank, and every later call, returns Unavailable with one cause,
-// determined by rank 0. Owned by one thread at a time, except for Look and SayHere.
+// determined by rank 0. Owned by one thread at a time, except for Look, is_broken and SayHere.
 #ifndef ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 #define ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 
@@ -40,8 +40,8 @@ class TcpIsland final : public Island {
   absl::Status Order(const std::string& order);
   // Rank 0: sends an order to one follower.
   absl::Status OrderOne(uint32_t rank, const std::string& order);
-  // Rank 0: one answer of each follower, in rank order. `limit` is for all of them; rank 0's own
-  // work since the last call is added to it.
+  // Rank 0: one answer of each follower, in rank order. All of them must arrive within `limit` plus
+  // four times rank 0's longest own work since the last order.
   absl::StatusOr<std::vector<std::string>> Answers(Duration limit);
   // A follower: waits for the next order, for any time. Unavailable if rank 0 ends, reports the end
   // of the island, or is silent for Silence().
@@ -51,10 +51,10 @@ class TcpIsland final : public Island {
   // For exchanges over another transport that are only supervised here (gpu_island.h). The deadline
   // for an exchange of `bytes` bytes that begins now:
   Instant PatienceFor(uint64_t bytes);
-  // Called during the wait; does not block. Unavailable with the cause, and broken, once a rank has
-  // ended, failed or asks for this rank's state, or `until` has passed. `doing` describes the wait.
+  // Call during the wait: OK at once if all is well. Otherwise waits for the cause, breaks the island, Unavailable:
+  // a rank ended, failed or asks for this rank's state, rank 0 is silent, or `until` passed. `doing`: the wait.
   absl::Status Heed(Instant until, const std::function<std::string()>& doing);
-  // The exchange failed here, possibly caused by another rank: Unavailable with the cause, and broken.
+  // Call if the exchange failed here, perhaps due to another rank. Waits for the cause, breaks the island, Unavailable.
   absl::Status Lose(const std::string& seen);
   // The exchange is done: this rank works again.
   void Exchanged() { worked_since_ = clock_.Now(); }
@@ -63,7 +63,7 @@ class TcpIsland final : public Island {
   void Break(const std::string& cause);
   // Not OK, with the cause, once it is broken.
   const absl::Status& state() const { return broken_; }
-  // Not OK, with the rank, once another rank has ended. Any thread; does not wait.
+  // Not OK once another rank (for a follower: rank 0) has ended. Names the rank. Any thread; does not wait.
   absl::Status Look() const;
   // Whether an exchange or an order has failed, permanently. Thread-safe.
   bool is_broken() const { return is_broken_; }
@@ -77,7 +77,7 @@ class TcpIsland final : public Island {
  private:
   absl::Status Run(PassKind kind, uint32_t element_bytes, uint64_t elements, std::span<std::byte> values);
   absl::Status Drive(Pass& pass, const PassHeader& header);
-  // Reads the spokes during an exchange; OK: nothing relevant now.
+  // During an exchange: waits until a socket is ready, at most 100 ms. OK unless a spoke ends the exchange.
   absl::Status Hear(const Pass& pass, const std::function<std::string()>& doing);
   // A follower: reads rank 0's signs of life.
   void HearHere();
@@ -94,7 +94,7 @@ class TcpIsland final : public Island {
   void WatchSpokes();
   // Whether a spoke has a message, or a state, that ends an exchange.
   bool Speaks(const pollfd& spoke) const;
-  // The island has ended: notifies all ranks and keeps the cause.
+  // The island has ended: rank 0 finds the cause and sends it, a follower waits for it. Stores and returns the cause.
   absl::Status Fail(const std::string& seen);
   absl::Status Keep(std::string cause);
   // The longest own work since the last order. Of buckets that became ready together, only the
@@ -112,7 +112,7 @@ class TcpIsland final : public Island {
   std::vector<pollfd> waiting_;
   uint64_t passes_ = 0;
   Instant worked_since_;
-  Duration worked_{};  // the longest before an exchange
+  Duration worked_{};  // the longest own work before an exchange, since the last order
   bool only_waits_ = false;
   Instant heard_;  // last sign of life of rank 0, or the start of this wait
   // Rank 0: whether a thread writes to the spoke.

@@ -94,7 +94,7 @@ void ControlSide::Say(WorkerMessage message) {
 
 void ControlSide::CloseStream(const std::string& reason) {
   if (!stream_) return;
-  if (welcomed_) backoff_ = backoff_before_;  // such a Welcome does not count as a success
+  if (welcomed_) backoff_ = backoff_before_;  // a Welcome on a stream that the core closes is no success
   close_reason_ = reason;
   welcome_by_ = kNever;
   stream_->Cancel();

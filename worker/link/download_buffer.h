@@ -28,8 +28,8 @@ class DownloadBuffer final : public BulkSink {
   absl::Status OnHeader(const DownloadHeader& header) override;
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override;
 
-  // The next conversation resumes at size(), which is 0 if the last one was aborted. A version
-  // below `at_least` is refused, and its received bytes are dropped.
+  // The next conversation resumes at size(), which is 0 if OnHeader returned Aborted in the last
+  // one. A version below `at_least` is refused, and its received bytes are dropped.
   void PrepareResume(Version at_least);
   // The next conversation starts from 0.
   void Clear();

@@ -37,11 +37,11 @@ using LinkEvent = std::variant<worker::Event, FetchedBytes>;
 class Link {
  public:
   virtual ~Link() = default;
-  // Sends a message. Dropped if the stream is down, before Hello, and if it is a second Hello.
+  // Sends a message. Drops it if the stream is down or had no Hello yet, and if it is a second Hello.
   virtual void Say(WorkerMessage message) = 0;
   // Ends the stream; it is reopened after a backoff.
   virtual void CloseStream(const std::string& reason) = 0;
-  // The content of the next heartbeats; they are sent on time automatically, from the Welcome on.
+  // Sets the content of the next heartbeats. The link sends them on time by itself, from the Welcome on.
   virtual void SetHeartbeat(Heartbeat heartbeat) = 0;
 
   // The job's caps on sending and fetching, in addition to the worker's own; 0: none.
@@ -57,9 +57,9 @@ class Link {
   // one, while it is stored. Ends with FetchedBytes or FragmentFetchFailed, with the latter at once
   // if the snapshot is below `at_least`.
   virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) = 0;
-  // At most `limit_bytes`. Ends with FetchedBytes or UpdateFetchFailed.
+  // Fetches the update that made `reached`, at most `limit_bytes`. Ends with FetchedBytes or UpdateFetchFailed.
   virtual void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) = 0;
-  // No more events for the fragment's fetches.
+  // Ends the fragment's fetches. No event of these fetches follows.
   virtual void DropFetches(FragmentIndex fragment) = 0;
   // As DropFetches and CancelUpload, for all transfers.
   virtual void DropAll() = 0;

@@ -70,13 +70,13 @@ class ControlSide {
 
   Parts parts_;
   Backoff backoff_;
-  Backoff backoff_before_;  // as of the newest Welcome
+  Backoff backoff_before_;  // state of backoff_ just before the newest Welcome
   std::unique_ptr<WorkerEnd> stream_;
   uint64_t number_ = 0;                         // of the newest stream: messages of older ones are ignored
-  bool hello_said_ = false, welcomed_ = false;  // on this stream
+  bool hello_said_ = false, welcomed_ = false;  // on the newest stream
   bool finishing_ = false;
   std::string close_reason_;
-  Instant open_at_{};  // next attempt
+  Instant open_at_{};  // when the next stream is opened
   Instant welcome_by_ = kNever;
   Instant beat_at_ = kNever;
   Instant beaten_at_{};
@@ -108,8 +108,8 @@ class Transfers {
   void StartUpload(ContributionUpload contribution, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
   void SetCaps(const BulkCaps& caps) { parts_.bulk.SetJobCaps(caps); }  // thread-safe
-  // With `whole`: the newest snapshot, unless it is below `version`. After an interruption
-  // continues with the same one, or starts over with the newest if that one is gone.
+  // With `whole`: fetches the newest snapshot, unless it is below at.version. After an interruption continues
+  // with that snapshot, or starts over with the newest if it is gone. Otherwise: the update that made at.version.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
   // The received part of a whole fragment is kept until DropAll. The next download of the fragment,
   // for example by a new incarnation after a long interruption, continues with it.
@@ -127,7 +127,7 @@ class Transfers {
   // One transfer over its conversations. `call` is empty while it waits for the next attempt.
   struct Conversation {
     uint64_t asked = 0;  // sequence number of the request
-    bool sent = false;   // only the answer is outstanding
+    bool sent = false;   // all bytes are sent; only the answer is outstanding
     std::unique_ptr<BulkCall> call;
     std::unique_ptr<RateWindow::Use> use;
     uint64_t number = 0;
@@ -171,7 +171,7 @@ class Transfers {
   void FinishDownload(const DownloadId& id, const absl::Status& status);
   void TryAgain(Conversation& talk, const std::string& what, const absl::Status& why);
   void Prepare(Conversation& talk, uint64_t bytes, RateWindow& window);
-  // The conversation is over.
+  // Call when the conversation is over. If it shows the link's rate, it becomes a sample of `window`.
   void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
   void Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean);
   // The result of the conversation. For one beyond its limit: the operation, the time it took, and the limit.

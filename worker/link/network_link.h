@@ -39,13 +39,13 @@ struct NetworkLinkOptions {
   WorkerId worker;
   uint64_t seed = 0;  // for the jitter
   BackoffOptions backoff;
-  std::string address;  // for people
+  std::string address;  // the coordinator's, for messages only
   // Advice for a stream that failed with this status, one clause; empty: only waiting helps. Called
   // from Turn while no stream is up. May be null.
   std::function<std::string(const absl::Status&)> advice = {};
 };
 
-// Bytes moved since the start, for metrics; payload only.
+// Totals since the start, for metrics: payload bytes of transfers, and the number of Welcomes.
 struct LinkTotals {
   uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
   uint64_t connects = 0;

@@ -18,8 +18,8 @@ namespace atl {
 class RateWindow {
  public:
   static constexpr size_t kSamples = 5, kLeastSamples = 3;
-  // A smaller and shorter transfer is mostly round trip and flush: it counts only if its rate
-  // exceeds the known one.
+  // A transfer that is smaller than kBytes and shorter than kTime is mostly round trip and flush:
+  // it counts only if its rate exceeds all stored ones.
   static constexpr uint64_t kBytes = 256 * 1024;
   static constexpr Duration kTime = Seconds(5);
   static constexpr uint64_t kLeastBytes = 4096;  // smaller transfers never count
@@ -42,10 +42,10 @@ class RateWindow {
     const double shared_;
   };
   std::unique_ptr<Use> Begin() { return std::make_unique<Use>(*this); }
-  // The transfer has moved `bytes` bytes at the link's pace: it was completed, or refused before its end.
+  // The transfer has moved `bytes` bytes at the link's pace until it was completed, refused, or cancelled at its limit.
   void Sample(const Use& use, uint64_t bytes);
 
-  // 0 with fewer than kLeastSamples.
+  // The highest of the newest kSamples rates. 0 with fewer than kLeastSamples.
   uint64_t BytesPerSecond() const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kShortestLimit = Seconds(60);
 constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before any measurement, and the minimum
 constexpr uint64_t kTimesPromised = 8;                  // factor: several fragments share the link, and rates change
-constexpr uint64_t kLongestSeconds = 24 * 3600;         // added to the shortest limit
+constexpr uint64_t kLongestSeconds = 24 * 3600;         // maximum of the part that depends on the size
 
 std::string Megabytes(uint64_t bytes) { return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6); }
 

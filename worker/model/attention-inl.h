@@ -44,7 +44,7 @@ class Work {
   Work(const HeadGroup<T>& group, bool backward)
       : g(group),
         width(InPanels(group.head_dim)),
-        columns(InPanels(group.length) + kLanes),  // an odd number of vectors: rows share no cache lines
+        columns(InPanels(group.length) + kLanes),  // an odd number of vectors: rows do not compete for one cache set
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(group.head_dim)))) {
     const size_t wide = g.length * width, turned = g.head_dim * columns, few = kBlock * width;
     const size_t parts = backward ? 4 * wide + 2 * turned + 3 * few + 2 * kBlock * columns
@@ -101,7 +101,7 @@ class Work {
       });
     }
   }
-  // Columns that a query attends to. Fence returns those of query r, and sets the others of its row.
+  // Columns that a query attends to. Fence returns those of query r, and sets the others of its row to `value`.
   struct Range {
     size_t begin, end;
   };

@@ -50,7 +50,7 @@ class BlockSums {
   const at::Tensor sums_;
 };
 
-// The data of one block's forward pass for its backward pass; [tokens, ...].
+// The data of one transformer block's forward pass for its backward pass; [tokens, ...].
 struct BlockRecord {
   at::Tensor input, input_roots, input_normed;  // roots: fp32, one per row
   at::Tensor projected, head_roots;             // with QK-norm: queries, keys and values before the norm
@@ -125,7 +125,7 @@ class Pass {
     }
   }
 
-  // x += added, if defined, into a new tensor; returns the norm of x.
+  // x := x + added in the memory of `added`, if it is defined; the old tensor of x stays. Returns the norm of x.
   at::Tensor NormSum(at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, const at::Tensor& roots) const {
     const int64_t width = x.size(1);
     const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory can be reused
@@ -223,7 +223,7 @@ class Pass {
                  Data<float>(positions_.sin) + angle, backwards, Data<T>(qkv) + row * qkv.size(1));
   }
 
-  // The heads of key head `kv` of a sequence in qkv, or in its gradient, and the place of their output.
+  // The queries, keys and values of key head `kv` of a sequence in r.qkv. MixedAt: the place of their output.
   attention::HeadGroup<T> GroupAt(const BlockRecord& r, int64_t sequence, int64_t kv) const {
     attention::HeadGroup<T> g;
     g.stride = static_cast<size_t>(r.qkv.size(1));
@@ -258,7 +258,7 @@ class Pass {
         [&](int64_t sequence, int64_t kv) { attention::Forward(GroupAt(r, sequence, kv), MixedAt(r, sequence, kv)); });
   }
 
-  // The gradient of r.qkv, as attention reads it.
+  // The gradient of r.qkv: of queries and keys after norm and rotation, as attention reads them.
   at::Tensor AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
     at::Tensor dqkv = at::empty_like(r.qkv);
     ForKeyHeads([&](int64_t sequence, int64_t kv) {
@@ -272,7 +272,7 @@ class Pass {
     return dqkv;
   }
 
-  // Undoes rotation and QK-norm in the gradient of the projection.
+  // Turns dqkv from the gradient of r.qkv into that of the projected values. Adds those of q_norm and k_norm.
   void ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dqkv) const {
     const BlockSums q_sums(rows_, spec_.head_dim), k_sums(rows_, spec_.head_dim);
     ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t block) {
@@ -353,7 +353,7 @@ class Pass {
     return sum;
   }
 
-  // Row by row in order; each thread has some columns.
+  // Adds the rows in order, each thread for some columns, so that the sums do not depend on the threads.
   void AddEmbedding(const at::Tensor& inputs, const at::Tensor& dx) const {
     const at::Tensor values = dx.to(at::kFloat);
     const int64_t width = values.size(1);

@@ -2,7 +2,7 @@
 // The training pass of a Llama on a CPU, with explicit forward and backward code and no autograd.
 // Matrix products are LibTorch's, attention is attention.h, the parts between them row_kernels.h.
 // Gradients are added in place as they are computed. The scores of a pass never exist all at once:
-// some rows at a time are computed, judged and turned into their gradient. Private to worker/model.
+// some rows at a time are computed, used for the loss, replaced by their gradient. Private to worker/model.
 #ifndef ATOLL_WORKER_MODEL_CPU_PASS_H_
 #define ATOLL_WORKER_MODEL_CPU_PASS_H_
 

@@ -19,7 +19,7 @@ constexpr int64_t kScoresAtOnce = int64_t{1} << 26;
 constexpr int64_t kLeastRows = 256;
 constexpr int64_t kByKernels = 4;  // worker/train/memory.cc assumes the same memory per score
 
-// Converts scores to fp32 for the judgement.
+// Computes loss and gradient in fp32, on a copy of the scores if they have another type.
 LossAndGradient ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {
   const at::ScalarType type = scores.scalar_type();
   scores = scores.to(at::kFloat);

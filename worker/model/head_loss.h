@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss at the head of a model, and its gradients, for passes under autograd. Scores are computed for some
-// rows at a time, judged, and replaced by their gradient, so that they never exist all at once: by LibTorch's
-// operators, or in one pass by kernels of the device. The CPU implementation is cpu_pass.h. Private to
-// worker/model. Throws LibTorch's exceptions, also if a kernel could not be launched.
+// The loss at the head of a model, and its gradients, for passes under autograd. Scores are computed for
+// some rows at a time, used for the loss, and replaced by their gradient, so that they never exist all at
+// once: by LibTorch's operators, or in one pass by kernels of the device. The CPU implementation is
+// cpu_pass.h. Private to worker/model. Throws LibTorch's exceptions, also if a kernel could not be launched.
 #ifndef ATOLL_WORKER_MODEL_HEAD_LOSS_H_
 #define ATOLL_WORKER_MODEL_HEAD_LOSS_H_
 
@@ -15,8 +15,8 @@
 
 namespace atl {
 
-// `hidden` [rows, width] and `head` [vocab, width] have one type, `targets` is int64 [rows]; scores
-// are judged in fp32.
+// `hidden` [rows, width] and `head` [vocab, width] have one type, `targets` is int64 [rows]; losses
+// are computed in fp32.
 struct HeadInputs {
   at::Tensor hidden, head, targets;
   int64_t rows_at_once = 0;

@@ -95,7 +95,7 @@ at::Tensor NormedHeads(const ModelSpec& spec, const BlockWeights& w, const at::T
                  2);
 }
 
-// With QK-norm, LibTorch norms the heads before rotation.
+// Uses `kernels` only without QK-norm. With it, LibTorch norms and rotates the heads.
 Heads HeadsOf(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qkv, const Positions& positions,
               PassKernels* kernels) {
   const int64_t heads = spec.heads, kv = spec.kv_heads;

@@ -17,8 +17,8 @@ namespace atl {
 struct BlockWeights {
   at::Tensor input_norm;  // [hidden]
   at::Tensor qkv;         // [(heads + 2 kv_heads) head_dim, hidden]
-  at::Tensor q_norm;      // [head_dim], undefined without QK-norm; also k_norm
-  at::Tensor k_norm;      //
+  at::Tensor q_norm;      // [head_dim]; undefined without QK-norm
+  at::Tensor k_norm;      // the same
   at::Tensor output;      // [hidden, heads head_dim]
   at::Tensor mlp_norm;    // [hidden]
   at::Tensor gate_up;     // [2 intermediate, hidden]

@@ -23,7 +23,7 @@ namespace atl {
 namespace {
 
 constexpr int64_t kRefreshGrain = 1 << 16;  // minimum of elements per thread
-constexpr size_t kMostStale = 256;          // ranges refreshed one by one; with more, the whole copy is
+constexpr size_t kMostStale = 256;          // ranges refreshed one by one; with more, the whole copy is refreshed
 
 // Adds a finished gradient to its place in the gradient arena and frees it. So no gradient outlives
 // its use, and bf16 gradients of several passes are summed in fp32.

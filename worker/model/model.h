@@ -82,14 +82,14 @@ class Model {
   // The rounded copy if it is stored as bf16, in memory of the arena's device, for an optimizer
   // that writes it together with the parameters; empty otherwise.
   std::span<uint16_t> Rounded();
-  // The rounded copy was written completely, from the present parameters.
+  // Call after writing the whole rounded copy from the present parameters: the next pass then does not update it.
   void RoundedWritten();
 
   // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /
   // d(parameters). A non-finite loss is returned unchanged; the gradients are then non-finite too.
   absl::StatusOr<LossSum> ForwardBackward(const TokenBatch& batch, double scale);
-  // ForwardBackward in two parts, so that passes on a GPU follow each other without waits: each
-  // pass adds its sum to one on the device, until it is taken, or discarded after failed passes.
+  // ForwardBackward in two parts, so that passes on a GPU follow each other without waits: each pass adds its
+  // loss to a sum on the device. TakeLoss returns and clears the sum; ForgetLoss discards it after failed passes.
   absl::Status AddForwardBackward(const TokenBatch& batch, double scale);
   absl::StatusOr<LossSum> TakeLoss();
   absl::Status ForgetLoss();

@@ -35,7 +35,7 @@ at::Tensor Values(const Place& place, at::IntArrayRef shape, double salt) {
   return (index * index * 0.37 + index * 1.7 + salt).sin().view(shape).to(place.options);
 }
 
-// `wanted` is fp32, or double.
+// FailedPrecondition unless `got` equals `wanted`, which is fp32 or double, within the tolerances.
 absl::Status Agree(const char* what, const at::Tensor& got, const at::Tensor& wanted) {
   const at::Tensor reference = wanted.to(at::kDouble);
   const double largest = reference.abs().max().item<double>();
@@ -78,7 +78,7 @@ absl::Status CheckGate(const Place& place, int64_t width) {
 struct HeadCounts {
   int64_t queries = 4, keys = 2;
 };
-// `rows` of angles: shared by all sequences, or one set per sequence.
+// `rows` of angles: 1, shared by all sequences, or one for each sequence.
 absl::Status CheckTurn(const Place& place, int64_t head_dim, int64_t rows, HeadCounts heads = {}) {
   constexpr int64_t kSequences = 2, kLength = 5;
   const at::Tensor angle = Values(place, {rows, kLength, 1, head_dim / 2}, 7) * 3;

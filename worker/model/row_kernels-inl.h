@@ -135,7 +135,7 @@ float At(const T* p) {
   return hn::GetLane(Partial{1}(p));
 }
 
-// May skip a NaN: SumOfExp finds it.
+// The largest of the n values of a row, in every lane. May miss a NaN; SumOfExp is then NaN.
 template <typename T>
 Vec Largest(const T* row, size_t n) {
   const Floats d;

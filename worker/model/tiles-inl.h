@@ -28,7 +28,7 @@ using rows::HWY_NAMESPACE::Vec;
 
 constexpr size_t kLanes = HWY_LANES(float);
 constexpr size_t kPanel = 2 * kLanes;                         // columns of a tile
-constexpr size_t kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // its rows: few enough for sums in registers
+constexpr size_t kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of a tile: few enough for sums in registers
 
 inline size_t InPanels(size_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
@@ -65,7 +65,7 @@ HWY_INLINE void Tile(Left a, const float* b, size_t b_step, size_t count, float*
   }
 }
 
-// body(first, rows as a constant) for all of [0, count), mostly in whole tiles.
+// Calls body(first row, number of rows as a constant) until [0, count) is covered, mostly in whole tiles.
 template <typename Body>
 HWY_INLINE void ForTiles(size_t count, const Body& body) {
   size_t r = 0;
@@ -97,7 +97,7 @@ inline void Transpose(const float* from, size_t count, size_t width, size_t colu
   }
 }
 
-// Converts back from panels.
+// The reverse of Widen: writes the first `width` of each row of `filled` values, rounded if T is bf16.
 template <typename T>
 void Narrow(const float* from, size_t filled, size_t count, size_t width, T* to, size_t stride) {
   for (size_t row = 0; row < count; ++row, from += filled, to += stride) {

@@ -19,11 +19,11 @@ class CancellableTask {
   explicit CancellableTask(std::function<void()> work) : work_(std::move(work)) {}
   static std::shared_ptr<CancellableTask> Send(Executor& executor, std::function<void()> work);
 
-  // The work has ended on return: runs on this thread if it had not begun, otherwise waits. Must
-  // not be called by the work.
+  // Returns when the work has ended: runs it on this thread if it had not begun, otherwise waits
+  // for it. Must not be called by the work.
   void Finish() ATOLL_EXCLUDES(mutex_);
-  // The work has ended on return: never runs if it had not begun, otherwise waits. Must not be
-  // called by the work.
+  // Returns when the work has ended, or will never run: drops it if it had not begun, otherwise
+  // waits for it. Must not be called by the work.
   void Cancel() ATOLL_EXCLUDES(mutex_);
 
  private:

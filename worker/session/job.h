@@ -80,8 +80,8 @@ class TrainingModel {
   // One inner step. ResourceExhausted if memory is short. Unavailable if a rank of this worker is
   // lost: the worker then leaves with that reason. On any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
-  // Zero moments and steps, or those of a local snapshot of the job, taken no later than about the step of `at`
-  // and at no later version of any fragment: a rollback discards later versions, and their moments.
+  // Zeroes moments and steps, or restores a local snapshot of the job, from no later than about the step of
+  // `at` and from no later version of any fragment: a rollback discards later versions, and their moments.
   virtual absl::Status BeginOptimizer(const JobStanding& at) = 0;
   // Takes a snapshot for a later BeginOptimizer, if it is due or the worker is `leaving`. Errors are ignored.
   virtual void KeepOptimizer(const JobStanding& at, bool leaving) = 0;
@@ -90,8 +90,8 @@ class TrainingModel {
   // `parameters` between them; those of the tasks follow. Unavailable and DeadlineExceeded if data could not be
   // fetched: the same piece is requested again. Cancelled as for Prepare.
   virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) = 0;
-  // The score of `parameters` on a piece of a task, from the first of task 0 on, under the same
-  // conditions and with the same errors.
+  // The score of `parameters` on a piece of a task. The pieces of one evaluation come in order,
+  // from the first of task 0 on. Conditions and errors as for Evaluate.
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 
@@ -107,7 +107,7 @@ struct JobParts {
   std::shared_ptr<Device> device;
   std::unique_ptr<SampleSource> samples;
   std::unique_ptr<TrainingModel> model;
-  EncodedBy formed_by = EncodedBy::kHost;  // contributions
+  EncodedBy formed_by = EncodedBy::kHost;  // the side that forms contributions
 };
 
 class JobFactory {

@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
   return made;
 }
 
-// Opens all or nothing.
+// Opens the encoder and all pinned memory, or changes nothing.
 absl::Status Replicas::OpenEncoder(Device& device, const JobSpec& spec) {
   if (spec.sync.upload_error_memory == ErrorMemory::kLoco) {
     return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host supports");
@@ -109,7 +109,7 @@ Replicas::FragmentSlot& Replicas::CheckIdle(FragmentIndex fragment) {
   return slot;
 }
 
-// Also waits for the window: if the task never began, its copy may still be running.
+// Also waits for the window: if the task never began, the copy of the parameters to the window may still be running.
 Replicas::FragmentSlot& Replicas::CancelPending(FragmentIndex fragment) {
   FragmentSlot& slot = At(fragment);
   if (slot.forming != nullptr) slot.forming->Cancel();
@@ -178,7 +178,7 @@ absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   return slot.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
-// With the announced hash, if there is one, instead of the download's own.
+// Takes the stored update, with `expected_hash` as its content hash unless that is zero.
 absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash) {
   const auto kept = slot.updates.find(version);
   if (kept == slot.updates.end()) {
@@ -205,7 +205,7 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
   const auto apply = [this, &slot, reached, standing](const FetchedBytes& fetched) {
     return slot.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.beside);
   };
-  // A missing update is reported in the same way.
+  // If TakeUpdate fails, the task reports that error instead.
   slot.applying = CancellableTask::Send(executor_, [apply, reached, task, tell = std::move(tell),
                                                     fetched = TakeUpdate(slot, reached.version, expected_hash)] {
     tell({reached, task, fetched.ok() ? apply(*fetched) : fetched.status()});
@@ -259,7 +259,7 @@ absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double
   return Write(slot);
 }
 
-// Does not read parameters that are overwritten, and does not write unchanged ones.
+// With mix 0 all parameters are overwritten, so they are not read. With mix 1 none changes, so none is written.
 absl::Status Replicas::MergeOnHost(FragmentSlot& slot, double mix) {
   if (mix == 1) return slot.replica->ResolveMerged(mix);
   if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(slot).status());
@@ -267,7 +267,7 @@ absl::Status Replicas::MergeOnHost(FragmentSlot& slot, double mix) {
   return Write(slot);
 }
 
-// Only the next change of the outer copy waits for the merge.
+// Does not wait for the device's merge. Only the next change of the outer copy does.
 absl::Status Replicas::Merge(FragmentSlot& slot, double mix) {
   if (slot.merge_proofs < kFormingProofs) return MergeByBoth(slot, mix);
   ATOLL_RETURN_IF_ERROR(slot.replica->CheckMayMerge(mix));
@@ -282,7 +282,7 @@ absl::Status Replicas::Merge(FragmentSlot& slot, double mix) {
   return slot.replica->ResolveMerged(mix);
 }
 
-// The host's result is used.
+// Merges on the host, and on the device unless it was refused. The host's result is used.
 absl::Status Replicas::MergeByBoth(FragmentSlot& slot, double mix) {
   ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(slot));
   std::vector<float> wanted(local.begin(), local.end());
@@ -317,7 +317,7 @@ absl::Status Replicas::AdoptOuter(FragmentIndex fragment) {
   return Write(slot);
 }
 
-// The core still gets the result of an update being applied.
+// An update that is being applied is not cancelled: waits until it is applied, because the core needs the result.
 void Replicas::DropContribution(FragmentIndex fragment) {
   FragmentSlot& slot = At(fragment);
   if (slot.applying == nullptr) return CancelPending(fragment).replica->DropContribution();
@@ -362,7 +362,7 @@ bool Replicas::BeginOnDevice(FragmentSlot& slot) {
   return begun.ok();
 }
 
-// For a contribution formed by both.
+// Stops using the device if its contribution differed from the host's.
 void Replicas::TakeVerdict(FragmentSlot& slot) {
   if (!slot.differs.ok()) Refuse(slot.differs);
 }
@@ -386,7 +386,7 @@ absl::Status Replicas::FormOnDevice(FragmentSlot& slot, bool prove) {
   return slot.replica->TakeFormed(parts->encoded, blocks).status();
 }
 
-// The host's result is used. The device's loss is in the memory that the host overwrites.
+// The host's result is used. The host overwrites the device's loss, so a digest of this loss is computed first.
 absl::Status Replicas::ProveAgainstHost(FragmentSlot& slot, const FormedParts& parts) {
   const Digest lost = DigestOf(std::as_bytes(slot.replica->PendingLoss()));
   absl::Status formed = FormFromSnapshot(slot);

@@ -44,9 +44,9 @@ struct ApplyEnded {
   absl::StatusOr<ApplyVerdict> verdict;  // of FragmentReplica::ApplyUpdate
 };
 
-// Checks a device that forms and merges contributions. For each fragment, the host computes the
-// first kFormingProofs results too, and compares the bits; the host's are used. After a difference,
-// the host does all later ones.
+// The number of checked device results of each fragment, for contributions and for merges each: the
+// first ones, which the host computes too. Their bits are compared, and the host's are used. After
+// a difference, the host does all later ones.
 constexpr uint32_t kFormingProofs = 2;
 
 class Replicas {
@@ -60,14 +60,14 @@ class Replicas {
                                                           SyncThreads threads = {});
   ~Replicas();  // takes running work back
 
-  // Size of a fragment whole, and of an encoded update of it.
+  // The size in bytes of a whole fragment, and of an encoded update of it.
   uint64_t FragmentBytes(FragmentIndex fragment) const;
   uint64_t UpdateBytes(FragmentIndex fragment) const;
 
   // Stores fetched bytes for Install or Apply.
   void Keep(FetchedBytes fetched);
   void DropKept(FragmentIndex fragment);
-  // NotFound if no bytes were stored; DataLoss for another hash or size.
+  // Makes the stored fragment the outer copy. NotFound if the version is not stored; DataLoss for wrong hash or size.
   absl::Status Install(FragmentIndex fragment, Version version);
   // As Install, for a fragment with an outer copy: FragmentReplica::Leap.
   absl::Status Leap(FragmentIndex fragment, Version version);
@@ -77,13 +77,13 @@ class Replicas {
   // BeginForm and EndForm. In addition, its unresolved contribution may be read or dropped; both wait.
   void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t task,
                   std::function<void(ApplyEnded)> tell);
-  // False: the fragment was installed since.
+  // False: Install or AdoptOuter took the work back, or the work belonged to an earlier job.
   bool EndApply(const ApplyEnded& ended);
-  // For an idle caller: runs applications that wait for the executor on this thread.
+  // For an idle caller: runs applications that have not begun on this thread, and waits for the others.
   void FinishApplies();
 
-  // Operations that read or change local parameters; done on return, or enqueued on the compute
-  // stream if the device merges.
+  // Operations that read or change local parameters. Done on return, except a merge by the device,
+  // which is enqueued on the compute stream.
   absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, if the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
@@ -99,15 +99,15 @@ class Replicas {
   // Call before other code changes local parameters: finishes contributions formed from the
   // parameters themselves.
   void ReleaseParameters();
-  // False: it was taken back. Otherwise unresolved() exists, unless the status has an error.
+  // False: the work was taken back. Otherwise unresolved() is its contribution, unless the status has an error.
   bool EndForm(const FormingEnded& ended);
-  // Why the host forms contributions and merges although the device should; OK otherwise. May be
-  // set by any of the first results.
+  // Why the host forms contributions and merges although the device should; OK otherwise. Set when
+  // work on the device cannot begin, or when a checked result fails or differs; so also late.
   const absl::Status& forming_refused() const { return forming_refused_; }
 
   const StoredContribution* unresolved(FragmentIndex fragment) const;
   void DropContribution(FragmentIndex fragment);
-  // No stored state depends on a revision so far; codecs and patterns are fixed at submit.
+  // Does nothing so far: a revision of the spec does not change codecs and patterns, which are fixed at submit.
   void ChangeSpec(const JobSpec&) {}
   // The whole arena of outer copies, in the job's layout.
   std::span<float> outer() { return outer_; }
@@ -120,7 +120,7 @@ class Replicas {
     uint32_t proofs = 0;                        // device contributions equal to the host's
     uint32_t merge_proofs = 0;                  // device merges equal to the host's
     std::unique_ptr<DeviceWork> merging;        // reads the outer copy; null: none
-    absl::Status differs;                       // of a device contribution that was not the host's
+    absl::Status differs;                       // the device's error, or its difference from the host; OK: none
     std::shared_ptr<CancellableTask> forming;   // null: none running
     std::shared_ptr<CancellableTask> applying;  // null: none running
     uint64_t task = 0;                          // number of the running one; 0: none
@@ -134,7 +134,7 @@ class Replicas {
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
   absl::StatusOr<FetchedBytes> TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash);
   FragmentSlot& CheckIdle(FragmentIndex fragment);      // requires that nothing is running
-  FragmentSlot& CancelPending(FragmentIndex fragment);  // takes running work back
+  FragmentSlot& CancelPending(FragmentIndex fragment);  // cancels running work, or waits for it
   // Null if it was taken back; otherwise the fragment belongs to the session again.
   FragmentSlot* EndTask(FragmentIndex fragment, uint64_t task);
   absl::StatusOr<std::span<float>> Read(FragmentSlot& slot);
@@ -150,7 +150,7 @@ class Replicas {
   // Whether the device's merge equals `wanted`; does not undo its change of local.
   absl::Status ProveMerge(FragmentSlot& slot, double mix, std::span<const float> wanted);
   absl::Status BeginSnapshot(FragmentSlot& slot);  // into copy_ on a CPU
-  // On the executor.
+  // Called on the executor.
   absl::Status FormFromSnapshot(FragmentSlot& slot);
   absl::Status FormOnDevice(FragmentSlot& slot, bool prove);
   absl::Status ProveAgainstHost(FragmentSlot& slot, const FormedParts& parts);
@@ -164,9 +164,9 @@ class Replicas {
   absl::Status forming_refused_;
   std::vector<float> own_outer_;
   std::span<float> outer_;
-  size_t largest_copied_ = 0;                     // largest fragment with a window on the memory itself
+  size_t largest_copied_ = 0;                     // elements of the largest fragment that copy_ may hold
   std::vector<float> copy_;                       // for the contribution formed by copy_reader_; empty until needed
-  std::shared_ptr<CancellableTask> copy_reader_;  // or for the fragment in the encoder
+  std::shared_ptr<CancellableTask> copy_reader_;  // the newest work that reads copy_ or uses the encoder
   std::vector<FragmentSlot> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;

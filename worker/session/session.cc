@@ -16,7 +16,7 @@
 namespace atl {
 namespace {
 
-// A job that requests something nonexistent fails on every worker.
+// Whether the error lies in the spec, so that the job fails on every worker.
 bool IsPermanent(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented;
 }
@@ -112,7 +112,7 @@ bool HeardInStep(const SessionEvent& entry) {
 }
 }  // namespace
 
-// An effect's answer is older than the next letter and must be handled first.
+// Stops once an event has caused answers: the core must get these before the next event of the inbox.
 void Session::State::ListenInStep() {
   MutexLock lock(step_mutex);
   while (stepping && answers.empty()) {
@@ -169,7 +169,7 @@ void Session::State::SetSpec(std::shared_ptr<const JobSpec> to) {
 
 namespace {
 
-// Their content hashes would never agree: the worker would fetch every fragment again after each round.
+// Hashes of two layouts would never agree: the worker would fetch every fragment again after each round.
 absl::Status OtherLayout(const worker::PrepareJob& e, const ModelLayout& here) {
   return absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " has model layout ", e.layout.Hex(),
                                                     " at the coordinator and ", here.digest.Hex(),
@@ -296,7 +296,7 @@ worker::UpdateApplied Session::State::Applied(FragmentVersion reached, const abs
   return {reached, verdict.ok() && *verdict == ApplyVerdict::kApplied};
 }
 
-// Its result may change local parameters, so it waits for the end of a step.
+// The core's reaction may change local parameters. So during a step the result is only stored, for the next turn.
 void Session::State::Take(ApplyEnded ended) {
   if (in_step) return applied.push_back(std::move(ended));
   if (replicas && replicas->EndApply(ended)) Feed(Applied(ended.reached, ended.verdict));
@@ -328,7 +328,7 @@ void Session::State::Do(const worker::FormContribution& e) {
   replicas->BeginForm(e.target, ++errands, e.at_rest, [this](FormingEnded ended) { Post(std::move(ended)); });
 }
 
-// Once per job.
+// Logs once per job why the host synchronises although the device should.
 void Session::State::TellRefusal() {
   if (told_refusal || replicas->forming_refused().ok()) return;
   told_refusal = true;
@@ -367,7 +367,7 @@ void Session::State::Do(const worker::DropContribution& e) {
   if (replicas) BetweenSteps([&] { replicas->DropContribution(e.fragment); });
 }
 
-// ---- words --------------------------------------------------------------------------------------------------------
+// ---- logs ---------------------------------------------------------------------------------------------------------
 
 void Session::State::Do(const worker::AnswerLogs& e) {
   constexpr uint32_t kMostLines = 1000;

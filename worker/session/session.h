@@ -33,15 +33,15 @@ struct StepTaken {
   double learning_rate = 0;
   StepOutcome outcome;
   Duration took{};       // of the model
-  Duration data_wait{};  // before it, in all since the previous step
-  Duration sync_wait{};  // the same, at apply steps and for leases
-  // The same for the rest: snapshots, applying, merging, evaluating. These four add up to the time
-  // from the end of the previous step, or for the first step of a job from the job's start.
+  Duration data_wait{};  // waits for samples, summed since the previous step
+  Duration sync_wait{};  // waits at apply steps and for leases, summed since the previous step
+  // All other time: snapshots, applying, merging, evaluating. The four durations add up to the time since
+  // the end of the previous step; for the first step of a job, since the session asked for its samples.
   Duration sync_work{};
 };
 
-// Work that blocks the session's thread until the device has finished. kBetweenSteps: applying and
-// merging updates, taking snapshots for contributions, evaluating.
+// Work that blocks the session's thread until the device has finished. kBetweenSteps: all such work
+// except steps, for example merging updates, snapshots for contributions, evaluating.
 enum class TrainWork { kStep, kBetweenSteps };
 
 struct SessionOptions {
@@ -72,7 +72,7 @@ struct TurnResult {
 struct SessionExit {
   worker::ExitReason reason = worker::ExitReason::kLeft;
   std::string text;
-  bool device_lost = false;  // it left because a step was Unavailable (job.h)
+  bool device_lost = false;  // it left because a device was lost: see Step and WhyLost in job.h
 };
 
 class Session {

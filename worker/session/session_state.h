@@ -20,7 +20,7 @@ namespace atl {
 using worker::Effect;
 using worker::Event;
 
-// For a preparation, a step or an evaluation.
+// Whether a failed preparation, request for samples or evaluation is tried again.
 inline bool WorthAnotherTry(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
 }
@@ -42,7 +42,7 @@ struct Session::State {
   void Take(ApplyEnded ended);
   void Feed(const Event& event);
   void ListenInStep() ATOLL_EXCLUDES(step_mutex);
-  // Runs `work`, which is no step, and reports that the device is busy. Requires a job.
+  // Runs `work`, which is no step, between calls of options.work_begins and work_ended. Requires a job.
   void BetweenSteps(const std::function<void()>& work);
   absl::StatusOr<StepOutcome> StepModel(const SampleBatch& batch, double rate);
   void DrainAnswers();
@@ -75,11 +75,11 @@ struct Session::State {
   void Do(const worker::Note& e);
   void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text, device_lost}; }
   void Answer(Event event) { answers.push_back(std::move(event)); }
-  // A failing model cannot be repaired here: abandons the job with the error message. The same for
-  // a device that a restart of the process does not help.
+  // Abandons the job with the error message, because a failing model cannot be repaired here. If the
+  // cause is a lost device, the worker leaves instead (LosesDevice), and the job is not at fault.
   void Break(const absl::Status& status);
-  void BreakStep(const absl::Status& why);  // ends a step that is not taken
-  // The worker leaves. Trained work is sent if possible; the samples are returned with the leases.
+  void BreakStep(const absl::Status& why);  // Break, for a step that could not be taken
+  // Makes the worker leave. Its trained work is sent if possible; untrained samples return with the leases.
   void LoseDevice(const absl::Status& why);
   // Whether a failure means that a device is lost; if so, begins LoseDevice.
   bool LosesDevice(const absl::Status& status);
@@ -99,7 +99,7 @@ struct Session::State {
   worker::Core core;
   std::deque<Event> answers;       // of effects, passed to the core in order
   std::deque<ApplyEnded> applied;  // received during a step, for the turn after it
-  uint64_t errands = 0;            // number of errands so far
+  uint64_t errands = 0;            // number of calls of BeginForm and BeginApply so far
 
   JobId job;
   std::shared_ptr<const JobSpec> spec;
@@ -108,10 +108,10 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  JobStanding optimizer_at;  // the job state of the optimizer
+  JobStanding optimizer_at;  // state of the job after the optimizer's newest step
   bool leaving = false;      // leaving was requested
   bool device_lost = false;
-  bool told_refusal = false;  // for a device that should form contributions
+  bool told_refusal = false;  // TellRefusal has logged the reason, for this job
   bool worked = false;        // a step, evaluation or preparation ran in this turn
   bool in_step = false;       // in ListenInStep
 

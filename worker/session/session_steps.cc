@@ -51,7 +51,7 @@ absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, 
   return outcome;
 }
 
-// A leaving worker waits for the answer to the step.
+// If the device is lost, the core leaves only after an answer to the step: SamplesMissing.
 void Session::State::BreakStep(const absl::Status& why) {
   Break(why);
   if (device_lost) Answer(worker::SamplesMissing{std::string(why.message())});
@@ -114,7 +114,7 @@ void Session::State::Do(const worker::Evaluate& e) {
 
 void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
   const std::string reason(why.message());
-  // Cancelled: a request to leave stopped it, and follows.
+  // Cancelled: the worker is to leave; the core learns it from the next event.
   if (WorthAnotherTry(why) || absl::IsCancelled(why) || LosesDevice(why)) {
     Answer(worker::EvaluationDelayed{evaluation, reason});
   } else {

@@ -99,7 +99,7 @@ void ErrorStore::Commit(double share) {
   Discard();
 }
 
-// The result goes to the pending memory.
+// Writes the mean of the old memory and the pending one, with weights 1 - share and share, to the pending memory.
 void ErrorStore::BlendSmall(double share) {
   std::array<float, kCodecBlock> old, pending;
   for (size_t at = 0; at < elements_; at += kCodecBlock) {

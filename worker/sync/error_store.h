@@ -10,9 +10,9 @@
 // It is transactional: encoding gives a pending memory, and the old one stays until the
 // contribution's fate is known. Begin -> { MemoryAt, Keep } for each block -> Commit | Discard.
 //
-// Memory, N elements: feedback 4N, and 4N more while pending, its own or the owner's; loco about N,
-// and about N more while pending. Thread rule: calls on one object must not overlap, except
-// MemoryAt, Keep and PendingAt for different blocks.
+// Bytes of memory for N elements: feedback 4N, and 4N more while pending, its own or the owner's;
+// loco about N, and about N more while pending. Thread rule: calls on one object must not overlap,
+// except MemoryAt, Keep and PendingAt for different blocks.
 #ifndef ATOLL_WORKER_SYNC_ERROR_STORE_H_
 #define ATOLL_WORKER_SYNC_ERROR_STORE_H_
 
@@ -34,7 +34,7 @@ struct ErrorPlaces {
 class ErrorStore {
  public:
   // Starts empty. `places`, if given, replace memory of its own. The owner writes only between
-  // Begin and Commit, and only to the result of Pending: the two memories are swapped.
+  // Begin and Commit, and only to the span that PendingAt returns: the two memories are swapped.
   ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, const ErrorPlaces& places = {});
 
   bool Remembers() const { return kind_ != ErrorMemory::kOff; }
@@ -46,7 +46,7 @@ class ErrorStore {
   std::span<const float> MemoryAt(size_t at, std::span<float> scratch) const;
   // The whole memory as stored; empty unless `feedback`.
   std::span<const float> Memory() const { return kind_ == ErrorMemory::kFeedback ? memory_ : std::span<float>(); }
-  // The whole pending memory; empty unless `feedback` after Begin.
+  // The whole pending memory, with `feedback` from Begin until Commit or Discard; otherwise empty.
   std::span<const float> Pending() const { return pending_; }
   // Sets the pending memory of these elements from the codec's loss. Requires Begin. No effect when off.
   void Keep(size_t at, std::span<const float> lost);

@@ -12,14 +12,14 @@
 //                                                          ResolveAsNonContributor, KeepLocal, AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
 //
-// `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window
-// of it on a GPU (worker/device). Operations on it are called at a step boundary, FormContribution
-// also on a copy. ApplyUpdate does not touch it. Both may then run in parallel with training. Thread rule: calls on one object must not
-// overlap. Operations with a thread count distribute their loop over that many threads
-// (common/base/spread.h); the result does not depend on the count.
+// `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it
+// on a GPU (worker/device). Operations on `local` are called at a step boundary. Only two operations may
+// run in parallel with training: FormContribution on a copy of `local`, and ApplyUpdate, which does not
+// touch it. Thread rule: calls on one object must not overlap. Operations with a thread count distribute
+// their loop over that many threads (common/base/spread.h); the result does not depend on the count.
 //
-// Memory, N elements: the outer copy (the caller's, 4N); the error memory (worker/sync/error_store.h); the
-// encoded contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
+// Bytes of memory for N elements: the outer copy (the caller's, 4N); the error memory (worker/sync/error_store.h);
+// the encoded contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
 #ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 
@@ -109,7 +109,7 @@ enum class ApplyVerdict { kApplied, kDeviant };
 class FragmentReplica {
  public:
   // `outer` is caller-owned and must outlive the object; its values do not matter until Install.
-  // InvalidArgument if an option is not supported.
+  // InvalidArgument if `outer` is empty.
   static absl::StatusOr<FragmentReplica> Create(std::span<float> outer, const ReplicaOptions& options);
 
   // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the
@@ -159,9 +159,9 @@ class FragmentReplica {
   // CheckMayMerge returned OK.
   absl::Status CheckMayMerge(double mix) const;
   absl::Status ResolveMerged(double mix);
-  // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), with the contribution q:
-  // the contributed work is now in the outer copy; the steps since the send stay, and with them the
-  // codec's loss, so the old residual stays (docs/adr/0007).
+  // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), with the contribution q.
+  // This removes the contributed work from local's own change, because outer now has it. The steps
+  // since the send and the codec's loss stay in `local`; the old residual stays too (docs/adr/0007).
   absl::Status ResolveAhead(std::span<float> local);
   // After ApplyUpdate as kNotContributor, or Leap: local += outer(v+1) - outer(v); the old residual
   // stays. Drops an unresolved contribution against v.

@@ -19,7 +19,7 @@ namespace atl {
 // Owned by one thread at a time, as its model is.
 class ChoiceScorer {
  public:
-  // Both outlive it. `vocab_size` is the model's. The context is cut to the last `max_positions` tokens.
+  // The first two outlive it. `vocab_size` is the model's. The context is cut to the last `max_positions` tokens.
   ChoiceScorer(Model& model, const Tokenizer& tokenizer, uint32_t vocab_size, uint32_t max_positions)
       : model_(model), tokenizer_(tokenizer), vocab_size_(vocab_size), max_positions_(max_positions) {}
 
@@ -41,7 +41,7 @@ class ChoiceScorer {
 // The single highest score; nothing on a tie.
 std::optional<uint32_t> HighestChoice(const std::vector<double>& scores);
 
-// The number of examples, and of those with the right choice as the single highest.
+// Counts examples, and those in which the right choice alone is highest: by log-probability, and by that per byte.
 struct ChoiceTally {
   uint64_t examples = 0, correct = 0, correct_per_byte = 0;
   // `scores`: one for each choice of `example`.

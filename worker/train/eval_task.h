@@ -26,7 +26,7 @@ struct EvalTaskOptions {
 //   {"task":"passive_1","kind":"minimal_pairs","examples":200,"correct":131,"accuracy":0.655,"standard_error":0.0336}
 // and for multiple choice "correct_per_byte", "accuracy_per_byte": the choice with the highest log-probability per
 // byte. With more than one task, the last line has the task "mean": the mean of the accuracies. With per_example, each
-// example has a line before it: {"task":…,"example":0,"log_probabilities":[…],"label":0,"choice":0}.
+// example has a line, before its task's: {"task":…,"example":0,"log_probabilities":[…],"label":0,"choice":0}.
 //
 // The log-probability of a choice is the sum over its tokens, in nats, given the tokens of the context; a text
 // without context begins after the end-of-text token. Ties count as wrong. The context is cut to the model's

@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<uint32_t>> PromptIds(const Tokenizer& tokenizer, cons
   return std::vector<uint32_t>{*tokenizer.eot_id()};
 }
 
-// One more token after `ids`.
+// Draws the token after `ids`.
 absl::StatusOr<uint32_t> NextToken(const GenerateOptions& options, const Checkpoint& checkpoint, uint32_t token_ids,
                                    const std::vector<uint32_t>& ids, Model& model, Rng& rng) {
   const size_t window = std::min<size_t>(ids.size(), checkpoint.config.max_positions);

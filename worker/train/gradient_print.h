@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A summary of the gradient arena that shows whether two computations agree without keeping both:
-// norm and sum of every block of 4,096. Private to worker/train; no LibTorch type appears here.
+// norm and sum of every block of 4,096 elements. Private to worker/train; no LibTorch type appears here.
 #ifndef ATOLL_WORKER_TRAIN_GRADIENT_PRINT_H_
 #define ATOLL_WORKER_TRAIN_GRADIENT_PRINT_H_
 

@@ -71,7 +71,7 @@ absl::Status Differs(const char* what, size_t element, float got, float wanted) 
                                                     " of the ", what, ", but LibTorch computes ", wanted));
 }
 
-// One update of both; if `rounded` is not empty, `kernels` write it and clear the gradients.
+// One update of `ours` by `kernels`, which also write `rounded` and clear if it is not empty, and of `reference`.
 absl::Status UpdateBoth(StepKernels& kernels, uint64_t step, const Arenas& ours, const Arenas& reference,
                         std::span<uint16_t> rounded) {
   AdamwUpdate update = kUpdate;
@@ -87,7 +87,7 @@ absl::Status UpdateBoth(StepKernels& kernels, uint64_t step, const Arenas& ours,
   return absl::OkStatus();
 }
 
-// All four, or all except cleared gradients.
+// Compares all four arenas, without the gradients if `cleared`.
 absl::Status CheckValues(const Arenas& ours, const Arenas& reference, bool cleared) {
   std::vector<float> got(kChecked), wanted(kChecked);
   for (size_t which = 0; which < kNames.size(); ++which) {

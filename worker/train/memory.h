@@ -26,9 +26,9 @@ struct TrainingMemory {
   uint64_t activation_bytes = 0;    // kept for backward, with logits and the largest temporary
   bool gpu = false;
   bool recorded = false;  // a recording has its own memory for activations, in addition to that of launched passes
-  // On the device; a CPU's device memory is the host's, which holds everything.
+  // Bytes on the training device. With a CPU that is the host, so sync_bytes are included.
   uint64_t total() const { return device_bytes() + (gpu ? 0 : sync_bytes); }
-  // On the host of a GPU; 0 with a CPU.
+  // Bytes on the host of a GPU; 0 with a CPU.
   uint64_t host_total() const { return gpu ? sync_bytes : 0; }
 
  private:

@@ -48,7 +48,7 @@ std::vector<at::Tensor> Cut(const at::Tensor& arena, const std::vector<Run>& run
 }  // namespace
 
 struct Optimizer::State {
-  // Same indices, same runs.
+  // Element i of each list is the same run.
   struct Group {
     std::vector<at::Tensor> parameters, gradients, first, second;
   };
@@ -154,7 +154,7 @@ absl::Status Optimizer::ApplyByKernels(double learning_rate, double factor) {
 absl::Status Optimizer::ApplyAdamW(double learning_rate, double factor) {
   ++steps_;
   const at::Tensor step = at::full({}, static_cast<double>(steps_), state_->parameters.options());
-  // LibTorch divides the gradients by it during the update.
+  // LibTorch divides the gradients by `divisor` during the update.
   std::optional<at::Tensor> divisor;
   if (factor != 1.0) divisor = at::full({}, 1.0 / factor, state_->parameters.options());
   for (const bool decay : {true, false}) {

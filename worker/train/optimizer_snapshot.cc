@@ -69,7 +69,7 @@ std::string ValueOf(const Metadata& metadata, const char* name) {
   return found == metadata.end() ? "" : found->second;
 }
 
-// "3 3 2".
+// Parses a text such as "3 3 2".
 absl::StatusOr<VersionVector> VersionsOf(const std::string& text) {
   VersionVector versions;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
@@ -167,7 +167,7 @@ absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::st
   absl::StatusOr<uint64_t> read = Read(files, path, facts, trainer);
   if (read.ok()) return read;
   ATOLL_RETURN_IF_ERROR(trainer.ResetOptimizer());
-  // Any fault of a file that belongs to this job: its values are lost.
+  // All other errors mean that the file is damaged, so its values are lost.
   if (absl::IsFailedPrecondition(read.status())) return Annotate(read.status(), path);
   return absl::DataLossError(absl::StrCat(path, ": ", read.status().message()));
 }

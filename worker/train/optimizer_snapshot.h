@@ -32,8 +32,8 @@ absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const
                                     Trainer& trainer);
 
 // Restores the trainer's moments and steps from `path`, and returns the job step of the snapshot. NotFound if
-// there is no file; FailedPrecondition if it is of another job, course or model, or of a step or version beyond
-// those of `facts`; DataLoss if it is damaged. On any error the trainer's optimizer is at zero.
+// there is no file, or with SGD; FailedPrecondition if it is of another job, course or model, or of a step or
+// version beyond those of `facts`; DataLoss if it is damaged. On any error the trainer's optimizer is at zero.
 absl::StatusOr<uint64_t> ReadOptimizerSnapshot(const Files& files, const std::string& path,
                                                const OptimizerSnapshotFacts& facts, Trainer& trainer);
 

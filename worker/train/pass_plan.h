@@ -24,8 +24,8 @@ struct PassShape {
 };
 
 enum class PassMode {
-  kLaunch,  // one by one; a recording of another shape is obsolete
-  kProve,   // record one, and take the step both ways
+  kLaunch,  // launch passes one by one, and drop an earlier recording
+  kProve,   // record a pass, then compute the step by replays and by launches
   kPlay,    // replay the recording
 };
 
@@ -45,7 +45,7 @@ class PassPlan {
   // A proved recording could not be replayed.
   void Failed(const absl::Status& why);
 
-  // An error message; OK: recordings are, or will be, used.
+  // Why passes are not recorded any more; OK: recordings are, or will be, used.
   const absl::Status& refused() const { return refused_; }
 
  private:

@@ -116,7 +116,7 @@ absl::StatusOr<LossSum> Trainer::State::LaunchPasses(const TokenBatch& batch, do
   return model->TakeLoss();
 }
 
-// A last part of another shape is launched.
+// Replays the recording for each micro-batch; a last one of another shape is launched.
 absl::StatusOr<LossSum> Trainer::State::PlayPasses(const TokenBatch& batch, double scale) {
   for (uint32_t first = 0; first < batch.sequences; first += micro) {
     const TokenBatch part = Slice(batch, first, std::min(micro, batch.sequences - first));

@@ -32,7 +32,7 @@ struct TrainerOptions {
   TensorDevice device;
   int32_t threads = 0;                      // of LibTorch in this process; 0: unchanged
   std::optional<uint32_t> end_of_text;      // of the job's tokenizer
-  std::optional<uint64_t> available_bytes;  // free on the device; required for a GPU, read from the system for a host
+  std::optional<uint64_t> available_bytes;  // free on the device; required for a GPU; CPU default: read from the system
   Island* island = nullptr;  // outlives the trainer, which takes its rank's share of each step; null: no island
   // Kernels of the device; outlive the trainer. Used for AdamW if they agree with LibTorch's on this device. In
   // an island they must agree on all ranks' devices, because all ranks must compute the same.
@@ -80,7 +80,7 @@ class Trainer {
   // stay equal bit for bit. A gradient differs from that of one process with the whole batch by rounding, as
   // with another micro-batch: in fp32 at most 2e-5 of it and 1e-7; in bf16 at most 2^-8 of its tensor's norm,
   // or 1e-6 of it with the same micro-batch and the same kernels on all ranks. Unavailable if a rank is lost.
-  // After any error on this rank alone it must break the island, because the others wait for it.
+  // After any error on this rank alone the caller must break the island: the other ranks wait for this one.
   absl::StatusOr<StepReport> StepShare(const TokenBatch& share, uint64_t targets, double learning_rate);
 
   // The thread that owns the trainer may change parameters between steps: in place through parameters().host()
@@ -130,7 +130,7 @@ class Evaluator {
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const ModelSpec& spec, const ModelLayout& layout,
                                                            const ModelOptions& options, TensorDevice device,
                                                            std::span<float> parameters);
-  // Nats over all targets of the batch (length T + 1), in passes of at most 4,096 tokens.
+  // Nats over all targets of the batch (length T + 1), in passes of at most 4,096 tokens or one sample.
   absl::StatusOr<LossSum> Evaluate(const TokenBatch& batch);
   Model& model() { return *model_; }
 
