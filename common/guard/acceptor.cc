@@ -26,11 +26,10 @@ namespace atl::guard {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr int kAcceptedAtOnce = 64;
 // Ids of epoll events: the wake-up, then the listeners.
 constexpr uint64_t kWake = 0, kFirstListener = 1;
 constexpr int kUnsentBytes = 64 << 10;  // unsent bytes in the kernel beyond which a socket counts as full
-constexpr int kPauseMs = 20;            // with kAcceptedAtOnce: at most 3,200 connections a second
+constexpr int kPauseMs = static_cast<int>(ConnectionTable::kBurstTime.ns / 1'000'000);
 constexpr int kLongestWaitMs = 60'000;
 
 struct Resolved {
@@ -192,20 +191,19 @@ void Acceptor::Run() {
 }
 
 void Acceptor::AcceptFrom(const Descriptor& listener) {
-  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+  for (;;) {
     sockaddr_storage peer{};
     socklen_t length = sizeof(peer);
     Descriptor socket(
         ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.open()) {
       auto [address, endpoint] = NamesOf(peer);
-      Take(std::move(socket), address, std::move(endpoint));
+      if (Take(std::move(socket), address, std::move(endpoint))) return Pause();
       continue;
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return MakeRoom();
+    return;  // none, or one that has failed: the listener stays readable if there are others
   }
-  Pause();  // bounds the connections accepted in one go during a flood
 }
 
 void Acceptor::Pause() {
@@ -235,7 +233,7 @@ void Acceptor::MakeRoom() {
   Pause();
 }
 
-void Acceptor::Take(Descriptor socket, const std::string& address, std::string endpoint) {
+bool Acceptor::Take(Descriptor socket, const std::string& address, std::string endpoint) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
@@ -248,10 +246,11 @@ void Acceptor::Take(Descriptor socket, const std::string& address, std::string e
   }
   if (!arrival.admitted) {
     ++counts_.refused;
-    return;
+    return arrival.ends_burst;
   }
   unserved_[id] = {std::move(socket), std::move(endpoint)};
   ServeThoseWhoseTurnItIs();
+  return arrival.ends_burst;
 }
 
 ConnectionTable::See Acceptor::Seeing() const {

@@ -87,7 +87,8 @@ class Acceptor {
   void Run();
   int EndSilent() ATOLL_EXCLUDES(mutex_);
   void AcceptFrom(const Descriptor& listener) ATOLL_EXCLUDES(mutex_);
-  void Take(Descriptor socket, const std::string& address, std::string endpoint) ATOLL_EXCLUDES(mutex_);
+  // Returns whether others must wait, as in ConnectionTable::Arrival.
+  bool Take(Descriptor socket, const std::string& address, std::string endpoint) ATOLL_EXCLUDES(mutex_);
   // Returns a function that inspects the socket of a connection not served yet. Call it under the same lock only.
   ConnectionTable::See Seeing() const ATOLL_REQUIRES(mutex_);
   void ServeThoseWhoseTurnItIs() ATOLL_REQUIRES(mutex_);

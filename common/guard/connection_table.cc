@@ -40,6 +40,11 @@ std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* addr
 
 ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string& address, Instant now, const See& see) {
   Arrival arrival;
+  if (now >= burst_began_ + kBurstTime) {
+    burst_began_ = now;
+    burst_ = 0;
+  }
+  arrival.ends_burst = ++burst_ >= kBurst;
   const bool address_full = !address.empty() && From(address) >= limits_.per_address;
   if (address_full || entries_.size() >= limits_.connections) {
     arrival.gives_way = ConnectionToEnd(address_full ? &address : nullptr, see);

@@ -54,8 +54,13 @@ class ConnectionTable {
     bool left = false;  // the peer has closed its direction
   };
   using See = std::function<Seen(uint64_t)>;
+  // After kBurst connections in kBurstTime, at once or one by one, others must wait for as long: at most
+  // 3,200 a second are accepted. Accepting costs the server as much as connecting costs a client.
+  static constexpr int kBurst = 64;
+  static constexpr Duration kBurstTime = Milliseconds(20);
   struct Arrival {
     bool admitted = false;
+    bool ends_burst = false;
     std::optional<uint64_t> gives_way;  // removed from the table; the caller must end its socket
   };
   // Adds a connection `id` (unique) from `address`, a result of NetworkOf, or empty behind a proxy: then
@@ -129,11 +134,13 @@ class ConnectionTable {
   void Served(const std::string& address, Instant now);
 
   const ConnectionLimits limits_;
-  std::map<uint64_t, Entry> entries_;                                 // by arrival
-  std::map<uint64_t, Instant> silent_;                                // without a call, by arrival
-  std::set<uint64_t> waiting_;                                        // waiting for their turn, by arrival
-  Instant next_turn_ = kNever;                                        // the first turn of a waiting one, or earlier
-  Instant next_of_all_{};                                             // when the next one is due at an even pace
+  std::map<uint64_t, Entry> entries_;   // by arrival
+  std::map<uint64_t, Instant> silent_;  // without a call, by arrival
+  std::set<uint64_t> waiting_;          // waiting for their turn, by arrival
+  Instant next_turn_ = kNever;          // the first turn of a waiting one, or earlier
+  Instant next_of_all_{};               // when the next one is due at an even pace
+  Instant burst_began_{};
+  int burst_ = 0;                                                     // arrivals since
   std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
   std::unordered_map<std::string, Faults> faults_;                    // by address
   std::unordered_map<std::string, size_t> by_address_, silent_from_;  // counts; no entry is 0

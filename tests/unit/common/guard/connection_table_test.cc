@@ -44,6 +44,14 @@ class ConnectionTableTest : public testing::Test {
       {.connections = 4, .per_address = 3, .without_call = Seconds(30), .calls_per_second = 5, .calls_at_first = 2}};
 };
 
+TEST_F(ConnectionTableTest, ABurstEndsAlsoWhenItsConnectionsComeOneByOne) {
+  for (int i = 1; i < ConnectionTable::kBurst; ++i) EXPECT_FALSE(Arrive(uint64_t(i), 0.0001 * i).ends_burst) << i;
+  EXPECT_TRUE(Arrive(100, 0.0199).ends_burst);
+  for (int i = 1; i < ConnectionTable::kBurst; ++i) EXPECT_FALSE(Arrive(uint64_t(200 + i), 0.0401).ends_burst) << i;
+  EXPECT_TRUE(Arrive(300, 0.0401).ends_burst);
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(Arrive(uint64_t(400 + i), 1 + 0.001 * i).ends_burst) << "1,000 a second";
+}
+
 TEST_F(ConnectionTableTest, TheOldestThatHasMadeNoCallGivesWay) {
   for (uint64_t id = 1; id <= 2; ++id) EXPECT_TRUE(Arrive(id, 0).admitted);
   for (uint64_t id = 3; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0, "b").admitted);
