@@ -370,9 +370,8 @@ void Session::State::Do(const worker::DropContribution& e) {
 // ---- logs ---------------------------------------------------------------------------------------------------------
 
 void Session::State::Do(const worker::AnswerLogs& e) {
-  constexpr uint32_t kMostLines = 1000;
   LogLines lines{e.wanted.request, {}};
-  for (const LogLine& line : log.Recent(std::min(e.wanted.lines, kMostLines), e.wanted.since_wall_nanos)) {
+  for (const LogLine& line : log.Recent(e.wanted.lines, e.wanted.since_wall_nanos)) {
     lines.lines.push_back(line.ToText());
   }
   link.Say(std::move(lines));
