@@ -11,6 +11,8 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "common/base/check.h"
@@ -63,12 +65,41 @@ int ReadRecords(BIO* bio, char* into, int count) {
   return records->refused ? -1 : got;
 }
 
-// Counts the peer's updates of its key, each of which costs a derivation and, if it asks, an answer.
+// Whether all keys in a Certificate message (RFC 8446, section 4.4.2) are of the kind that we issue.
+bool HasOurKeys(std::span<const uint8_t> message) {
+  const auto take = [&message](size_t width) {  // a length of `width` bytes, and as many bytes
+    size_t length = 0;
+    for (size_t i = 0; i < std::min(width, message.size()); ++i) length = length << 8 | message[i];
+    if (width > message.size() || length > message.size() - width) return std::optional<std::span<const uint8_t>>();
+    const auto taken = message.subspan(width, length);
+    message = message.subspan(width + length);
+    return std::optional(taken);
+  };
+  message = message.subspan(std::min<size_t>(message.size(), 4));  // the message's type and length
+  if (!take(1)) return false;                                      // the context
+  const auto list = take(3);
+  if (!list) return false;
+  message = *list;
+  while (!message.empty()) {
+    const auto certificate = take(3);
+    if (!certificate || !openssl::HasP256Key(*certificate, openssl::Signed::kCertificate)) return false;
+    if (!take(2)) return false;  // its extensions
+  }
+  return true;
+}
+
+// Sees each message before OpenSSL reads it. Counts the peer's updates of its key, each of which costs a derivation
+// and, if it asks, an answer. OpenSSL decodes the keys of all certificates before it looks who has signed them, so a
+// chain with other keys than ours is made unreadable here: by a length of the context that cannot be.
 void SeeMessage(int sent, int, int type, const void* bytes, size_t count, SSL*, void* held) {
   if (sent != 0 || type != SSL3_RT_HANDSHAKE || count == 0) return;
-  if (*static_cast<const uint8_t*>(bytes) != SSL3_MT_KEY_UPDATE) return;
+  const std::span message(static_cast<const uint8_t*>(bytes), count);
   auto* const records = static_cast<Records*>(held);
-  if (++records->key_updates > kMostKeyUpdates) records->refused = true;
+  if (message[0] == SSL3_MT_KEY_UPDATE && ++records->key_updates > kMostKeyUpdates) records->refused = true;
+  if (message[0] == SSL3_MT_CERTIFICATE && count > 4 && !HasOurKeys(message)) {
+    records->refused = true;
+    static_cast<uint8_t*>(const_cast<void*>(bytes))[4] = 0xff;
+  }
 }
 
 // OpenSSL's socket BIO with WriteRecord and ReadRecords. Null when memory is exhausted. `records` outlives it.

@@ -12,7 +12,8 @@
 
 namespace atl {
 
-// InvalidArgument for bytes that are no such message, or have more than limits::kMessageElements.
+// InvalidArgument for bytes that are no such message, have more than limits::kMessageElements, or a text of more than
+// limits::kTextBytes.
 absl::Status ReadMessage(grpc::ByteBuffer bytes, google::protobuf::Message& out);
 
 template <typename Message>

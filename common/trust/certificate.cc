@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -26,7 +28,83 @@ absl::Status CheckSize(const std::string& pem) {
       absl::StrCat("a PEM text of ", pem.size(), " bytes is longer than ", kPemLimitBytes, " bytes"));
 }
 
+// Reads elements of DER. Lengths of more than 64 KiB, and without a limit as in BER, are refused.
+class Der {
+ public:
+  explicit Der(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  // Removes the next element, which must have that tag. False: it has not.
+  bool Take(uint8_t tag) { return Enter(tag).has_value(); }
+  std::optional<Der> Enter(uint8_t tag) {
+    if (rest_.size() < 2 || rest_[0] != tag) return std::nullopt;
+    size_t head = 2, length = rest_[1];
+    if (length > 0x80 && length <= 0x82) {
+      head += length - 0x80;
+      if (rest_.size() < head) return std::nullopt;
+      length = 0;
+      for (size_t i = 2; i < head; ++i) length = length << 8 | rest_[i];
+    } else if (length >= 0x80) {
+      return std::nullopt;
+    }
+    if (length > rest_.size() - head) return std::nullopt;
+    const Der inside(rest_.subspan(head, length));
+    rest_ = rest_.subspan(head + length);
+    return inside;
+  }
+  std::span<const uint8_t> rest() const { return rest_; }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+constexpr uint8_t kInteger = 0x02, kSequence = 0x30, kVersion = 0xa0;
+
+// The next certificate or request of the PEM text; null, with OpenSSL's error, when there is none or it cannot be
+// read. One with a header, as of an encrypted text, cannot: OpenSSL would ask for its passphrase.
+template <typename T, Signed kind, typename Parse>
+T NextOf(BIO* reader, Parse parse) {
+  char *name = nullptr, *header = nullptr;
+  unsigned char* der = nullptr;
+  long size = 0;
+  while (PEM_read_bio(reader, &name, &header, &der, &size) == 1) {
+    const std::string_view found = name;
+    const bool right = kind == Signed::kCertificate ? found == PEM_STRING_X509
+                                                    : found == PEM_STRING_X509_REQ || found == PEM_STRING_X509_REQ_OLD;
+    const bool readable = right && *header == '\0' && HasP256Key(std::span(der, static_cast<size_t>(size)), kind);
+    const unsigned char* at = der;
+    T next(readable ? parse(nullptr, &at, size) : nullptr);
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_free(der);
+    if (right && !readable) ERR_raise(ERR_LIB_PEM, PEM_R_UNSUPPORTED_ENCRYPTION);
+    if (right) return next;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool HasP256Key(std::span<const uint8_t> der, Signed kind) {
+  // SubjectPublicKeyInfo up to the two coordinates (RFC 5480): ecPublicKey, prime256v1, uncompressed.
+  static constexpr std::array<uint8_t, 27> kKey = {0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48,
+                                                   0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+                                                   0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04};
+  std::optional<Der> whole = Der(der).Enter(kSequence);
+  std::optional<Der> body = whole ? whole->Enter(kSequence) : std::nullopt;
+  if (!body) return false;
+  if (kind == Signed::kCertificate) {
+    body->Take(kVersion);
+    // Serial number, algorithm, issuer, validity; then the subject.
+    if (!body->Take(kInteger)) return false;
+    for (int i = 0; i < 3; ++i) {
+      if (!body->Take(kSequence)) return false;
+    }
+  } else if (!body->Take(kInteger)) {
+    return false;
+  }
+  if (!body->Take(kSequence)) return false;
+  const std::span<const uint8_t> key = body->rest();
+  return key.size() >= 91 && std::equal(kKey.begin(), kKey.end(), key.begin());
+}
 
 absl::Status Failed(const std::string& what) {
   std::array<char, 256> reason{};
@@ -45,7 +123,7 @@ std::string Written(BIO* bio) {
 
 absl::StatusOr<Certificate> ParseCertificate(const std::string& pem) {
   ATOLL_RETURN_IF_ERROR(CheckSize(pem));
-  Certificate certificate(PEM_read_bio_X509(Reader(pem).get(), nullptr, nullptr, nullptr));
+  Certificate certificate = NextOf<Certificate, Signed::kCertificate>(Reader(pem).get(), d2i_X509);
   ERR_clear_error();
   if (!certificate) return absl::InvalidArgumentError("there is no certificate in the PEM text");
   return certificate;
@@ -55,7 +133,8 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pe
   ATOLL_RETURN_IF_ERROR(CheckSize(pem));
   const Bio reader = Reader(pem);
   std::vector<Certificate> all;
-  while (X509* next = PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr)) all.emplace_back(next);
+  while (Certificate next = NextOf<Certificate, Signed::kCertificate>(reader.get(), d2i_X509))
+    all.push_back(std::move(next));
   const bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
   if (!whole) return absl::InvalidArgumentError("a certificate in the PEM text cannot be read");
@@ -78,7 +157,7 @@ bool IsRoot(X509* certificate) {
 
 absl::StatusOr<Request> ParseRequest(const std::string& pem) {
   ATOLL_RETURN_IF_ERROR(CheckSize(pem));
-  Request request(PEM_read_bio_X509_REQ(Reader(pem).get(), nullptr, nullptr, nullptr));
+  Request request = NextOf<Request, Signed::kRequest>(Reader(pem).get(), d2i_X509_REQ);
   ERR_clear_error();
   if (!request) return absl::InvalidArgumentError("there is no certificate signing request in the PEM text");
   EVP_PKEY* key = X509_REQ_get0_pubkey(request.get());

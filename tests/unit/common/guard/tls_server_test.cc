@@ -20,6 +20,7 @@
 #include "common/base/wall_time.h"
 #include "common/trust/authority.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/trust/foreign_keys.h"
 
 namespace atl::guard {
 namespace {
@@ -186,6 +187,31 @@ TEST_F(TlsServerTest, AnAnnouncedHelloIsRefusedAtItsHeader) {
   ASSERT_EQ(::send(pair.client_end.get(), announced, sizeof(announced), 0), ssize_t{sizeof(announced)});
   EXPECT_EQ(server.Handshake().end, Moved::End::kFailed);
   EXPECT_TRUE(server.refused());
+}
+
+// OpenSSL decodes the keys of a chain before it looks who signed them (S40).
+TEST_F(TlsServerTest, AChainWithAnotherKeyIsRefusedBeforeItIsRead) {
+  for (const auto kind : {openssl::KeyKind::kNamed, openssl::KeyKind::kP384}) {
+    auto tls = TlsServer::Open(directory_ + "/server.pem", ClientCertificates::kDemanded);
+    ASSERT_TRUE(tls.ok()) << tls.status();
+    const openssl::Key key = openssl::MakeKey(kind);
+    const std::unique_ptr<SSL_CTX, FreeSsl> context(SSL_CTX_new(TLS_client_method()));
+    ASSERT_EQ(SSL_CTX_use_certificate(context.get(), openssl::MakeCertificate(key).get()), 1);
+    ASSERT_EQ(SSL_CTX_use_PrivateKey(context.get(), key.get()), 1);
+    Pair pair;
+    ConnectSockets(pair);
+    SecureSocket server(pair.server_end.get(), (*tls)->Current(clock_.Now()));
+    const std::unique_ptr<SSL, FreeSsl> client(SSL_new(context.get()));
+    ASSERT_EQ(SSL_set_fd(client.get(), pair.client_end.get()), 1);
+    SSL_set_connect_state(client.get());
+    Moved moved;
+    while (moved.end == Moved::End::kOpen) {
+      (void)SSL_do_handshake(client.get());
+      moved = server.Handshake();
+    }
+    EXPECT_EQ(moved.end, Moved::End::kFailed) << "nobody we know has signed it";
+    EXPECT_EQ(server.refused(), kind == openssl::KeyKind::kP384);
+  }
 }
 
 TEST_F(TlsServerTest, KeyUpdatesAreBounded) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/trust/authority.h"
+#include "tests/unit/common/trust/foreign_keys.h"
 
 namespace atl {
 namespace {
@@ -108,6 +109,45 @@ TEST(CertificateTest, BrokenTextsAreRefused) {
   EXPECT_FALSE(authority.Sign(request, {Role::kWorker, "a,DNS:server.atoll", ""}, kNow_s, 60).ok());
   EXPECT_FALSE(ReadCertificate(authority.certificate_pem()).ok()) << "an authority is nobody";
   EXPECT_FALSE(PrivateKey::FromPem(request).ok());
+}
+
+// OpenSSL takes a third of a second to decode a crafted key with parameters of its own (S40).
+TEST(CertificateTest, OtherKeysAreRefusedBeforeOpenSslDecodesThem) {
+  using openssl::KeyKind;
+  for (const KeyKind kind : {KeyKind::kNamed, KeyKind::kExplicit, KeyKind::kCompressed, KeyKind::kP384}) {
+    const openssl::Key key = openssl::MakeKey(kind);
+    const std::string certificate = *openssl::WriteCertificate(openssl::MakeCertificate(key).get());
+    EXPECT_EQ(openssl::ParseCertificate(certificate).ok(), kind == KeyKind::kNamed) << static_cast<int>(kind);
+    EXPECT_EQ(openssl::ParseCertificates(certificate + certificate).ok(), kind == KeyKind::kNamed);
+    EXPECT_EQ(CheckSigningRequest(openssl::MakeRequest(key)).ok(), kind == KeyKind::kNamed);
+  }
+}
+
+TEST(CertificateTest, AnEncodingThatIsNoDerHasNoKey) {
+  const openssl::Certificate certificate = openssl::MakeCertificate(openssl::MakeKey(openssl::KeyKind::kNamed));
+  unsigned char* bytes = nullptr;
+  const int size = i2d_X509(certificate.get(), &bytes);
+  const std::vector<uint8_t> der(bytes, bytes + size);
+  OPENSSL_free(bytes);
+  ASSERT_TRUE(openssl::HasP256Key(der, openssl::Signed::kCertificate));
+  EXPECT_FALSE(openssl::HasP256Key(der, openssl::Signed::kRequest));
+  for (size_t cut = 0; cut < der.size(); ++cut)
+    EXPECT_FALSE(openssl::HasP256Key(std::span(der).first(cut), openssl::Signed::kCertificate)) << cut;
+  std::vector<uint8_t> indefinite = der;
+  indefinite[1] = 0x80;
+  EXPECT_FALSE(openssl::HasP256Key(indefinite, openssl::Signed::kCertificate));
+}
+
+// OpenSSL would ask the terminal for the passphrase, and wait (S40).
+TEST(CertificateTest, ATextThatSaysItIsEncryptedIsRefused) {
+  const openssl::Key key = openssl::MakeKey(openssl::KeyKind::kNamed);
+  for (std::string pem : {*openssl::WriteCertificate(openssl::MakeCertificate(key).get()), openssl::MakeRequest(key)}) {
+    pem.insert(pem.find('\n') + 1,
+               "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00112233445566778899AABBCCDDEEFF\n\n");
+    EXPECT_FALSE(openssl::ParseCertificate(pem).ok());
+    EXPECT_FALSE(openssl::ParseCertificates(pem).ok());
+    EXPECT_FALSE(CheckSigningRequest(pem).ok());
+  }
 }
 
 TEST(CertificateTest, AProtectedKeyOpensByItsPassphraseAlone) {

@@ -133,6 +133,27 @@ TEST_F(ApiServiceTest, EachCallRefusesManySmallElements) {  // S38
   }
 }
 
+TEST_F(ApiServiceTest, EachCallRefusesALongText) {  // S39
+  for (const auto* file : {v1::Job::descriptor()->file(), v1::GetServerInfoRequest::descriptor()->file()}) {
+    const auto& service = *file->service(0);
+    for (int i = 0; i < service.method_count(); ++i) {
+      const auto& kind = *service.method(i)->input_type();
+      for (int f = 0; f < kind.field_count(); ++f) {
+        if (kind.field(f)->is_repeated() || kind.field(f)->type() != google::protobuf::FieldDescriptor::TYPE_STRING)
+          continue;
+        const std::unique_ptr<google::protobuf::Message> request(
+            google::protobuf::MessageFactory::generated_factory()->GetPrototype(&kind)->New());
+        request->GetReflection()->SetString(request.get(), kind.field(f), std::string(limits::kTextBytes + 1, 'x'));
+        const grpc::Status refused =
+            OneCall(channel_, absl::StrCat("/", service.full_name(), "/", service.method(i)->name()), false,
+                    request->SerializeAsString());
+        EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << kind.full_name();
+        EXPECT_EQ(refused.error_message(), kind.field(f)->name() + ": has 4097 bytes; at most 4096 are allowed");
+      }
+    }
+  }
+}
+
 class WithoutRoom : public ApiServiceTest {
  protected:
   WithoutRoom() : ApiServiceTest({.all = 4, .of_one = 2}) {}
