@@ -13,7 +13,7 @@
 #include "common/rpc/read_message.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/unary_answer.h"
-#include "coordinator/service/watch_places.h"
+#include "coordinator/service/caller_places.h"
 
 namespace atl {
 namespace {
@@ -101,14 +101,32 @@ class JobServiceImpl final : public JobMethods {
     }                                                                                                          \
     return reactor;                                                                                            \
   }
-  ATOLL_UNARY(JobService, SubmitJob)
+// A call that reads the files of a job, on the executor that all such calls share.
+#define ATOLL_READING_JOB(Method)                                                                                    \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,              \
+                                   grpc::ByteBuffer* response) override {                                            \
+    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                               \
+    const absl::StatusOr<v1::Method##Request> request = ReadMessage<v1::Method##Request>(*bytes);                    \
+    const absl::StatusOr<CallerPlaces::Place> place = reading_.Take(IdentityOf(*context));                           \
+    if (!request.ok() || !place.ok()) {                                                                              \
+      reactor->Give(ToGrpc(request.ok() ? place.status() : request.status()));                                       \
+    } else {                                                                                                         \
+      api_.Method(                                                                                                   \
+          *request,                                                                                                  \
+          [place = *place, answer = AnswerTo<v1::Method##Response>(reactor, "/atoll.v1.JobService/" #Method, guard_, \
+                                                                   *context, *request, response)](                   \
+              const absl::Status& status, const v1::Method##Response& answered) { answer(status, answered); });      \
+    }                                                                                                                \
+    return reactor;                                                                                                  \
+  }
+  ATOLL_READING_JOB(SubmitJob)
   ATOLL_UNARY(JobService, GetJob)
   ATOLL_UNARY(JobService, ListJobs)
   ATOLL_UNARY(JobService, CancelJob)
   ATOLL_UNARY(JobService, PurgeJob)
   ATOLL_UNARY(JobService, PauseJob)
   ATOLL_UNARY(JobService, ResumeJob)
-  ATOLL_UNARY(JobService, UpdateJob)
+  ATOLL_READING_JOB(UpdateJob)
   ATOLL_UNARY(JobService, RollbackJob)
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(JobService, ListOffers)
@@ -121,7 +139,7 @@ class JobServiceImpl final : public JobMethods {
       stream->feeder()->End(request.status());
       return stream;
     }
-    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(IdentityOf(*context));
+    const absl::StatusOr<CallerPlaces::Place> place = places_.Take(IdentityOf(*context));
     if (!place.ok()) {
       stream->feeder()->End(place.status());
       return stream;
@@ -179,7 +197,7 @@ class JobServiceImpl final : public JobMethods {
   }
   // Streams until the job has ended.
   void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller, Stream* stream) {
-    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(caller);
+    const absl::StatusOr<CallerPlaces::Place> place = places_.Take(caller);
     if (!place.ok()) return stream->feeder()->End(place.status());
     const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
         request, {.lines = [this, who = WhoIs(caller), feeder = stream->feeder()](
@@ -195,7 +213,9 @@ class JobServiceImpl final : public JobMethods {
 
   JobApi& api_;
   CallGuard& guard_;
-  WatchPlaces places_;
+  CallerPlaces places_{CallerPlaces::kWatchesOfOne, "watches jobs and follows logs",
+                       "end one of them, or use 'atoll job get'"};
+  CallerPlaces reading_{CallerPlaces::kJobsOfOne, "submits or updates jobs", "wait for an answer to one of them"};
 };
 
 class AdminServiceImpl final : public AdminMethods {

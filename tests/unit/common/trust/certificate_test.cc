@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, certificate requests, authorities and the fields of a certificate.
+// Keys, certificate requests, authorities and the fields of a certificate (S40).
 #include "common/trust/certificate.h"
 
 #include <gtest/gtest.h>
