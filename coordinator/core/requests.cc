@@ -26,6 +26,9 @@ PoolRecord FirstPool(const JobRecord& record) {
   return pool;
 }
 
+// Of all jobs, ended ones too: each takes about 600 bytes of memory for as long as its state directory is used.
+constexpr uint64_t kFragmentsOfJobs = 1 << 17;
+
 }  // namespace
 
 absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
@@ -42,6 +45,13 @@ absl::StatusOr<JobId> Machine::Submit(const JobSubmitted& e) {
     return absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs,
                                                      " jobs, ended ones too, its limit; start "
                                                      "a coordinator on a new state directory for more"));
+  }
+  uint64_t fragments = e.fragments;
+  for (const auto& [known, job] : jobs_) fragments += job.run().record.fragments;
+  if (fragments > kFragmentsOfJobs) {
+    return absl::ResourceExhaustedError(absl::StrCat("with this job the ledger would hold jobs of ", fragments,
+                                                     " fragments, ended ones too; its limit is ", kFragmentsOfJobs,
+                                                     "; start a coordinator on a new state directory for more"));
   }
   if (!e.spec.init.checkpoint.empty() && SourceOf(e.spec) == nullptr) {
     return absl::NotFoundError(absl::StrCat("model.init.checkpoint is ", e.spec.init.checkpoint,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// More workers come and go than the coordinator remembers, and the coordinator restarts.
+// More workers come and go than the coordinator remembers, and the coordinator restarts. Jobs are never forgotten.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +29,14 @@ class Visits {
     return effects.closes.empty();
   }
   void Goes() { Step(WorkerSaid{connection_, Leaving{"it was only a visit"}}); }
+  absl::Status Submits(const std::string& name, uint32_t fragments) {
+    JobSubmitted e;
+    e.spec.name = name;
+    e.spec.stop.inner_steps = 100;
+    e.fragments = fragments;
+    e.dataset_samples = 1'000;
+    return Step(e).answers.at(0).status;
+  }
   std::vector<WorkerView> Workers() const { return core_->ViewWorkers(now_); }
   size_t Recorded() const { return ledger_.State(BootNumber{boot_}).workers.size(); }
   const std::vector<std::string>& forgotten() const { return forgotten_; }
@@ -74,6 +82,17 @@ TEST(Forgetting, WhoIsOnlyRememberedKeepsNobodyOutAfterARestart) {
   }
   visits.Restart();
   EXPECT_TRUE(visits.Comes("another"));
+}
+
+// Ended jobs keep memory for each of their fragments (S39).
+TEST(Forgetting, JobsOfVeryManyFragmentsInAllAreRefused) {
+  Visits visits;
+  for (int i = 0; i < 128; ++i) ASSERT_TRUE(visits.Submits(absl::StrCat("j", i), 1024).ok()) << i;
+  const absl::Status refused = visits.Submits("one-more", 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_NE(refused.message().find("jobs of 131073 fragments, ended ones too; its limit is 131072"),
+            absl::string_view::npos)
+      << refused;
 }
 
 }  // namespace
