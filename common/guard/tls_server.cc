@@ -65,8 +65,8 @@ int ReadRecords(BIO* bio, char* into, int count) {
   return records->refused ? -1 : got;
 }
 
-// Whether a Certificate message (RFC 8446, section 4.4.2) has as few certificates as an identity file, with keys of the
-// kind that we issue: OpenSSL takes half a millisecond for each, a third of a second for a crafted one.
+// Whether a Certificate message (RFC 8446, section 4.4.2) has as few certificates as our identity files, with keys of
+// the kind that we issue: OpenSSL takes half a millisecond for each, a third of a second for a crafted one.
 bool CostsLittle(std::span<const uint8_t> message) {
   const auto take = [&message](size_t width) {  // a length of `width` bytes, and as many bytes
     size_t length = 0;
@@ -82,7 +82,7 @@ bool CostsLittle(std::span<const uint8_t> message) {
   if (!list) return false;
   message = *list;
   for (size_t count = 1; !message.empty(); ++count) {
-    if (count > kMostCertificates) return false;
+    if (count > kMostInChain) return false;
     const auto certificate = take(3);
     if (!certificate || !openssl::HasP256Key(*certificate, openssl::Signed::kCertificate)) return false;
     if (!take(2)) return false;  // its extensions

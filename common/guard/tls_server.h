@@ -68,6 +68,10 @@ struct Records {
   bool refused = false;                   // nothing more is read from the peer
 };
 
+// Certificates in the chain of a client; with more its handshake fails. An identity file has its own, and after a
+// rotation three of authorities.
+inline constexpr size_t kMostInChain = 4;
+
 // Key updates of a peer in the life of a connection; more end it. OpenSSL sends none, AES-GCM needs one in 400 GB.
 inline constexpr uint32_t kMostKeyUpdates = 32;
 
