@@ -139,8 +139,8 @@ class ConnectionTable {
   std::set<uint64_t> waiting_;          // waiting for their turn, by arrival
   Instant next_turn_ = kNever;          // the first turn of a waiting one, or earlier
   Instant next_of_all_{};               // when the next one is due at an even pace
-  Instant burst_began_{};
-  int burst_ = 0;                                                     // arrivals since
+  Instant burst_began_{};               // with `burst_` arrivals since
+  int burst_ = 0;
   std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
   std::unordered_map<std::string, Faults> faults_;                    // by address
   std::unordered_map<std::string, size_t> by_address_, silent_from_;  // counts; no entry is 0

@@ -91,7 +91,7 @@ bool CostsLittle(std::span<const uint8_t> message) {
 }
 
 // Sees each message before OpenSSL reads it. Counts the peer's updates of its key, each of which costs a derivation
-// and, if it asks, an answer. OpenSSL decodes all certificates before it looks who has signed them, so a chain that
+// and, if it asks, an answer. OpenSSL decodes all certificates before it checks their signatures, so a chain that
 // would cost much is made unreadable here: by a length of the context that cannot be.
 void SeeMessage(int sent, int, int type, const void* bytes, size_t count, SSL*, void* held) {
   if (sent != 0 || type != SSL3_RT_HANDSHAKE || count == 0) return;

@@ -19,8 +19,8 @@ namespace atl {
 
 struct BulkClientOptions {
   // A transfer ends after this time without a complete frame in either direction, or without an
-  // answer. A frame has at most 1 MiB, so a link of 35 kB/s is always fast enough, whatever the size
-  // of the transfer. The client never ends a long transfer that makes progress: restarting gains
+  // answer. A frame has at most 1 MiB, so a link of 35 kB/s is fast enough for a transfer of any
+  // size. The client never ends a long transfer that makes progress: restarting gains
   // nothing, since transfers resume by offset, and a transfer of the command line may take days
   // while its user watches it. For contributions, updates and fragments of a worker,
   // worker/link/transfer_limit.h adds a limit computed from the size of the transfer and the

@@ -125,7 +125,9 @@ absl::StatusOr<Certificate> ParseCertificate(const std::string& pem) {
   ATOLL_RETURN_IF_ERROR(CheckSize(pem));
   Certificate certificate = NextOf<Certificate, Signed::kCertificate>(Reader(pem).get(), d2i_X509);
   ERR_clear_error();
-  if (!certificate) return absl::InvalidArgumentError("there is no certificate in the PEM text");
+  if (!certificate)
+    return absl::InvalidArgumentError(
+        "there is no certificate with an ECDSA key over P-256, the only supported kind, in the PEM text");
   return certificate;
 }
 
@@ -159,7 +161,10 @@ absl::StatusOr<Request> ParseRequest(const std::string& pem) {
   ATOLL_RETURN_IF_ERROR(CheckSize(pem));
   Request request = NextOf<Request, Signed::kRequest>(Reader(pem).get(), d2i_X509_REQ);
   ERR_clear_error();
-  if (!request) return absl::InvalidArgumentError("there is no certificate signing request in the PEM text");
+  if (!request)
+    return absl::InvalidArgumentError(
+        "there is no certificate signing request with an ECDSA key over P-256, the only supported kind, in the PEM "
+        "text");
   EVP_PKEY* key = X509_REQ_get0_pubkey(request.get());
   ATOLL_RETURN_IF_ERROR(CheckP256(key));
   const bool own = X509_REQ_verify(request.get(), key) == 1;

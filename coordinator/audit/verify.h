@@ -12,7 +12,7 @@
 namespace atl::audit {
 
 // The location of the parts of a state. The ledger is always a file of this machine; the other parts
-// are wherever `files` reads them.
+// are read through `files`.
 struct Place {
   const Files& files;
   std::string root;

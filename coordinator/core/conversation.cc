@@ -256,10 +256,10 @@ void Job::Hear(Member& member, const Ready& message) {
   // Newer versions were published while the worker was away, or it took an older snapshot for the
   // newest version: contributions to the older versions would be late. A fragment that is named again
   // has no further answer.
-  std::set<FragmentIndex> told;
+  std::set<FragmentIndex> answered;
   for (const FragmentVersion& at : message.applied) {
     const uint32_t p = at.fragment.value;
-    if (p < run_.rounds.size() && at.version < run_.rounds[p].version() && told.insert(at.fragment).second)
+    if (p < run_.rounds.size() && at.version < run_.rounds[p].version() && answered.insert(at.fragment).second)
       core_.SendTo(member, run_.NewestUpdate(at.fragment));
   }
   member.Train();

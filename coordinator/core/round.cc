@@ -78,7 +78,6 @@ std::vector<UploadId> Round::DropUploads(const WorkerId* worker) {
     if (drops) dropped.push_back(entry.second.upload);
     return drops;
   });
-  std::sort(dropped.begin(), dropped.end());
   return dropped;
 }
 

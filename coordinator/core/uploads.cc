@@ -133,8 +133,9 @@ UploadVerdict Job::Offer(const UploadOffered& e) {
 
 void Job::On(const UploadFinished& e) {
   Round* const round = run_.RoundOf(e.upload);
-  if (round == nullptr || round->Sent(e.upload)->flushing) return;
-  const ContributionHeader& header = round->Sent(e.upload)->header;
+  const Contribution* const sent = round == nullptr ? nullptr : round->Sent(e.upload);
+  if (sent == nullptr || sent->flushing) return;
+  const ContributionHeader& header = sent->header;
   if (absl::Status status = CheckCursors(run_, core_, header); !status.ok()) {
     round->Break(e.upload);
     return core_.Verdict(e.upload, UploadDecision::kRefused, std::move(status));

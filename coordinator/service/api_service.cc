@@ -37,12 +37,13 @@ std::string AboutOf(const Request& request) {
 std::string WhoIs(const std::optional<Identity>& caller) { return caller ? Who(*caller) : ""; }
 
 // Answers a unary call once, from any thread, and reports the outcome to the guard. Until the caller
-// has taken the response, only its bytes remain.
+// has taken the response, only its bytes remain. `place`: held until the answer.
 template <typename Response, typename Request>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
-                          const grpc::CallbackServerContext& context, const Request& request, grpc::ByteBuffer* out) {
-  return [reactor, method, &guard, caller = IdentityOf(context), about = AboutOf(request), out](
-             const absl::Status& status, const Response& response) {
+                          const grpc::CallbackServerContext& context, const Request& request, grpc::ByteBuffer* out,
+                          CallerPlaces::Place place = nullptr) {
+  return [reactor, method, &guard, caller = IdentityOf(context), about = AboutOf(request), out,
+          place = std::move(place)](const absl::Status& status, const Response& response) {
     if (caller) guard.TellOutcome(method, *caller, about, status);
     if (!status.ok()) return reactor->Give(ToGrpc(status));
     reactor->Give(response, out, guard.answers(), WhoIs(caller));
@@ -88,37 +89,23 @@ class JobServiceImpl final : public JobMethods {
  public:
   JobServiceImpl(JobApi& api, CallGuard& guard) : api_(api), guard_(guard) {}
 
-#define ATOLL_UNARY(Service, Method)                                                                           \
+#define ATOLL_LIMITED(Service, Method, Taken)                                                                  \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,        \
                                    grpc::ByteBuffer* response) override {                                      \
     UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                         \
     const absl::StatusOr<v1::Method##Request> request = ReadMessage<v1::Method##Request>(*bytes);              \
-    if (!request.ok()) {                                                                                       \
-      reactor->Give(ToGrpc(request.status()));                                                                 \
+    const absl::StatusOr<CallerPlaces::Place> place = Taken;                                                   \
+    if (!request.ok() || !place.ok()) {                                                                        \
+      reactor->Give(ToGrpc(request.ok() ? place.status() : request.status()));                                 \
     } else {                                                                                                   \
       api_.Method(*request, AnswerTo<v1::Method##Response>(reactor, "/atoll.v1." #Service "/" #Method, guard_, \
-                                                           *context, *request, response));                     \
+                                                           *context, *request, response, *place));             \
     }                                                                                                          \
     return reactor;                                                                                            \
   }
-// A call that reads the files of a job, on the executor that all such calls share.
-#define ATOLL_READING_JOB(Method)                                                                                    \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,              \
-                                   grpc::ByteBuffer* response) override {                                            \
-    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                               \
-    const absl::StatusOr<v1::Method##Request> request = ReadMessage<v1::Method##Request>(*bytes);                    \
-    const absl::StatusOr<CallerPlaces::Place> place = reading_.Take(IdentityOf(*context));                           \
-    if (!request.ok() || !place.ok()) {                                                                              \
-      reactor->Give(ToGrpc(request.ok() ? place.status() : request.status()));                                       \
-    } else {                                                                                                         \
-      api_.Method(                                                                                                   \
-          *request,                                                                                                  \
-          [place = *place, answer = AnswerTo<v1::Method##Response>(reactor, "/atoll.v1.JobService/" #Method, guard_, \
-                                                                   *context, *request, response)](                   \
-              const absl::Status& status, const v1::Method##Response& answered) { answer(status, answered); });      \
-    }                                                                                                                \
-    return reactor;                                                                                                  \
-  }
+#define ATOLL_UNARY(Service, Method) ATOLL_LIMITED(Service, Method, CallerPlaces::Place())
+// Reads the files of a job, on the executor that all such calls share.
+#define ATOLL_READING_JOB(Method) ATOLL_LIMITED(JobService, Method, reading_.Take(IdentityOf(*context)))
   ATOLL_READING_JOB(SubmitJob)
   ATOLL_UNARY(JobService, GetJob)
   ATOLL_UNARY(JobService, ListJobs)

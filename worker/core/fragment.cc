@@ -149,9 +149,9 @@ void Fragment::BeginLeap() {
 
 // ---- an update ----------------------------------------------------------------------------------------------------
 
-void Fragment::BeginApply(const Standing& standing, bool beside) {
+void Fragment::BeginApply(const Standing& standing, bool during_steps) {
   ATOLL_CHECK(resting(), "one thing moves at a time");
-  state_ = Applying{.standing = standing, .beside = beside};
+  state_ = Applying{.standing = standing, .during_steps = during_steps};
 }
 
 bool Fragment::Applied(Version version) {

@@ -72,8 +72,8 @@ struct Forming {};
 // The outer copy is changing to the next version.
 struct Applying {
   Standing standing;
-  bool beside = false;     // in parallel with steps, before its apply step
-  bool overtaken = false;  // take the outer copy once the update is applied
+  bool during_steps = false;  // in parallel with steps, before its apply step
+  bool overtaken = false;     // take the outer copy once the update is applied
 };
 // The outer copy has changed, the local parameters have not.
 struct Unsettled {
@@ -127,9 +127,9 @@ class Fragment {
   void ForbidLeaps() { no_leap_before_ = std::max(outer_, newest_); }  // no snapshot is worth one until then
 
   // ---- an update
-  void BeginApply(const Standing& standing, bool beside);  // Resting -> Applying
-  bool Applied(Version version);                           // Applying -> Unsettled; Resting if it was overtaken
-  Settlement Settle();                                     // Unsettled -> Resting
+  void BeginApply(const Standing& standing, bool during_steps);  // Resting -> Applying
+  bool Applied(Version version);                                 // Applying -> Unsettled; Resting if it was overtaken
+  Settlement Settle();                                           // Unsettled -> Resting
   // Discards the drift, for the outer copy. False: not yet, because the outer copy is absent or changing.
   bool TakeOuter();
 
@@ -187,7 +187,8 @@ class Fragment {
   const Drift& drift() const { return drift_; }
   uint64_t Unsent() const;  // steps that are in no contribution
   // There are known committed versions that the outer copy has not reached.
-  bool Behind() const { return leaping() || !pending_.empty(); }
+  bool IsOutdated() const { return leaping() || !pending_.empty(); }
+  bool IsUpToDate() const { return !absent() && unsettled() == nullptr && !IsOutdated(); }
   // The update that decides whether held() counts is applied, or being applied.
   bool HasUpdate() const { return applying() != nullptr || unsettled() != nullptr; }
   bool IsContributor(const Pending& pending) const;

@@ -64,11 +64,11 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     return;
   }
   if (phase != Phase::kActive && phase != Phase::kFetching) return;
-  bool behind = false;
+  bool outdated = false;
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
-    if (!fragments[p].absent() && assigned[p] < fragments[p].outer()) behind = true;
+    if (!fragments[p].absent() && assigned[p] < fragments[p].outer()) outdated = true;
   }
-  if (behind) {
+  if (outdated) {
     VoidIncarnation();
     fresh = true;
     FetchAll();

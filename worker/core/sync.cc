@@ -170,7 +170,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
 // contributions would never close.
 bool Core::State::MayForm(const Fragment& f) const {
   const bool waits = closing || (!f.due() && now < f.next_version_by());  // the end of a job has its own rule
-  return f.resting() && !f.held() && !(f.TriedHere() && waits) && !f.Behind() && f.drift().steps > 0;
+  return f.resting() && !f.held() && !(f.TriedHere() && waits) && !f.IsOutdated() && f.drift().steps > 0;
 }
 
 void Core::State::SendDue() {
@@ -186,7 +186,7 @@ void Core::State::SendDue() {
     f.ForgetServed(Clock());
     if (!f.due() && !f.send_now()) continue;
     // Catches up first: a contribution against an outdated version would be refused.
-    if (f.Behind() || f.unsettled() != nullptr) continue;
+    if (f.IsOutdated() || f.unsettled() != nullptr) continue;
     const bool may = MayForm(f);
     if (f.due() && !may && f.held()) {
       ran_on = ran_on || !welcomed;

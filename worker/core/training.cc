@@ -12,7 +12,7 @@ namespace {
 // Whether work that can still be sent is being formed or uploaded, or waits for an update in flight
 // or, without `welcomed`, for the coordinator.
 bool OwesWork(const Fragment& f, bool welcomed) {
-  const bool merges = f.Behind() || f.unsettled() != nullptr;  // before it can be sent
+  const bool merges = f.IsOutdated() || f.unsettled() != nullptr;  // before its work can be sent
   if (f.forming() || (f.held() && f.held()->uploading) || (merges && f.Unsent() > 0)) return true;
   return !welcomed && (f.held() ? !f.held()->accepted && !f.held()->dropped : f.Unsent() > 0);
 }
@@ -21,7 +21,7 @@ bool OwesWork(const Fragment& f, bool welcomed) {
 std::string WorkOf(const Fragment& f) {
   if (f.forming()) return "its contribution is being formed";
   if (f.held() && !f.held()->accepted && !f.held()->dropped) return "its contribution is not accepted";
-  if (f.Behind()) return "an update is in flight";
+  if (f.IsOutdated()) return "an update is in flight";
   return absl::StrCat("its last ", f.Unsent(), " steps are not sent");
 }
 
@@ -92,13 +92,14 @@ void Core::State::OnBoundary() {
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& f) {
     const Applying* const move = f.applying();
-    return f.installing() || (move != nullptr && (!move->beside || move->overtaken || leaving));
+    return f.installing() || (move != nullptr && (!move->during_steps || move->overtaken || leaving));
   });
 }
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.
 bool Core::State::CatchingUp() const {
-  return taken == 0 && std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.Behind(); });
+  return taken == 0 &&
+         std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.IsOutdated(); });
 }
 
 // Whole periods, so that the phase of the schedule stays. One period remains, because commits can
@@ -144,8 +145,7 @@ bool Core::State::StandsStill() {
   if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
   Instant from{};
   for (const Fragment& f : fragments) {
-    const bool moves = f.absent() || f.unsettled() != nullptr || f.Behind();
-    if (moves || f.due() || (f.held() && !f.held()->accepted)) return false;
+    if (!f.IsUpToDate() || f.due() || (f.held() && !f.held()->accepted)) return false;
     if (f.held()) from = std::max(from, f.held()->accepted_at + ApplyPatience());
   }
   if (now >= from) return true;
@@ -369,8 +369,7 @@ void Core::State::ContinueClosing() {
   bool all_said = true;
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     const Fragment& f = fragments[p];
-    const bool moves = f.absent() || f.unsettled() != nullptr || f.Behind();
-    const bool settled = !moves && f.outer() >= closing->versions[p];
+    const bool settled = f.IsUpToDate() && f.outer() >= closing->versions[p];
     // The closing rounds drop nothing: the work of a dropped sync is contributed now.
     if (settled && f.held() && f.held()->dropped) Withdraw(p);
     if (settled && MayForm(f)) Form(p, true);

@@ -189,7 +189,7 @@ TEST_F(TlsServerTest, AnAnnouncedHelloIsRefusedAtItsHeader) {
   EXPECT_TRUE(server.refused());
 }
 
-// OpenSSL decodes all of a chain before it looks who signed it (S40).
+// OpenSSL decodes all of a chain before it checks signatures (S40).
 TEST_F(TlsServerTest, AChainThatCostsMuchIsRefusedBeforeItIsRead) {
   using openssl::KeyKind;
   for (const auto& [kind, certificates] :
@@ -213,7 +213,7 @@ TEST_F(TlsServerTest, AChainThatCostsMuchIsRefusedBeforeItIsRead) {
       (void)SSL_do_handshake(client.get());
       moved = server.Handshake();
     }
-    EXPECT_EQ(moved.end, Moved::End::kFailed) << "nobody we know has signed it";
+    EXPECT_EQ(moved.end, Moved::End::kFailed) << "its issuer is unknown";
     EXPECT_EQ(server.refused(), kind == KeyKind::kP384 || certificates > kMostInChain) << certificates;
   }
 }

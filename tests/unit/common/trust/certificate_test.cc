@@ -139,7 +139,7 @@ TEST(CertificateTest, AnEncodingThatIsNoDerHasNoKey) {
 }
 
 // OpenSSL would ask the terminal for the passphrase, and wait (S40).
-TEST(CertificateTest, ATextThatSaysItIsEncryptedIsRefused) {
+TEST(CertificateTest, ATextMarkedAsEncryptedIsRefused) {
   const openssl::Key key = openssl::MakeKey(openssl::KeyKind::kNamed);
   for (std::string pem : {*openssl::WriteCertificate(openssl::MakeCertificate(key).get()), openssl::MakeRequest(key)}) {
     pem.insert(pem.find('\n') + 1,

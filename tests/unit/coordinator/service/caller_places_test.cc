@@ -20,7 +20,7 @@ TEST(CallerPlaces, PlacesPerIdentityAreLimited) {
             absl::string_view::npos)
       << refused;
   EXPECT_TRUE(places.Take(Identity{Role::kViewer, "bob", ""}).ok());
-  EXPECT_TRUE(places.Take(Identity{Role::kAdmin, "eve", ""}).ok()) << "somebody else";
+  EXPECT_TRUE(places.Take(Identity{Role::kAdmin, "eve", ""}).ok()) << "another identity";
   held.pop_back();
   EXPECT_TRUE(places.Take(eve).ok());
   EXPECT_TRUE(places.Take(eve).ok()) << "given back at once";

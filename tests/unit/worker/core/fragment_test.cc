@@ -46,7 +46,7 @@ struct FragmentEvent {
   std::function<bool(Fragment&)> happen;  // false: it cannot happen now, or is ignored
 };
 
-bool MaySend(const Fragment& f) { return f.resting() && !f.held() && !f.Behind() && f.drift().steps > 0; }
+bool MaySend(const Fragment& f) { return f.resting() && !f.held() && !f.IsOutdated() && f.drift().steps > 0; }
 
 bool Offered(const Fragment& f) { return f.held() && !f.forming() && !f.HasUpdate() && !f.held()->dropped; }
 
@@ -95,7 +95,7 @@ std::vector<FragmentEvent> VersionEvents() {
        }},
       {"it settles", [](Fragment& f) { return f.unsettled() != nullptr && (f.Settle(), true); }},
       {"it deviates", [](Fragment& f) { return f.applying() != nullptr && (f.Withdraw(), f.Lose(kLater), true); }},
-      {"it leaps", [](Fragment& f) { return f.MayLeap() && f.Behind() && (f.BeginLeap(), true); }},
+      {"it leaps", [](Fragment& f) { return f.MayLeap() && f.IsOutdated() && (f.BeginLeap(), true); }},
       {"the whole is fetched", [](Fragment& f) { return f.WholeFetched(); }},
       {"the whole is not fetched",
        [](Fragment& f) {
