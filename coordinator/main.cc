@@ -194,9 +194,9 @@ class Coordinator {
 
 void Coordinator::Die(const absl::Status& status) {
   log_.Error("stopping at once", {{"reason", std::string(status.message())}});
-  std::cerr << absl::StrCat("atoll-coordinator: ", status.message(),
-                            "; acknowledged data is on disk: fix the cause and start the coordinator again\n");
-  (void)StandardError().Flush();
+  (void)StandardError().WriteLast(
+      absl::StrCat("atoll-coordinator: ", status.message(),
+                   "; acknowledged data is on disk: fix the cause and start the coordinator again\n"));
   std::_Exit(kExitStorage);
 }
 

@@ -81,9 +81,17 @@ struct QueuedWriter::Shared {
   size_t bytes ATOLL_GUARDED_BY(mutex) = 0;          // in the queue and in write(2)
   uint64_t no_room_for ATOLL_GUARDED_BY(mutex) = 0;  // lines lost since the last accepted text
   bool writing ATOLL_GUARDED_BY(mutex) = false;
+  bool last_accepted ATOLL_GUARDED_BY(mutex) = false;
   bool over ATOLL_GUARDED_BY(mutex) = false;
   std::function<std::string(uint64_t)> report ATOLL_GUARDED_BY(mutex) = LossText;
   std::atomic<uint64_t> waiting{0};
+
+  void Push(std::string text) ATOLL_REQUIRES(mutex) {
+    bytes += text.size();
+    ++waiting;
+    queue.push_back({std::move(text), std::exchange(no_room_for, 0)});
+    changed.NotifyAll();
+  }
 };
 
 QueuedWriter::QueuedWriter(int descriptor, size_t most_bytes)
@@ -105,6 +113,7 @@ QueuedWriter::~QueuedWriter() {
 
 void QueuedWriter::Write(std::string text) {
   const MutexLock lock(shared_->mutex);
+  if (shared_->last_accepted) return;
   // After a loss the queue accepts text only when it is half empty, so that few reports cover many
   // losses.
   const size_t room = shared_->no_room_for > 0 ? shared_->most_bytes / 2 : shared_->most_bytes;
@@ -112,10 +121,15 @@ void QueuedWriter::Write(std::string text) {
     shared_->no_room_for += LinesOf(text);
     return;
   }
-  shared_->bytes += text.size();
-  ++shared_->waiting;
-  shared_->queue.push_back({std::move(text), std::exchange(shared_->no_room_for, 0)});
-  shared_->changed.NotifyAll();
+  shared_->Push(std::move(text));
+}
+
+bool QueuedWriter::WriteLast(std::string text, Duration limit) {
+  {
+    const MutexLock lock(shared_->mutex);
+    if (!std::exchange(shared_->last_accepted, true) && !text.empty()) shared_->Push(std::move(text));
+  }
+  return Flush(limit);
 }
 
 bool QueuedWriter::Flush(Duration limit) {

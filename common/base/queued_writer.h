@@ -29,6 +29,9 @@ class QueuedWriter {
 
   // Queues whole lines with their line ends. Never blocks.
   void Write(std::string text);
+  // Queues the reason why the process ends, even when the queue is full, then waits as Flush does. Text of
+  // later calls is ignored, so that no other thread's line follows.
+  bool WriteLast(std::string text, Duration limit = kFlushLimit);
   // Waits until everything is written or lost. Returns false after `limit`.
   bool Flush(Duration limit = kFlushLimit);
   // Sets the text of the line about lost lines, including its line end. Default: "N lines were lost

@@ -33,7 +33,7 @@ struct ConnectionLimits {
   Duration pace = Milliseconds(20);
   // The same for those of all addresses together. Not applied behind a proxy, which has limits of its own.
   uint32_t all_at_once = 256;
-  Duration pace_of_all = Milliseconds(4);
+  Duration pace_of_all = Milliseconds(8);
   // After calls or faults from an address came too fast, the address is slowed for this time. Its new
   // connections are served one by one, at interval `turn`, and each at least `shown` after its arrival.
   // A connection that has sent more than `unserved_bytes` by then is ended, because a real client

@@ -270,8 +270,7 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
 // Ends the process at once, because the train thread no longer responds.
 [[noreturn]] void EndHung(const absl::Status& why, Log& log) {
   log.Error("step timed out", {{"reason", std::string(why.message())}});
-  (void)Fail(kWorkerHung, why);
-  EndProcess(kWorkerHung);
+  EndProcess(kWorkerHung, absl::StrCat("atoll-worker: ", WithAdvice(why.message()), "\n"));
 }
 
 // The train loop. Returns once the session wants to end.

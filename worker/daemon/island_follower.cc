@@ -54,9 +54,8 @@ class Watchdog {
     while (!OverWithin(kLook)) {
       if (island.Look().ok()) continue;
       if (OverWithin(kLastOrders)) return;
-      StandardError().Write(
-          absl::StrCat("atoll-worker: rank ", island.rank(), ": rank 0, which leads the island, ended\n"));
-      EndProcess(kWorkerIsland);
+      EndProcess(kWorkerIsland,
+                 absl::StrCat("atoll-worker: rank ", island.rank(), ": rank 0, which leads the island, ended\n"));
     }
   }
 

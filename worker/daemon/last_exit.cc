@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "common/base/mutex.h"
 #include "common/base/queued_writer.h"
@@ -18,14 +20,12 @@ void EndProcessWithin(Duration limit, int code) {
     CondVar never;
     MutexLock lock(mutex);
     while (clock.Now() < end) never.WaitFor(mutex, end - clock.Now());
-    StandardError().Write(
-        "atoll-worker: the device does not release its resources; the process exits without waiting\n");
-    EndProcess(code);
+    EndProcess(code, "atoll-worker: the device does not release its resources; the process exits without waiting\n");
   }).detach();
 }
 
-void EndProcess(int code) {
-  (void)StandardError().Flush();
+void EndProcess(int code, std::string reason) {
+  (void)StandardError().WriteLast(std::move(reason));
   _exit(code);
 }
 

@@ -3,6 +3,8 @@
 #ifndef ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 #define ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 
+#include <string>
+
 #include "common/base/time.h"
 
 namespace atl {
@@ -13,8 +15,9 @@ constexpr Duration kLastExit = Seconds(30);  // for a process of a broken island
 // `code`, without destructors. Call it when only the exit is left to do.
 void EndProcessWithin(Duration limit, int code);
 
-// Ends the process now, without destructors, after a bounded attempt to flush standard error.
-[[noreturn]] void EndProcess(int code);
+// Ends the process now, without destructors, after a bounded attempt to flush standard error. `reason`
+// is the last text there; empty means none.
+[[noreturn]] void EndProcess(int code, std::string reason = "");
 
 }  // namespace atl
 

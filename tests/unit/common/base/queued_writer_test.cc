@@ -81,6 +81,18 @@ TEST(QueuedWriter, StalledReaderBlocksNoThreadAndLearnsItsLosses) {
   EXPECT_EQ(pipe.ReadTo("after\n"), "after\n");
 }
 
+TEST(QueuedWriter, NoLineFollowsTheLast) {
+  const Pipe pipe;
+  constexpr size_t kMost = 32;
+  QueuedWriter writer(pipe.writer.get(), kMost);
+  const std::string reason = std::string(2 * kMost, 'r') + "\n";  // more than the queue accepts otherwise
+  EXPECT_TRUE(writer.WriteLast(reason, kForever));
+  writer.Write("late\n");
+  EXPECT_TRUE(writer.WriteLast("second reason\n", kForever));
+  EXPECT_EQ(pipe.ReadTo(reason), reason);
+  EXPECT_EQ(writer.waiting(), 0u);
+}
+
 TEST(QueuedWriter, EndsWhileItsReaderStalls) {
   const Pipe pipe;
   {
