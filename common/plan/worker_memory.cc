@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float), kBfloat16 = 2;
 
-// As in worker/sync/error_store.h: fp32, or the int8 encoding.
+// As in worker/replica/error_store.h: fp32, or the int8 encoding.
 uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements, WireSize wire_size) {
   switch (kind) {
     case ErrorMemory::kOff: return 0;

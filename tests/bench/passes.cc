@@ -38,7 +38,7 @@
 #include "tests/bench/memory.h"
 #include "worker/device/cpu_step.h"
 #include "worker/device/step_kernels.h"
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/fragment_replica.h"
 
 namespace atl::bench {
 namespace {

@@ -117,8 +117,8 @@ class Includes(Tree):
         self.refused(self.check, "room coordinator/core may not include")
 
     def test_torch_outside_its_rooms(self):
-        self.write("worker/sync/a.cc", "#include <torch/types.h>\n")
-        self.refused(self.check, "worker/sync may not see LibTorch")
+        self.write("worker/replica/a.cc", "#include <torch/types.h>\n")
+        self.refused(self.check, "worker/replica may not see LibTorch")
 
     def test_library_through_a_header(self):
         self.write("common/rpc/channel.h", "#include <grpcpp/grpcpp.h>\n")

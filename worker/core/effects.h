@@ -12,6 +12,7 @@
 #include "common/base/ids.h"
 #include "common/plan/boot_lines.h"
 #include "common/plan/messages.h"
+#include "worker/core/standing.h"
 
 namespace atl::worker {
 
@@ -65,8 +66,7 @@ struct DropFetches {
 // download's own.
 struct ApplyUpdate {
   FragmentVersion reached;
-  bool contributor = false;
-  bool ahead = false;  // a contributor that sent ahead of the others
+  Standing standing{};
   Digest expected_hash{};
   bool beside = false;  // before its apply step: steps may run meanwhile, and the answer follows one
 };
@@ -75,8 +75,7 @@ struct ApplyUpdate {
 // += outer(v + 1) - outer(v); if the job dropped this sync, local stays unchanged.
 struct ResolveUpdate {
   FragmentIndex fragment;
-  bool contributor = false;
-  bool ahead = false;
+  Standing standing{};
   bool late = false;
   bool dropped = false;
 };

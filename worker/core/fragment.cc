@@ -149,7 +149,7 @@ void Fragment::BeginLeap() {
 
 // ---- an update ----------------------------------------------------------------------------------------------------
 
-void Fragment::BeginApply(const Standing& standing, bool during_steps) {
+void Fragment::BeginApply(Standing standing, bool during_steps) {
   ATOLL_CHECK(resting(), "one thing moves at a time");
   state_ = Applying{.standing = standing, .during_steps = during_steps};
 }
@@ -170,7 +170,7 @@ bool Fragment::Applied(Version version) {
 
 Settlement Fragment::Settle() {
   ATOLL_CHECK(unsettled() != nullptr, "an update was applied");
-  const bool contributor = unsettled()->standing.contributor;
+  const bool contributor = unsettled()->standing != Standing::kNotContributor;
   state_ = Resting{};
   Settlement done{.held = std::exchange(held_, std::nullopt)};
   const std::optional<Version> tried = std::exchange(tried_, std::nullopt);
@@ -286,11 +286,12 @@ uint64_t Fragment::Unsent() const {
   return drift_.steps > sent ? drift_.steps - sent : 0;
 }
 
-bool Fragment::IsContributor(const Pending& pending) const {
-  if (!held_ || held_->version.value + 1 != pending.reached.value) return false;
-  if (held_->committed) return true;
+Standing Fragment::StandingIn(const Pending& pending) const {
+  if (!held_ || held_->version.value + 1 != pending.reached.value) return Standing::kNotContributor;
   // The merged contribution may be one sent by an earlier incarnation of this worker.
-  return pending.contributor && (pending.merged.IsZero() || pending.merged == held_->header.digest);
+  const bool merged = pending.contributor && (pending.merged.IsZero() || pending.merged == held_->header.digest);
+  if (!held_->committed && !merged) return Standing::kNotContributor;
+  return held_->ahead ? Standing::kAhead : Standing::kContributor;
 }
 
 void Fragment::CheckInvariants() const {
@@ -299,9 +300,10 @@ void Fragment::CheckInvariants() const {
   if (forming()) ATOLL_CHECK(held_.has_value(), "what is being formed is held");
   const Standing* merged = unsettled() != nullptr ? &unsettled()->standing : nullptr;
   if (const Applying* const move = applying(); move != nullptr && !move->overtaken) merged = &move->standing;
-  if (merged != nullptr && merged->contributor) {
+  if (merged != nullptr && *merged != Standing::kNotContributor) {
     ATOLL_CHECK(held_.has_value(), "what an update counts is held until it is merged");
-    ATOLL_CHECK(held_->ahead == merged->ahead, "an update is merged in the role in which it was applied");
+    ATOLL_CHECK(held_->ahead == (*merged == Standing::kAhead),
+                "an update is merged in the role in which it was applied");
   }
   if (leaping()) return;
   for (size_t i = 0; i < pending_.size(); ++i)

@@ -17,6 +17,7 @@
 
 #include "common/base/time.h"
 #include "common/plan/messages.h"
+#include "worker/core/standing.h"
 
 namespace atl::worker {
 
@@ -54,12 +55,6 @@ struct Pending {
   Digest merged = {};       // this worker's merged contribution, if listed; zero: not sent
 };
 
-// The role in which an update was applied to the outer copy. The replica merges it in the same role.
-struct Standing {
-  bool contributor = false;
-  bool ahead = false;  // a contributor that sent ahead of the others
-};
-
 // ---- where the fragment's parameters are
 // Not in this worker's memory; whether they are being downloaded, or installed, or downloaded again at that time.
 struct Absent {
@@ -71,13 +66,13 @@ struct Resting {};
 struct Forming {};
 // The outer copy is changing to the next version.
 struct Applying {
-  Standing standing;
+  Standing standing{};
   bool during_steps = false;  // in parallel with steps, before its apply step
   bool overtaken = false;     // take the outer copy once the update is applied
 };
 // The outer copy has changed, the local parameters have not.
 struct Unsettled {
-  Standing standing;
+  Standing standing{};
 };
 // Being fetched whole to skip versions, with its drift. Nothing is in flight.
 struct Leaping {
@@ -127,9 +122,9 @@ class Fragment {
   void ForbidLeaps() { no_leap_before_ = std::max(outer_, newest_); }  // no snapshot is worth one until then
 
   // ---- an update
-  void BeginApply(const Standing& standing, bool during_steps);  // Resting -> Applying
-  bool Applied(Version version);                                 // Applying -> Unsettled; Resting if it was overtaken
-  Settlement Settle();                                           // Unsettled -> Resting
+  void BeginApply(Standing standing, bool during_steps);  // Resting -> Applying
+  bool Applied(Version version);                          // Applying -> Unsettled; Resting if it was overtaken
+  Settlement Settle();                                    // Unsettled -> Resting
   // Discards the drift, for the outer copy. False: not yet, because the outer copy is absent or changing.
   bool TakeOuter();
 
@@ -191,7 +186,7 @@ class Fragment {
   bool IsUpToDate() const { return !absent() && unsettled() == nullptr && !IsOutdated(); }
   // The update that decides whether held() counts is applied, or being applied.
   bool HasUpdate() const { return applying() != nullptr || unsettled() != nullptr; }
-  bool IsContributor(const Pending& pending) const;
+  Standing StandingIn(const Pending& pending) const;
   void CheckInvariants() const;
 
  private:

@@ -105,8 +105,8 @@ struct Core::State {
   void Withdraw(uint32_t p);  // drops `held`, without a verdict
   void MarkRefused(uint32_t p, const std::string& reason);
   void ApplyReady();
-  bool MayApply(uint32_t p, bool contributor) const;
-  bool MaySettle(const Fragment& f, bool contributor) const;
+  bool MayApply(uint32_t p, Standing standing) const;
+  bool MaySettle(const Fragment& f, Standing standing) const;
   void Settle(uint32_t p);
   void EndLeases(const std::vector<LeaseCursor>& contributed);
   void SendDue();

@@ -67,19 +67,19 @@ void Core::State::Heal(uint32_t p) {
 
 // Local parameters are merged at the apply step and not earlier, unless the merge keeps the steps
 // since the send. If no step can come, the apply step would never be reached.
-bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
+bool Core::State::MaySettle(const Fragment& f, Standing standing) const {
   const bool no_samples = wish.denied && Unused() == 0;
-  return !contributor || f.held()->ahead || taken >= f.held()->apply_at || StepsForbidden() || no_samples;
+  return standing != Standing::kContributor || taken >= f.held()->apply_at || StepsForbidden() || no_samples;
 }
 
 // An evaluation needs the outer copies at exact versions: it applies updates up to them early, and
 // delays later ones.
-bool Core::State::MayApply(uint32_t p, bool contributor) const {
+bool Core::State::MayApply(uint32_t p, Standing standing) const {
   const Fragment& f = fragments[p];
   if (evaluation && p < evaluation->assigned.versions.size()) {
     return f.outer() < evaluation->assigned.versions[p];
   }
-  return MaySettle(f, contributor);
+  return MaySettle(f, standing);
 }
 
 // An update that arrives before its apply step changes the outer copy at once, in parallel with the
@@ -88,16 +88,14 @@ bool Core::State::MayApply(uint32_t p, bool contributor) const {
 void Core::State::ApplyReady() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
-    if (const Unsettled* const waits = f.unsettled(); waits != nullptr && MaySettle(f, waits->standing.contributor))
-      Settle(p);
+    if (const Unsettled* const waits = f.unsettled(); waits != nullptr && MaySettle(f, waits->standing)) Settle(p);
     if (!f.resting() || f.pending().empty() || !f.pending().front().fetched) continue;
     const Pending& next = f.pending().front();
-    const bool contributor = f.IsContributor(next);
-    const bool due = MayApply(p, contributor);
+    const Standing standing = f.StandingIn(next);
+    const bool due = MayApply(p, standing);
     if (!due && evaluation) continue;
-    const bool ahead = contributor && f.held()->ahead;
-    f.BeginApply({contributor, ahead}, !due);
-    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, ahead, next.hash, !due});
+    f.BeginApply(standing, !due);
+    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, standing, next.hash, !due});
   }
 }
 
@@ -120,14 +118,14 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
     effects.push_back(AdoptOuter{FragmentIndex{p}});
     return;
   }
-  if (MaySettle(f, f.unsettled()->standing.contributor)) Settle(p);
+  if (MaySettle(f, f.unsettled()->standing)) Settle(p);
 }
 
 void Core::State::Settle(uint32_t p) {
   Fragment& f = fragments[p];
-  const auto [contributor, ahead] = f.unsettled()->standing;
-  const bool late = contributor && !ahead && taken > f.held()->apply_at;
-  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, ahead, late, f.held() && f.held()->dropped});
+  const Standing standing = f.unsettled()->standing;
+  const bool late = standing == Standing::kContributor && taken > f.held()->apply_at;
+  effects.push_back(ResolveUpdate{FragmentIndex{p}, standing, late, f.held() && f.held()->dropped});
   const Settlement done = f.Settle();
   applied_at = taken;
   if (late && !done.held->dropped) {
@@ -136,7 +134,7 @@ void Core::State::Settle(uint32_t p) {
                       taken - done.held->apply_at, " steps after its apply step and was not merged"));
   }
   if (done.held && done.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
-  if (contributor) EndLeases(done.held->header.cursors);
+  if (standing != Standing::kNotContributor) EndLeases(done.held->header.cursors);
   if (done.missed && f.missed() >= spec->sync.max_missed)
     TakeOuterEverywhere(absl::StrCat(f.missed(), " syncs in a row were missed"));
 }

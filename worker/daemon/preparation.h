@@ -12,6 +12,7 @@
 #include "common/config/options.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/model/arena.h"
+#include "worker/replica/replicas.h"
 #include "worker/session/job.h"
 
 namespace atl {

@@ -3,7 +3,7 @@
 //
 //   h = (outer - local) + residual;  q = Q(h);  lost = h - D(q);  sums of squares of h and of lost
 //
-// Bytes, losses and sums equal those of the host (worker/sync/fragment_replica.h) to the bit:
+// Bytes, losses and sums equal those of the host (worker/replica/fragment_replica.h) to the bit:
 // elements and scales as in codec_math.h, sums in the fixed shape of common/vecmath. If an h is not
 // finite, only that is reported, and the contribution is refused. Every operation is IEEE, rounded
 // to nearest, built as described in codec_math.h. No errors, no state; safe on every thread.

@@ -11,23 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "common/base/hash.h"
 #include "common/base/ids.h"
 #include "common/plan/messages.h"
 #include "worker/core/events.h"
+#include "worker/replica/fetched_bytes.h"
 
 namespace atl {
-
-using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
-
-// A whole fragment, or the update that made `at.version`. The digest of the transfer has been checked.
-struct FetchedBytes {
-  JobId job;
-  FragmentVersion at;
-  bool whole = false;
-  Digest hash;  // ContentHash of the fragment at that version
-  SharedBytes bytes;
-};
 
 // StreamUp, StreamDown, Received, UploadEnded, FragmentFetchFailed and UpdateFetchFailed are events of the core.
 using LinkEvent = std::variant<worker::Event, FetchedBytes>;

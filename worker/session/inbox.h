@@ -11,7 +11,7 @@
 
 #include "common/base/mutex.h"
 #include "worker/link/link.h"
-#include "worker/session/replicas.h"
+#include "worker/replica/replicas.h"
 
 namespace atl {
 

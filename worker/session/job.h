@@ -95,12 +95,6 @@ class TrainingModel {
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 
-// The number of threads for host loops over a fragment's parameters.
-struct SyncThreads {
-  unsigned at_rest = 1;  // while nothing is trained: applying, merging, and a contribution formed at rest
-  unsigned beside = 1;   // in parallel with training
-};
-
 // One job's memory and data; members are destroyed in reverse order.
 struct JobParts {
   ModelLayout layout;

@@ -272,21 +272,14 @@ void Session::State::Do(const worker::DropFetches& e) {
   if (replicas) replicas->DropKept(e.fragment);
 }
 
-namespace {
-Standing StandingOf(bool contributor, bool ahead) {
-  return ahead ? Standing::kAhead : contributor ? Standing::kContributor : Standing::kNotContributor;
-}
-}  // namespace
-
 // An update that cannot be applied is treated like one with another hash: the fragment is fetched whole.
 void Session::State::Do(const worker::ApplyUpdate& e) {
-  const Standing standing = StandingOf(e.contributor, e.ahead);
   if (e.beside) {
-    replicas->BeginApply(e.reached, standing, e.expected_hash, ++errands,
+    replicas->BeginApply(e.reached, e.standing, e.expected_hash, ++errands,
                          [this](ApplyEnded ended) { Post(std::move(ended)); });
     return;
   }
-  Answer(Applied(e.reached, replicas->Apply(e.reached, standing, e.expected_hash)));
+  Answer(Applied(e.reached, replicas->Apply(e.reached, e.standing, e.expected_hash)));
 }
 
 worker::UpdateApplied Session::State::Applied(FragmentVersion reached, const absl::StatusOr<ApplyVerdict>& verdict) {
@@ -308,8 +301,7 @@ void Session::State::Do(const worker::ResolveUpdate& e) {
     if (const auto status = replicas->KeepLocal(e.fragment); !status.ok()) Break(status);
     return;
   }
-  const Standing standing = StandingOf(e.contributor, e.ahead);
-  if (const auto status = replicas->Resolve(e.fragment, standing, mix); !status.ok()) Break(status);
+  if (const auto status = replicas->Resolve(e.fragment, e.standing, mix); !status.ok()) Break(status);
   TellRefusal();
   parts->model->ParametersChanged(e.fragment);
 }

@@ -23,6 +23,7 @@
 #include "common/base/time.h"
 #include "worker/core/core.h"
 #include "worker/link/link.h"
+#include "worker/replica/replicas.h"
 #include "worker/session/job.h"
 
 namespace atl {

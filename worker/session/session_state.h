@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "worker/replica/replicas.h"
 #include "worker/session/inbox.h"
-#include "worker/session/replicas.h"
 #include "worker/session/session.h"
 
 namespace atl {

@@ -16,7 +16,7 @@
 #include "common/plan/model_layout.h"
 #include "common/plan/sync_schedule.h"
 #include "coordinator/aggregate/aggregator.h"
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/fragment_replica.h"
 
 namespace atl::numerics {
 

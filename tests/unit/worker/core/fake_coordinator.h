@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -109,7 +110,7 @@ class World {
   JobCourse begun;                                      // of the newest optimizer
 
  private:
-  static std::string As(bool mine, bool ahead) { return ahead ? "ahead" : mine ? "contributor" : "missed"; }
+  static std::string As(Standing s) { return std::array{"missed", "contributor", "ahead"}[static_cast<size_t>(s)]; }
   void Log(const std::string& line) { lines.push_back(line); }
 
   // Records an effect and answers it.
@@ -120,10 +121,7 @@ class World {
     void operator()(const CloseStream& e) { w.Log("close: " + e.reason); }
     void operator()(const PrepareJob& e) {
       w.Log("make job");
-      if (!w.prepare) {
-        q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
-        return;
-      }
+      if (!w.prepare) return q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
       q.push_back(
           JobPrepared{e.job, std::vector<JobPrepared::FragmentSize>(w.fragments_, {w.whole_bytes, w.update_bytes})});
     }
@@ -141,7 +139,7 @@ class World {
       }
     }
     void operator()(const InstallFragment& e) {
-      if (e.leap) w.replicas_[e.fragment.value].applied_as = As(false, false);
+      if (e.leap) w.replicas_[e.fragment.value].applied_as = As(Standing::kNotContributor);
       w.Log(absl::StrCat(e.leap ? "leap " : "install ", e.fragment.value, " v", e.version.value));
       q.push_back(FragmentInstalled{e.fragment, e.version, true});
     }
@@ -151,14 +149,14 @@ class World {
     }
     void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
     void operator()(const ApplyUpdate& e) {
-      const auto& [as, applying] = w.replicas_[e.reached.fragment.value] = {As(e.contributor, e.ahead), true};
+      const auto& [as, applying] = w.replicas_[e.reached.fragment.value] = {As(e.standing), true};
       const char* beside = e.beside ? " beside" : "";
       w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value, " ", as, beside));
       if (w.form_and_apply) q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {
-      EXPECT_EQ(As(e.contributor, e.ahead), w.replicas_[e.fragment.value].applied_as) << "or the worker leaves its job";
-      const std::string standing = e.dropped ? "dropped" : As(e.contributor, e.ahead);
+      EXPECT_EQ(As(e.standing), w.replicas_[e.fragment.value].applied_as) << "or the worker leaves its job";
+      const std::string standing = e.dropped ? "dropped" : As(e.standing);
       w.Log(absl::StrCat("resolve ", e.fragment.value, " ", standing, e.late ? " late" : ""));
     }
     void operator()(const AdoptOuter& e) {

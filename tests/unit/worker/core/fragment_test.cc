@@ -33,8 +33,8 @@ std::string Key(const Fragment& f) {
   absl::StrAppend(&key, " ", f.lacks_update(), f.due(), f.send_now(), f.tried_retry(),
                   f.tried() ? absl::StrCat("t", f.tried()->value) : "");
   for (const Pending& pending : f.pending()) absl::StrAppend(&key, " p", pending.fetched, pending.fetching);
-  if (f.applying() != nullptr) absl::StrAppend(&key, " c", f.applying()->standing.contributor);
-  if (f.unsettled() != nullptr) absl::StrAppend(&key, " c", f.unsettled()->standing.contributor);
+  if (f.applying() != nullptr) absl::StrAppend(&key, " c", f.applying()->standing != Standing::kNotContributor);
+  if (f.unsettled() != nullptr) absl::StrAppend(&key, " c", f.unsettled()->standing != Standing::kNotContributor);
   if (const auto& held = f.held())
     absl::StrAppend(&key, " h", held->uploading, held->accepted, held->committed, held->dropped, held->retry,
                     held->ahead, held->header.steps, held->header.digest.IsZero());
@@ -86,8 +86,7 @@ std::vector<FragmentEvent> VersionEvents() {
       {"its update begins",
        [](Fragment& f) {
          if (!f.resting() || f.pending().empty() || !f.pending().front().fetched) return false;
-         const bool contributor = f.IsContributor(f.pending().front());
-         return f.BeginApply({contributor, contributor && f.held()->ahead}, false), true;
+         return f.BeginApply(f.StandingIn(f.pending().front()), false), true;
        }},
       {"its update is applied",
        [](Fragment& f) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The single forming pass on the host: the bytes, losses and sums of worker/sync, to the bit.
+// The single forming pass on the host: the bytes, losses and sums of worker/replica, to the bit.
 #include "worker/gpu/form_math.h"
 
 #include <bit>

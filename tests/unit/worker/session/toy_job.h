@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/toy_spec.h"
 #include "worker/session/job.h"
 
 namespace atl {
@@ -126,26 +127,6 @@ class ToyFactory final : public JobFactory {
  private:
   const float target_;
 };
-
-// A resolved spec with few parameters.
-inline JobSpec ToySpec() {
-  JobSpec spec;
-  spec.name = "toy";
-  spec.model.vocab_size = 64;
-  spec.model.hidden_size = 8;
-  spec.model.intermediate_size = 16;
-  spec.model.layers = 2;
-  spec.model.heads = 2;
-  spec.model.kv_heads = 2;
-  spec.model.head_dim = 4;
-  spec.sync.inner_steps = 4;
-  spec.batch.sequences_per_step = 2;
-  spec.stop.inner_steps = 1000;
-  spec.inner.learning_rate = 0.25;
-  spec.inner.schedule.kind = ScheduleKind::kConstant;
-  spec.inner.schedule.total_steps = 1000;
-  return spec;
-}
 
 }  // namespace atl
 

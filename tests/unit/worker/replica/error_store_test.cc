@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error memory of uploads, in each kind: its contents after a commit, a drop, a reset and a
 // clear.
-#include "worker/sync/error_store.h"
+#include "worker/replica/error_store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each operation of a replica, bit for bit against docs/design.md section 3, and every refusal.
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/fragment_replica.h"
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "tests/unit/worker/sync/replica_bench.h"
+#include "tests/unit/worker/replica/replica_bench.h"
 
 namespace atl {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/session/cancellable_task.h"
+#include "worker/replica/cancellable_task.h"
 
 namespace atl {
 

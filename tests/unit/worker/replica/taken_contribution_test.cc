@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/vecmath/vecmath.h"
-#include "tests/unit/worker/sync/replica_bench.h"
+#include "tests/unit/worker/replica/replica_bench.h"
 
 namespace atl {
 namespace {

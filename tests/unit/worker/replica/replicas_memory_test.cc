@@ -15,7 +15,7 @@
 #include "common/plan/worker_memory.h"
 #include "gtest/gtest.h"
 #include "tests/support/manual_executor.h"
-#include "worker/session/replicas.h"
+#include "worker/replica/replicas.h"
 
 namespace {
 

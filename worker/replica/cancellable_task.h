@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work on an executor that its owner can still finish or take back. Afterwards the owner may use
 // the data of the work again.
-#ifndef ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_
-#define ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_
+#ifndef ATOLL_WORKER_REPLICA_CANCELLABLE_TASK_H_
+#define ATOLL_WORKER_REPLICA_CANCELLABLE_TASK_H_
 
 #include <functional>
 #include <memory>
@@ -39,4 +39,4 @@ class CancellableTask {
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_SESSION_CANCELLABLE_TASK_H_
+#endif  // ATOLL_WORKER_REPLICA_CANCELLABLE_TASK_H_

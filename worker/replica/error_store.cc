@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/sync/error_store.h"
+#include "worker/replica/error_store.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A replica with an outer copy and local parameters, and updates for it.
-#ifndef ATOLL_TESTS_UNIT_WORKER_SYNC_REPLICA_BENCH_H_
-#define ATOLL_TESTS_UNIT_WORKER_SYNC_REPLICA_BENCH_H_
+#ifndef ATOLL_TESTS_UNIT_WORKER_REPLICA_REPLICA_BENCH_H_
+#define ATOLL_TESTS_UNIT_WORKER_REPLICA_REPLICA_BENCH_H_
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "gtest/gtest.h"
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/fragment_replica.h"
 
 namespace atl {
 
@@ -68,4 +68,4 @@ struct Bench {
 
 }  // namespace atl
 
-#endif  // ATOLL_TESTS_UNIT_WORKER_SYNC_REPLICA_BENCH_H_
+#endif  // ATOLL_TESTS_UNIT_WORKER_REPLICA_REPLICA_BENCH_H_

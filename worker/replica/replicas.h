@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fragments of one job: the arena of outer copies, a replica and a host window for each, and
-// fetched bytes that are not used yet. The operations of worker/sync, connected to the parameters
+// fetched bytes that are not used yet. The operations of worker/replica, connected to the parameters
 // through worker/device. Owned by the session's thread. Long work runs on an executor in parallel
 // with training; until it ends, its fragment belongs to the executor.
 //
-// Memory on a CPU: in addition to the outer copies and the state in worker/sync, a copy of the largest
+// Memory on a CPU: in addition to the outer copies and the state in worker/replica, a copy of the largest
 // fragment. If a GPU forms contributions (worker/device/device_encoder.h), its scratch for the largest fragment, and
 // that fragment's bytes in pinned memory; outer copies and both residuals are then pinned.
-#ifndef ATOLL_WORKER_SESSION_REPLICAS_H_
-#define ATOLL_WORKER_SESSION_REPLICAS_H_
+#ifndef ATOLL_WORKER_REPLICA_REPLICAS_H_
+#define ATOLL_WORKER_REPLICA_REPLICAS_H_
 
 #include <cstdint>
 #include <functional>
@@ -23,12 +23,17 @@
 #include "common/plan/model_layout.h"
 #include "worker/device/device.h"
 #include "worker/device/device_encoder.h"
-#include "worker/link/link.h"
-#include "worker/session/cancellable_task.h"
-#include "worker/session/job.h"
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/cancellable_task.h"
+#include "worker/replica/fetched_bytes.h"
+#include "worker/replica/fragment_replica.h"
 
 namespace atl {
+
+// The number of threads for host loops over a fragment's parameters.
+struct SyncThreads {
+  unsigned at_rest = 1;  // while nothing is trained: applying, merging, and a contribution formed at rest
+  unsigned beside = 1;   // in parallel with training
+};
 
 // The result of BeginForm.
 struct FormingEnded {
@@ -176,4 +181,4 @@ class Replicas {
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_SESSION_REPLICAS_H_
+#endif  // ATOLL_WORKER_REPLICA_REPLICAS_H_

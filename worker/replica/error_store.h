@@ -13,8 +13,8 @@
 // Bytes of memory for N elements: feedback 4N, and 4N more while pending, its own or the owner's;
 // loco about N, and about N more while pending. Thread rule: calls on one object must not overlap,
 // except MemoryAt, Keep and PendingAt for different blocks.
-#ifndef ATOLL_WORKER_SYNC_ERROR_STORE_H_
-#define ATOLL_WORKER_SYNC_ERROR_STORE_H_
+#ifndef ATOLL_WORKER_REPLICA_ERROR_STORE_H_
+#define ATOLL_WORKER_REPLICA_ERROR_STORE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -86,4 +86,4 @@ class ErrorStore {
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_SYNC_ERROR_STORE_H_
+#endif  // ATOLL_WORKER_REPLICA_ERROR_STORE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/session/replicas.h"
+#include "worker/replica/replicas.h"
 
 #include <algorithm>
 #include <bit>

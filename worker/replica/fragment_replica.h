@@ -18,10 +18,10 @@
 // touch it. Thread rule: calls on one object must not overlap. Operations with a thread count distribute
 // their loop over that many threads (common/base/spread.h); the result does not depend on the count.
 //
-// Bytes of memory for N elements: the outer copy (the caller's, 4N); the error memory (worker/sync/error_store.h);
+// Bytes of memory for N elements: the outer copy (the caller's, 4N); the error memory (worker/replica/error_store.h);
 // the encoded contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
-#ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
-#define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
+#ifndef ATOLL_WORKER_REPLICA_FRAGMENT_REPLICA_H_
+#define ATOLL_WORKER_REPLICA_FRAGMENT_REPLICA_H_
 
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,8 @@
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/vecmath/vecmath.h"
-#include "worker/sync/error_store.h"
+#include "worker/core/standing.h"
+#include "worker/replica/error_store.h"
 
 namespace atl {
 
@@ -100,9 +101,7 @@ struct OuterUpdate {
   Digest hash{};  // ContentHash of the fragment at `reached`
 };
 
-// kAhead: a contributor that the others had sent before, so that its update comes later than overlap_steps after
-// its send.
-enum class Standing { kContributor, kAhead, kNotContributor };
+using worker::Standing;
 enum class ReplicaState { kEmpty, kReady, kUnsettled, kDeviant };
 enum class ApplyVerdict { kApplied, kDeviant };
 
@@ -202,4 +201,4 @@ class FragmentReplica {
 
 }  // namespace atl
 
-#endif  // ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
+#endif  // ATOLL_WORKER_REPLICA_FRAGMENT_REPLICA_H_

@@ -13,10 +13,10 @@
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "tests/support/manual_executor.h"
+#include "tests/support/toy_spec.h"
 #include "tests/unit/worker/device/forming_gpu.h"
-#include "tests/unit/worker/session/toy_job.h"
 #include "worker/device/gpu_plugin.h"
-#include "worker/session/replicas.h"
+#include "worker/replica/replicas.h"
 
 namespace atl {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/sync/fragment_replica.h"
+#include "worker/replica/fragment_replica.h"
 
 #include <algorithm>
 #include <array>

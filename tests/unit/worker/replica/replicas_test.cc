@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forming in parallel with training: a contribution holds the parameters of its send, in any kind
 // of memory.
-#include "worker/session/replicas.h"
+#include "worker/replica/replicas.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 
 #include "common/codec/codec.h"
 #include "tests/support/manual_executor.h"
+#include "tests/support/toy_spec.h"
 #include "tests/unit/worker/device/forming_gpu.h"
-#include "tests/unit/worker/session/toy_job.h"
 #include "worker/device/gpu_plugin.h"
 
 namespace atl {
