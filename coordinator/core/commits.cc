@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "coordinator/core/job_facts.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 

@@ -25,7 +25,7 @@ class Job {
   void BeginRounds();
   void Start(const std::string* damage);  // of its round log; null: none
   void Submit();
-  void Advance();  // does what has become possible
+  void Advance();  // assignment.cc: does what has become possible
   void TakeChanges(std::vector<LedgerRecord>& out);
   const Run& run() const { return run_; }
 

@@ -47,6 +47,7 @@ class Machine {
       for (auto& [id, job] : jobs_) job.On(e);
     }
   }
+  // membership.cc; uploads.cc: UploadOffered
   void On(const WorkerConnected& e);
   void On(const WorkerSaid& e);
   void On(const ConnectionClosed& e);

@@ -34,7 +34,8 @@
 
 namespace atl {
 
-// A worker's control stream as the engine sees it. Both methods are called on the engine thread and must not block.
+// A worker's control stream (coordinator/service implements it). Both methods are called on the engine thread and must
+// not block.
 class ControlSink {
  public:
   virtual ~ControlSink() = default;

@@ -149,7 +149,7 @@ class Fragment {
 
   // ---- send steps and training
   void Train(uint64_t tokens, int64_t loss_micro);
-  void SendStepPassed() { due_ = true; }
+  void SendStepPassed() { due_ = true; }  // by OnStepDone (training.cc)
   void SendNow() { send_now_ = true; }
   void SendNothing() { due_ = send_now_ = false; }
   void ForgetServed(uint64_t clock) { due_ = due_ && clock > sent_until_; }
