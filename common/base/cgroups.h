@@ -21,8 +21,8 @@ struct Cgroup {
 // prefix to /proc and /sys, for tests.
 std::vector<Cgroup> CgroupsOf(const std::string& controller, const std::string& root);
 
-// Returns the number after `key` in a file of "key value" lines, or the first number when `key` is
-// empty. nullopt for a word such as "max", and for a missing file.
+// Returns the number after `key` in a file of "key value" lines, or the first word of the file when `key` is empty.
+// nullopt for a word such as "max", for a negative number, and for a missing key or file.
 std::optional<uint64_t> NumberIn(const std::string& path, const std::string& key);
 
 }  // namespace atl

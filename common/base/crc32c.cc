@@ -119,7 +119,7 @@ __attribute__((target("avx512f,vpclmulqdq"))) uint32_t ByProducts(uint32_t c, By
     x2 = Folded(x2, powers, p + 128);
     x3 = Folded(x3, powers, p + 192);
   }
-  // The remaining registers represent all previous bytes.
+  // The four registers now replace all bytes before `p`: the CRC of their 256 bytes is the CRC of those bytes.
   std::array<std::byte, kFold> left;
   _mm512_storeu_si512(left.data(), x0);
   _mm512_storeu_si512(left.data() + 64, x1);

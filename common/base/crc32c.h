@@ -13,7 +13,7 @@ namespace atl {
 
 struct Crc32cForm {
   const char* name;
-  uint32_t (*run)(uint32_t crc, Bytes data);  // does not invert `crc` and the result, as Crc32c does
+  uint32_t (*run)(uint32_t crc, Bytes data);  // unlike Crc32c, does not invert `crc` and the result
 };
 // Implementations that this processor supports; Crc32c uses the first. Thread-safe.
 std::vector<Crc32cForm> Crc32cForms();

@@ -18,7 +18,7 @@ namespace atl {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs `work` once, later, never inside this call. Thread-safe.
+  // Runs `work` once, later, never inside this call. A stopped ThreadExecutor drops it. Thread-safe.
   virtual void Post(std::function<void()> work) = 0;
 };
 
@@ -29,9 +29,9 @@ class ThreadExecutor final : public Executor {
   explicit ThreadExecutor(size_t threads);
   ~ThreadExecutor() override;
   void Post(std::function<void()> work) override ATOLL_EXCLUDES(mutex_);
-  // Runs the queued jobs, then ends the threads. Later posts are dropped, so that executors with
-  // jobs that post to each other can be stopped one after another before any of them is destroyed.
-  // A job must not call this.
+  // Runs the queued jobs, then ends the threads and returns. Jobs that are posted after this call has begun, also by
+  // the queued jobs, are dropped, so that executors with jobs that post to each other can be stopped one after
+  // another before any of them is destroyed. A job must not call this.
   void Stop() ATOLL_EXCLUDES(mutex_);
 
  private:

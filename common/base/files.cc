@@ -29,7 +29,7 @@ bool IsDirectory(const std::string& path) {
   return ::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-// Why `path`, which exists and is no directory, cannot be one: mostly a symbolic link to a disk that is not mounted.
+// Returns the error of mkdir for `path`, which exists and is no directory: a file, or a link with a missing target.
 absl::Status NotADirectory(const std::string& path) {
   std::error_code error;
   const std::filesystem::path target = std::filesystem::read_symlink(path, error);
@@ -38,8 +38,8 @@ absl::Status NotADirectory(const std::string& path) {
                                           ", which does not exist; mount or create the target, or name another path"));
 }
 
-// After each run of this many appended bytes the disk starts to write, so that the final flush has
-// little left to do.
+// After each run of this many written bytes, PosixFile asks the kernel to start writing to the disk (WriteBehind), so
+// that the final flush has little left to do.
 constexpr size_t kWriteBehindBytes = size_t{8} << 20;
 // Piece size for new files. Writes that bypass the page cache need offsets, sizes and memory
 // aligned to whole blocks.
@@ -47,7 +47,7 @@ constexpr size_t kNewFilePiece = size_t{1} << 20;
 constexpr uint64_t kPastCacheBytes = uint64_t{4} << 20;  // smaller files do not bypass the page cache
 constexpr size_t kBlock = 4096;
 static_assert(kNewFileHead % kBlock == 0, "what is behind the head goes past the page cache");
-constexpr size_t kPiecesAtOnce = 64;  // a megabyte in slices of 64 KiB, and its headers
+constexpr size_t kPiecesAtOnce = 64;  // pieces of one writev: enough for a megabyte in slices of 64 KiB with headers
 
 class PosixFile final : public File {
  public:
@@ -71,8 +71,8 @@ class PosixFile final : public File {
     }
   }
 
-  // From now on WriteAt bypasses the page cache, where the file system allows it, until the first
-  // write that is not aligned to blocks.
+  // From now on WriteAt bypasses the page cache, where the file system allows it, until the first write that is not
+  // aligned to blocks or that the file system refuses.
   void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_DIRECT) == 0; }
   // Only for a file that was not opened for appending.
   absl::Status WriteAt(uint64_t offset, Bytes data) {
@@ -142,7 +142,7 @@ class PosixFile final : public File {
     return ::writev(fd_, gathered.data(), static_cast<int>(count));
   }
 
-  // Best effort: ignores errors, which Sync reports later.
+  // Starts to write to the disk after each kWriteBehindBytes. Best effort: ignores errors, which Sync reports later.
   void WriteBehind(size_t appended) {
     unwritten_ += appended;
     if (unwritten_ < kWriteBehindBytes) return;
@@ -186,7 +186,7 @@ absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) 
   return to.Sync();
 }
 
-// O_NONBLOCK, because opening a named pipe for writing would wait for its reader.
+// Opens a regular file for writing. O_NONBLOCK, because opening a named pipe for writing would wait for its reader.
 absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
   Descriptor opened(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
   if (!opened.open()) return FileError("open", path, errno);

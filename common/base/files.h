@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file system as an interface, which the simulator and crash tests replace. Every error
+// The file system as an interface, which the simulator and crash tests replace. Every error of the file system
 // contains the path. A caller never retries a failed Sync (I24).
 #ifndef ATOLL_COMMON_BASE_FILES_H_
 #define ATOLL_COMMON_BASE_FILES_H_
@@ -22,7 +22,7 @@ namespace atl {
 class File {
  public:
   virtual ~File() = default;
-  // Appends all of `data`. ResourceExhausted when the disk, a quota or a limit is full, mostly Internal otherwise.
+  // Appends all of `data`; after an error, perhaps a part of it. ResourceExhausted when the disk or a quota is full.
   virtual absl::Status Append(Bytes data) = 0;
   // Appends all pieces in order, in as few system calls as possible. The default calls Append for
   // each.
@@ -48,7 +48,7 @@ using FillPiece = std::function<void(uint64_t offset, std::span<std::byte> out)>
 class Files {
  public:
   virtual ~Files() = default;
-  // Opens a file for appending; creates a missing file.
+  // Opens a file for appending and reading; creates a missing file.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) = 0;
   // Creates, writes and flushes a new file. `fill` is called for the pieces in order, and for the
   // first kNewFileHead bytes last, so that the head can describe the rest. For content that will
@@ -56,24 +56,24 @@ class Files {
   // saves a copy and evicts nothing. AlreadyExists when the file exists; after another error a part
   // of it may exist. The default assembles the content in memory first.
   virtual absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill);
-  // NotFound when missing, FailedPrecondition when it is not a regular file.
+  // Opens a file for ReadAt. NotFound when it is missing, FailedPrecondition when it is not a regular file.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
   // Opens a file for one sequential read; MakePosixFiles also opens a pipe or a terminal
   // (OpenPosixStream).
   virtual absl::StatusOr<std::unique_ptr<InputStream>> OpenStream(const std::string& path) const;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  // OK when already missing.
+  // Removes a file or an empty directory. OK when it is already missing.
   virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status HardLink(const std::string& from, const std::string& to) = 0;
-  // mkdir -p. FailedPrecondition when a component of the path is a file.
+  // mkdir -p. FailedPrecondition when a component of the path is a file, NotFound when it is a dangling link.
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
   // fsync of the directory: makes creations, renames and removals in it durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // Names (not paths) in the directory, sorted; empty when the directory is missing.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) const = 0;
   virtual bool Exists(const std::string& path) const = 0;
-  // Bytes that an unprivileged process may still write below `path`, and the size of that file
-  // system.
+  // Bytes that an unprivileged process may still write below `path`, fewer where the file system has few free inodes
+  // (SpaceWithInodes), and the size of that file system.
   struct Space {
     uint64_t free_bytes = 0;
     uint64_t total_bytes = 0;
@@ -96,7 +96,7 @@ absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes da
 
 // "a/b" from "a" and "b".
 std::string JoinPath(const std::string& directory, const std::string& name);
-// Returns the part before the last slash, or "." without a slash.
+// Returns the part before the last slash; "." without a slash, and "/" for a name in the root.
 std::string DirectoryOf(const std::string& path);
 
 }  // namespace atl

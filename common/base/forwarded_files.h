@@ -12,7 +12,7 @@
 
 namespace atl {
 
-// As thread-safe as `files`. WriteNewFile and OpenStream call this object's OpenForAppend and OpenForRead instead.
+// As thread-safe as `files`. Forwards all but WriteNewFile and OpenStream: those use OpenForAppend and OpenForRead.
 class ForwardedFiles : public Files {
  public:
   explicit ForwardedFiles(std::shared_ptr<Files> files) : files_(std::move(files)) {}

@@ -38,7 +38,7 @@ std::string ToHex(std::span<const uint8_t> bytes) {
 
 Digest FromXxh(XXH128_hash_t h) { return {h.high64, h.low64}; }
 
-// Makes the library's first call for a long input in one thread: it selects its instructions there without a lock.
+// Makes XXH3's first call for a long input on one thread, because that call selects the CPU's instructions unlocked.
 void ChooseXxhInstructions() {
   [[maybe_unused]] static const bool kChosen = [] {
     constexpr size_t kLong = 1024;

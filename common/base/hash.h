@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes and checksums. SHA-256 names content that people and manifests see. XXH3 (128 bit) names
-// chunks and contributions. CRC-32C protects frames and log records against accidental damage. None
-// of them protects a secret here.
+// Hashes and checksums. SHA-256 names content that people and manifests see, and hashes join tokens and the proofs of
+// an island. XXH3 (128 bit) names contributions, updates and the content of fragments. CRC-32C protects frames and
+// log records. XXH3 and CRC-32C detect accidental damage only, and protect no secret.
 #ifndef ATOLL_COMMON_BASE_HASH_H_
 #define ATOLL_COMMON_BASE_HASH_H_
 
@@ -30,7 +30,7 @@ struct Sha256 {
   friend auto operator<=>(const Sha256&, const Sha256&) = default;
   std::string Hex() const;
   bool IsZero() const { return *this == Sha256{}; }
-  // False unless `hex` is exactly 64 hexadecimal digits, of either case; `out` is then undefined.
+  // Returns false, and leaves `out` undefined, unless `hex` is exactly 64 hexadecimal digits, of either case.
   static bool FromHex(const std::string& hex, Sha256& out);
 };
 Sha256 Sha256Of(Bytes data);

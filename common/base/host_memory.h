@@ -16,9 +16,9 @@ namespace atl {
 // unknown.
 uint64_t MemoryLimitBytes(const std::string& root = "");
 
-// Returns the bytes that this process may still allocate: MemAvailable or, if lower, the remainder
-// of such a cgroup, with reclaimable page cache counted as free. Internal when /proc/meminfo cannot
-// be read.
+// Returns the bytes that this process may still allocate: MemAvailable or, if lower, the remainder of the limit of a
+// memory cgroup of this process or an ancestor, with reclaimable page cache counted as free. Ignores ulimit. Internal
+// when /proc/meminfo cannot be read.
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 
 }  // namespace atl

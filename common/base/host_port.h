@@ -18,13 +18,13 @@ struct HostPort {
   uint32_t port = 0;
 };
 
-// InvalidArgument, with the text, when the host is missing, or when no number from 0 to 65535
-// follows the last colon.
+// Splits "HOST:PORT" at the last colon. InvalidArgument, with the text, when the host is missing, or when no number
+// from 0 to 65535 follows that colon.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
-// Parses an address that a person entered to connect to. Also InvalidArgument, with the right form,
-// for a scheme or a path ("http://a:1"), and for IPv6 without brackets, where the start of the port
-// is ambiguous.
+// ParseHostPort for an address that a person entered to connect to. Also returns InvalidArgument, with the right
+// form, for a scheme or a path ("http://a:1"), and for IPv6 without brackets, where the start of the port is
+// ambiguous. Accepts port 0.
 absl::StatusOr<HostPort> ParseEndpoint(const std::string& text);
 
 // Returns the text before the last colon, or all of it without a colon.

@@ -79,7 +79,7 @@ class PipeStream final : public InputStream {
     while (!has_begun_) {
       const ssize_t n = ::read(descriptor_.get(), out.data(), out.size());
       const int number = errno;
-      if (n == 0) ATOLL_RETURN_IF_ERROR(WaitForWriter());  // or a writer has opened and closed the pipe
+      if (n == 0) ATOLL_RETURN_IF_ERROR(WaitForWriter());  // no writer yet, or it has closed the pipe again
       if (n < 0 && number != EINTR && number != EAGAIN) return FileError("read", path_, number);
       if (n > 0 || (n < 0 && number == EAGAIN)) ATOLL_RETURN_IF_ERROR(Begin());
       if (n > 0) return static_cast<size_t>(n);

@@ -17,8 +17,8 @@ class LineRate {
  public:
   static constexpr uint32_t kLines = 200;
   static constexpr Duration kEvery = Seconds(20);
-  // Takes one line. Returns the number of lines suppressed since the previous one; nothing if this
-  // line is suppressed too. Thread-safe.
+  // Asks whether one line may be logged. Returns the number of lines suppressed since the last line that was allowed;
+  // nullopt if this line must be suppressed too. Thread-safe.
   std::optional<uint64_t> Take(Instant now) ATOLL_EXCLUDES(mutex_);
 
  private:

@@ -58,7 +58,7 @@ class OrderedLoop {
   bool busy_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread runs the second callback
 };
 
-// Runs a loop on up to `threads` threads, including the caller's.
+// Runs a complete OrderedLoop over `count` parts on up to `threads` threads, including the caller's.
 template <typename Work, typename Behind>
 void SpreadInOrder(size_t count, unsigned threads, const Work& work, const Behind& behind) {
   OrderedLoop loop(count);

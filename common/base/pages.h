@@ -17,8 +17,8 @@ class Pages {
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
 
-  // Returns `bytes` bytes: the reservation of an earlier call, with its old content, if it is large
-  // enough, otherwise a new one filled with zeros. Ends the process when the system has no memory.
+  // Returns `bytes` bytes: the reservation of an earlier call, with its old content, if it is large enough, otherwise
+  // a new one of zeros, which replaces and frees the old one. Ends the process when the system has no memory.
   std::span<std::byte> Room(size_t bytes);
   // For ReusePool: the reservation and its touched pages stay.
   void Clear() {}

@@ -5,10 +5,10 @@
 
 namespace atl {
 
-// From now on a crash leaves no core dump, and no other process of the same user can read this
-// one's memory, environment or open files (root still can). Call before the first key is read. A
-// program started by exec must call it again; it leaves no core dump until then. Ends the process
-// if the system refuses.
+// From now on a crash leaves no core dump, and no other process of the same user can read this one's memory,
+// environment or open files (root still can). Call before the first key is read. A program that this process starts
+// by exec must call it again: until then its memory can be read, and the kernel dumps it where core_pattern pipes
+// dumps to a program. Ends the process if the system refuses.
 void KeepMemoryPrivate();
 
 }  // namespace atl

@@ -81,10 +81,10 @@ void OnCrash(int signal) {
       .Add(kLookAt)
       .Write();
   ::raise(
-      signal);  // arrives when this function returns, and ends the process, also where the first one came from outside
+      signal);  // is delivered when this handler returns, and ends the process even if another process sent the first
 }
 
-// A sanitizer's handler stays, because its report is more detailed.
+// Installs OnCrash, unless another handler exists, such as that of a sanitizer, with a more detailed report.
 void HandleCrash(int signal) {
   struct sigaction before {};
   if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
@@ -135,7 +135,7 @@ void StartBeforeLibraries() {
   OpenStandardStreams();
   ForgetIgnored();
   const sigset_t stops = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &stops, nullptr);  // those that arrive until StartProcess wait
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);  // stop signals that arrive during the start stay pending
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS}) HandleCrash(signal);
 }
 

@@ -26,7 +26,7 @@ inline constexpr int kExitNoResources = 71;
 void StartBeforeLibraries();
 
 // Call first in main, while the process has one thread:
-// - Calls StartBeforeLibraries. An uncaught exception acts like SIGABRT.
+// - Calls StartBeforeLibraries. An uncaught exception writes a line with its message, and then acts like SIGABRT.
 // - Raises the limit of open files to the hard limit, because a coordinator holds one file for each
 //   fragment with an open round. If the limit is too low for any program, the process ends with
 //   kExitNoResources.
@@ -36,9 +36,9 @@ void StartBeforeLibraries();
 //   had blocked.
 void StartProcess();
 
-// For a process that runs until it is stopped. `error`, which is std::cerr, is written through
-// StandardError() (queued_writer.h) and flushed at exit for a bounded time. A background process is
-// not stopped by its terminal.
+// For a process that runs until it is stopped. `error`, which is std::cerr, is written through StandardError()
+// (queued_writer.h) and flushed at exit for a bounded time. Ignores SIGTTOU and SIGTTIN, by which a terminal would
+// suspend a background process.
 void BecomeService(std::ostream& error);
 // For a command that ends by itself: a stop signal ends the command at once.
 void UnblockStopSignals();
@@ -60,7 +60,7 @@ void SetHeapStep(size_t bytes);
 // Ends the process with kExitNoResources and a line with the refused resource, for example
 // "a thread", "memory" or "open files".
 [[noreturn]] void EndWithout(const char* resource);
-// For a catch block: calls EndWithout if the exception reports a refused resource.
+// For a catch block: calls EndWithout if the exception reports that memory or a thread was refused.
 void EndIfRefused();
 
 // Waits up to 1 s until the queued lines are written, then writes the last line of a process to standard

@@ -12,9 +12,9 @@
 __attribute__((section(".preinit_array"), used)) static void (*const before_libraries)() = &atl::StartBeforeLibraries;
 
 // Replaces pthread_create for all threads of the program, including those of gRPC and LibTorch.
-// When the system refuses a thread, std::thread throws and its caller decides. C libraries have no
-// such way: gRPC continues without the thread, and its timers or its shutdown then wait forever;
-// OpenMP ends the process in its own way. For calls from them the process ends here (EndWithout).
+// When the system refuses a thread, std::thread throws and its caller decides. C libraries have no such way: gRPC
+// continues without the thread, and its timers or its shutdown then wait forever; OpenMP ends the process in its own
+// way. For a call from any library but libstdc++, which contains std::thread, the process therefore ends here.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                               void* argument) noexcept {
   using Create = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

@@ -34,8 +34,8 @@ std::string LossText(uint64_t lost_lines) {
 class Output {
  public:
   explicit Output(int descriptor) : descriptor_(descriptor) {}
-  // Blocks until all of `text` is written. Returns false when the descriptor fails, perhaps after a
-  // part of it.
+  // Blocks until all of `text` is written. Returns false when the descriptor fails, perhaps after a part of `text`
+  // was written.
   bool Write(const std::string& text) {
     if (torn_ && !WriteAll("\n")) return false;
     torn_ = false;
@@ -79,7 +79,7 @@ struct QueuedWriter::Shared {
   CondVar changed;
   std::deque<Text> queue ATOLL_GUARDED_BY(mutex);
   size_t bytes ATOLL_GUARDED_BY(mutex) = 0;          // in the queue and in write(2)
-  uint64_t no_room_for ATOLL_GUARDED_BY(mutex) = 0;  // lines lost since the last accepted text
+  uint64_t no_room_for ATOLL_GUARDED_BY(mutex) = 0;  // lines lost since the last accepted text or reported loss
   bool writing ATOLL_GUARDED_BY(mutex) = false;
   bool last_accepted ATOLL_GUARDED_BY(mutex) = false;
   bool over ATOLL_GUARDED_BY(mutex) = false;

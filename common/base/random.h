@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key,
-// counter). Any element of any stream can be computed alone, with the same bits on any machine and
-// any number of threads.
+// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key, counter). Any element
+// of any stream can be computed alone, with the same bits on any machine (the last bits of NormalAt excepted) and
+// with any number of threads.
 #ifndef ATOLL_COMMON_BASE_RANDOM_H_
 #define ATOLL_COMMON_BASE_RANDOM_H_
 
@@ -23,11 +23,11 @@ uint64_t StreamKey(uint64_t seed, std::string_view stream);
 // coordinator therefore computes initial parameters once and sends them as bytes.
 float NormalAt(uint64_t key, uint64_t index);
 
-// A bijection of [0, n) chosen by key: a balanced Feistel network with cycle walking. O(1) time, no table.
+// A bijection of [0, n) chosen by key: a balanced Feistel network with cycle walking. O(1) expected time, no table.
 // Requires index < n, n >= 1.
 uint64_t Permute(uint64_t key, uint64_t n, uint64_t index);
 
-// A sequential generator over Philox for tests, jitter and the simulator. Satisfies UniformRandomBitGenerator.
+// A sequential generator over Philox, for jitter, sampled text and tests. Satisfies UniformRandomBitGenerator.
 class Rng {
  public:
   using result_type = uint64_t;

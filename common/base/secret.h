@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Secret bytes: hashes of join tokens, proofs of an island. They can only be compared here, in
-// constant time; they have no order and no output operator. Plain values.
+// Secret bytes, such as hashes of join tokens and proofs of an island. The comparison of two Secrets takes constant
+// time; a Secret has no order and no output operator. Plain values.
 #ifndef ATOLL_COMMON_BASE_SECRET_H_
 #define ATOLL_COMMON_BASE_SECRET_H_
 

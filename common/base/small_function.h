@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::function with inline storage of a chosen size. A callable that fits allocates nothing, even
-// if it holds shared pointers (std::function stores inline only trivial callables of at most two
-// words). A larger callable is stored in a std::function.
+// std::function with inline storage of a chosen size. A callable that fits, and that moves without exceptions,
+// allocates nothing, even if it holds shared pointers (std::function stores inline only trivial callables of at most
+// two words). Any other callable is stored in a std::function.
 #ifndef ATOLL_COMMON_BASE_SMALL_FUNCTION_H_
 #define ATOLL_COMMON_BASE_SMALL_FUNCTION_H_
 

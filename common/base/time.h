@@ -35,7 +35,7 @@ struct Instant {
 };
 constexpr Instant kNever{INT64_MAX};
 
-// The only source of time; the core rooms get it from their callers. The simulator has its own Clock. Thread-safe.
+// The only source of time. Pure rooms have no Clock: callers pass the time. The simulator has its own. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
