@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hides secrets in the process's environment, and passes an environment to another program. Call at
-// the start of main, before other threads exist.
+// Hides secrets in the process's environment, and passes an environment to another program. HideInEnvironment is
+// called at the start of main, before other threads exist.
 #ifndef ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 #define ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 

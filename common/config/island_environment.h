@@ -11,9 +11,9 @@
 
 namespace atl {
 
-// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
-// ATOLL_ISLAND_SECRET if WORLD_SIZE is set and more than 1. `island` already has the values of the
-// options. Returns one error message for each problem; no message contains the secret.
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE and
+// ATOLL_ISLAND_SECRET if WORLD_SIZE is set and not 1; otherwise sets only ranks_here. `island` already has the values
+// of the options. Returns one error message for each problem; no message contains the secret.
 std::vector<std::string> ReadIslandEnvironment(const Environment& environment, IslandOptions& island);
 
 }  // namespace atl

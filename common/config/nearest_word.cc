@@ -7,7 +7,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kLongestWord = 64;  // of longer words only the beginning is compared
-constexpr size_t kShortWord = 3;     // a word of this length needs the same first letter: cpu and gpu differ by one
+constexpr size_t kShortWord = 3;     // words up to this length need the same first letter: cpu and gpu differ by one
 
 }  // namespace
 

@@ -9,12 +9,12 @@
 
 namespace atl {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+// Least number of insertions, deletions, replacements and swaps of neighbours from `a` to `b`, both cut to 64 bytes.
 size_t EditDistance(const std::string& a, const std::string& b);
 
-// The first word with the smallest distance. Empty if that distance is more than a third of the
-// longer word's length and more than 1, if no character would stay, or if a word of up to three
-// letters would lose its first letter.
+// Returns the word of `known` with the smallest distance (the first of several), or "". Ignores a word if the
+// distance is more than 1 and more than a third of the longer word's length, if no character would stay, or if both
+// words have up to three letters and different first letters.
 std::string NearestWord(const std::string& word, const std::vector<std::string>& known);
 
 // "; did you mean 'x'?" or nothing.

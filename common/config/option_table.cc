@@ -188,8 +188,8 @@ void OptionTable::Apply(Entry& entry, const std::string& value, const std::strin
   entry.source = source;
 }
 
-// CLI11 stops at the first error. Here it only splits the command line; the code below interprets
-// the rest.
+// CLI11 stops at the first error, so it only splits the command line here: this function reports unknown options and
+// arguments, and Parse applies the values.
 void OptionTable::ReadFlags(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;  // in reverse order
   for (auto word = arguments.rbegin(); word != arguments.rend(); ++word) {

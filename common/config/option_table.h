@@ -50,8 +50,8 @@ class OptionTable {
         name, choices, static_cast<size_t>(value), [&value](size_t i) { value = static_cast<Choice>(i); }, help);
   }
 
-  // Reads the file of another table: the file may set the options of that table, in the variables
-  // bound there. `table` must outlive Parse.
+  // Parse then applies the file of --config to the options of `table`, in the variables bound there, and not to those
+  // of this table. `table` must outlive Parse.
   void TakeFileOf(OptionTable& table) { file_table_ = &table; }
 
   // Sets the variables. False if `out` has a text to print instead. Reports all problems at once,
@@ -90,7 +90,7 @@ class OptionTable {
   OptionTable* file_table_ = nullptr;
 };
 
-// Prints one line of `program` for each error, and sets the exit code of wrong usage.
+// Appends a line of `program` for each error and a hint at --help to `out.text`, and sets the exit code of wrong use.
 void Refuse(const std::string& program, const std::vector<std::string>& faults, CommandLine& out);
 
 }  // namespace atl

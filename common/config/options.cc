@@ -50,7 +50,7 @@ void CheckLoopback(const std::string& option, const std::string& host, std::vect
       absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
 }
 
-// Plaintext must be requested by name, and is limited to loopback.
+// Requires exactly one of --trust and --insecure: plaintext must be requested by name, and is limited to loopback.
 void CheckTrust(const CoordinatorOptions& o, std::vector<std::string>& faults) {
   if (!o.trust_dir.empty()) {
     if (o.insecure) faults.emplace_back("--insecure and --trust cannot be combined; give one");
@@ -137,7 +137,7 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
   if (o.coordinator_bulk.empty()) o.coordinator_bulk = PortAfter(o.coordinator, 1);
   if (o.coordinator_enroll.empty()) o.coordinator_enroll = PortAfter(o.coordinator, 3);
   if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
-  const std::string enrolled = o.cache_dir + "/identity.pem";  // written by an earlier start
+  const std::string enrolled = o.cache_dir + "/identity.pem";  // written at enrolment, by this or an earlier start
   if (o.identity.empty() && (!o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0)) o.identity = enrolled;
 }
 
@@ -373,8 +373,8 @@ void ParseRestore(const Given& given, CoordinatorCommandLine& out) {
   if (table.Parse(given.arguments, {}, given.version, out)) out.backup = o;
 }
 
-// Runs the command named by the first argument, and refuses an unknown one. False if the first
-// argument is not a word.
+// Parses the options of the command named by the first argument, and refuses an unknown command. Returns false, and
+// parses nothing, if there is no argument or the first one is an option: the line then starts the daemon.
 template <typename Line>
 bool ParseSubcommand(const std::string& program, const Given& given,
                      const std::map<std::string, void (*)(const Given&, Line&)>& commands, Line& out) {

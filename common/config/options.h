@@ -37,7 +37,7 @@ struct CoordinatorOptions {
   bool insecure = false;        // --insecure: plaintext on loopback; exactly one of this and --trust
   std::string ports_file;       // --ports-file: written once all ports are open, as JSON; empty: none
   std::string data_root;        // --data-root: corpora that workers stream from here; empty: none
-  uint32_t threads = 0;         // --threads for aggregation; 0: one per core
+  uint32_t threads = 0;         // --threads for aggregation; 0: one per core, or as many as a CPU quota allows
   Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
   Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
   uint32_t connections_per_address = 512;                    // --connections-per-address, for each port
@@ -74,7 +74,7 @@ struct WorkerOptions {
   std::string join_token;                      // --join-token FILE: used to enrol if no identity exists
   std::string name;                            // --name, [a-z0-9-]{1,63}; default: the host's name
   std::string data_root;                       // --data-root: local corpora; empty: blocks are streamed
-  std::string cache_dir;                       // --cache-dir; default: ~/.cache/atoll/NAME
+  std::string cache_dir;                       // --cache-dir; default: atoll/NAME in $XDG_CACHE_HOME or ~/.cache
   uint64_t cache_bytes = uint64_t{4} << 30;    // --cache-limit: the oldest blocks are dropped above it
   uint32_t threads = 0;                        // --threads for training; 0: one per core
   DeviceChoice device = DeviceChoice::kAuto;   // --device auto|cpu|gpu
@@ -82,7 +82,7 @@ struct WorkerOptions {
   GraphChoice cuda_graph = GraphChoice::kOff;  // --cuda-graph off|auto: passes are captured as CUDA graphs and replayed
   // --pass-kernels off|auto: Atoll's own kernels for the operations between matrix products
   PassKernelChoice pass_kernels = PassKernelChoice::kOff;
-  uint64_t memory_limit_bytes = 0;             // --memory-limit: larger models are refused; 0: the machine's memory
+  uint64_t memory_limit_bytes = 0;             // --memory-limit: larger models are refused; 0: the device's memory
   bool evaluate_only = false;                  // --evaluate-only
   uint32_t overlap_steps = 0;                  // --overlap-steps of this worker; 0: the job's value
   uint64_t upload_bytes_per_second = 0;        // --upload-limit; 0: none
@@ -112,7 +112,7 @@ struct GenerateCommand {
 // `atoll-worker eval-loss`: the loss of an exported checkpoint on a corpus.
 struct EvalLossCommand {
   std::string checkpoint;           // --checkpoint DIR; required
-  std::string manifest;             // --manifest FILE; required
+  std::string manifest;             // --manifest: directory of the corpus, or its manifest.json; required
   bool train_split = false;         // --split train|held-out
   uint32_t sequence_length = 256;   // --sequence-length
   bool separate_documents = false;  // --separate-documents
@@ -150,7 +150,7 @@ struct BackupCommand {
 struct OwnerCommand {
   bool resume = false;
   std::string name;       // --name of the worker
-  bool named = false;     // `name` was given, so it is not derived from the host's name
+  bool named = false;     // `name` differs from the one that is derived from the host's name
   std::string cache_dir;  // --cache-dir of the worker
   Duration length{};      // --for; 0: until `resume`
 };
@@ -178,7 +178,7 @@ struct WorkerCommandLine : CommandLine {
   std::optional<OwnerCommand> owner;
 };
 
-// `arguments` are without the program's name. Reads the file named by --config and no other.
+// `arguments` are without the program's name. Reads only the file that --config or its environment variable names.
 CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& arguments,
                                                const Environment& environment, const std::string& version);
 // `host_name`, changed to a valid name, is the default of --name; empty if unknown.
