@@ -27,7 +27,7 @@ namespace {
 constexpr double kGoodSkew_s = 5;
 constexpr int kRoundTrips = 5;
 
-// Explains the case where a channel without identity would only report that no server answers.
+// Returns an error if the server uses TLS: a channel without identity would then only report that no server answers.
 absl::Status WantsPlaintext(const std::string& address) {
   if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) return absl::OkStatus();
   return absl::UnauthenticatedError(absl::StrCat(address,
@@ -79,7 +79,7 @@ class Run {
   const Clock& clock_;
   const TellFinding& tell_;
   std::optional<IdentityFile> identity_;
-  int64_t good_until_s_ = 0;  // expiry of its certificate
+  int64_t good_until_s_ = 0;  // expiry of the identity's certificate
   std::shared_ptr<grpc::Channel> control_, bulk_channel_;
   std::unique_ptr<BulkClient> bulk_;
   CoordinatorCheckResult result_;
@@ -121,8 +121,8 @@ bool Run::CheckReach() {
   return true;
 }
 
-// Nothing else connects to that port, so that otherwise a failing renewal would be noticed only
-// when the certificate expires.
+// Warns if the enrolment port does not answer. After enrolment only renewals use that port, so that without this
+// check a failing renewal would be noticed only when the certificate expires.
 void Run::CheckRenewal() {
   if (!identity_ || check_.enroll_address.empty()) return;
   const absl::StatusOr<std::string> peer = TryConnect(check_.enroll_address);

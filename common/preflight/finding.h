@@ -16,7 +16,7 @@ const char* VerdictName(Verdict verdict);  // "ok", "warning", "failed"
 
 struct Finding {
   Verdict verdict = Verdict::kGood;
-  std::string check;     // one word: "identity", "reach", "tls", "coordinator", "clock", "link", "job", "memory"
+  std::string check;     // one word, such as "identity", "reach", "tls", "coordinator", "renewal", "clock" or "link"
   std::string sentence;  // the observation and, unless it is good, advice
 };
 

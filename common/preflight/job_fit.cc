@@ -23,8 +23,8 @@ std::vector<uint64_t> FragmentElements(const JobSpec& spec) {
   return elements;
 }
 
-// Returns the shortest inner step for which the link keeps a worker at kGoodUtilization; above
-// kLongestStep_s: none.
+// Returns the shortest inner step, of kShortestStep_s or more, for which the link keeps a worker at kGoodUtilization;
+// kLongestStep_s if no shorter one suffices.
 double ShortestGoodStep(const JobOffer& offer, const std::vector<uint64_t>& elements, const LinkCapacity& link) {
   double low = kShortestStep_s, high = kLongestStep_s;
   const auto good = [&](double step) {

@@ -25,13 +25,13 @@ struct JobOffer {
 // A worker should spend at least this share of its time computing.
 constexpr double kGoodUtilization = 0.95;
 
-// Good from kGoodUtilization on, otherwise a warning with the sufficient rate. Without a known step
-// time: states from which step time on the link suffices.
+// Good if the link keeps a worker computing for kGoodUtilization of the time, otherwise a warning with the sufficient
+// upload rate, if one exists. Without a known step time: good, and states from which step time on the link suffices.
 Finding JudgeLink(const JobOffer& offer, const LinkCapacity& link);
 
-// Compares the memory of a worker of the job, without activations, with `available_bytes`, the free
-// memory of a machine with or without a GPU (unknown). A warning when a worker would not fit
-// without a GPU, or even with one.
+// Compares the memory of a worker of the job, without activations, with `available_bytes`, the free host memory of a
+// machine that may have a GPU. A warning when a worker without a GPU would not fit; its advice is to use a GPU or, if
+// that does not suffice, a machine with more memory.
 Finding JudgeMemory(const JobOffer& offer, uint64_t available_bytes);
 
 // "1.5 GiB".

@@ -16,7 +16,7 @@ namespace atl {
 // Blocks. Returns the client's error when a probe makes no progress within the client's stall
 // limit.
 absl::StatusOr<double> MeasureUpload(BulkClient& client, const Clock& clock);
-// Same for downloads. `worker` as in DownloadRequest, so that the worker's cap applies.
+// Same for downloads. `worker`: its name, so that the coordinator applies the worker's cap; empty: not a worker.
 absl::StatusOr<double> MeasureDownload(BulkClient& client, const Clock& clock, const std::string& worker);
 
 }  // namespace atl
