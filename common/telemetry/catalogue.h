@@ -13,7 +13,7 @@
 namespace atl {
 
 enum class Metric : uint32_t {
-  // Coordinator
+  // Metrics of the coordinator; after each one, its labels
   kBuildInfo,  // version
   kSeriesDropped,
   kBoot,

@@ -16,7 +16,7 @@ constexpr char kFleetFile[] = "_fleet";
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are not from this program
+constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are skipped as foreign
 constexpr size_t kOpenFiles = 32;            // open at once
 constexpr uint64_t kPieceBytes = 64 * 1024;  // size of one read
 
@@ -157,8 +157,8 @@ class FileEventLog final : public EventLog {
   std::map<JobId, std::unique_ptr<File>> open_;
 };
 
-// The field is missing when nothing was transferred. Returns false for any form that EventToJson
-// does not write.
+// Reads the field "transfers", which is missing when nothing was transferred. Returns false for any form that
+// EventToJson does not write.
 bool ReadTransfers(const Json& json, std::vector<LoggedTransfer>& transfers) {
   if (!json.contains("transfers")) return true;
   if (!json["transfers"].is_array()) return false;

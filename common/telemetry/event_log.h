@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event log of jobs: one JSON object per line, in one file per job, appended, rotated by size,
-// and read at start. It is for people and curves. A crash that loses its tail loses no decision, so
-// it is not flushed line by line.
+// The event log of jobs: one JSON object per line, in one file per job, appended, rotated by size, and read at start.
+// The log is for people and curves. A crash that loses the end of the log loses no decision, so the log is not
+// flushed line by line.
 #ifndef ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
 #define ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
 
@@ -50,7 +50,7 @@ struct EventLogOptions {
   uint32_t keep_rotated = 4;                   // older ones are removed
 };
 
-// Not thread-safe: calls come from one serial executor. A job's file is opened at its first event.
+// Not thread-safe, unless it is a QueuedEventLog. A job's file is opened at the first event that is appended.
 class EventLog {
  public:
   // `files` must outlive the log. Creates the directory.
@@ -61,11 +61,11 @@ class EventLog {
   // Visits every stored event of a job, oldest first. Skips torn and foreign lines, and returns
   // their number.
   virtual absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const = 0;
-  // Same, for the newest `most_bytes` without a partial first line. Returns true when that was
-  // everything.
+  // Visits the events in the newest `most_bytes`, oldest first, without a partial first line and other torn or
+  // foreign lines. Returns true when these bytes are everything.
   virtual absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
                                        const std::function<void(LoggedEvent)>& visit) const = 0;
-  // Reads after all earlier appends; `done` receives the result. The default calls both at once.
+  // Reads after all earlier appends; `done` receives the result. The default calls both before it returns.
   virtual void ReadLater(const JobId& job, std::function<void(LoggedEvent)> visit,
                          std::function<void(absl::StatusOr<uint64_t>)> done) const {
     done(Read(job, visit));

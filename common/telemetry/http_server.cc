@@ -153,7 +153,7 @@ struct HttpServer::State {
       if (error == asio::error::operation_aborted) return;
       if (error) return AcceptLater();  // usually no descriptor is left
       const bool is_full = shared.open >= shared.options.connections, makes_room = is_full && !shared.reading.empty();
-      // A new request matters more than a connection that has waited for one the longest.
+      // A new connection matters more than the one that has waited the longest for a request.
       if (makes_room) shared.reading.front()->End();
       if (!is_full || (makes_room && shared.open < 2 * shared.options.connections)) {
         std::make_shared<Connection>(std::move(socket), shared)->Read(shared.options.request_limit);

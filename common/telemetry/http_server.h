@@ -33,16 +33,16 @@ inline constexpr size_t kAdminHeaderBytes = 8 << 10;  // of a request; else 431
 struct HttpServerOptions {
   std::string address = "127.0.0.1";  // loopback only
   int port = 0;                       // 0: any free one
-  size_t connections = 64;            // at a time; a further one takes the place of the one that has waited the longest
-  Duration request_limit = Seconds(10);  // for a request, and again for its answer; then the connection ends
-  Duration idle_limit = Seconds(60);     // a connection without a request for that long is ended
+  size_t connections = 64;  // at a time; a further one replaces the longest idle one, or is closed if none is idle
+  Duration request_limit = Seconds(10);  // for a connection's first request, and for each answer; then it is ended
+  Duration idle_limit = Seconds(60);     // for each further request of a connection; then the connection is ended
 };
 
 class HttpServer {
  public:
-  // `routes` by exact path; a path that ends in '/' (other than "/") also matches everything below
-  // it. The server itself answers 404 and 405. Starts one thread. Unavailable, naming address and
-  // port, when the port is in use; InvalidArgument when the address is not loopback.
+  // `routes` by exact path; a path that ends in '/' (other than "/") also matches everything below it. The server
+  // itself answers 400, 404, 405, 413 and 431. Starts one thread. Unavailable, naming address and port, when it
+  // cannot listen there, for example because the port is in use; InvalidArgument when the address is not loopback.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                            std::map<std::string, HttpHandler> routes);
   ~HttpServer();  // closes connections and waits for a running handler

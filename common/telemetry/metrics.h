@@ -17,8 +17,8 @@ namespace atl {
 
 class Metrics {
  public:
-  // `series_limit`: limit on all series; further ones are dropped and counted in
-  // atoll_metric_series_dropped_total.
+  // `series_limit`: limit on the number of series of all metrics. Each value for a further series is dropped and
+  // counted in atoll_metric_series_dropped_total.
   explicit Metrics(size_t series_limit = 50'000);
   ~Metrics();
   Metrics(const Metrics&) = delete;
@@ -32,10 +32,10 @@ class Metrics {
   // Drops a series, if it exists.
   void Forget(Metric metric, const Labels& labels);
 
-  // Sets a worker's metrics from its heartbeat, with the labels job and worker. Only the series of
-  // the worker's present job exist, and none between jobs. A metric independent of the job
-  // (IsOfNoJob) always has only the label worker. Unknown names are ignored. Counters have the
-  // worker's values.
+  // Sets a worker's metrics from its heartbeat, with the labels job and worker. Only the series of the worker's
+  // present job exist, and none between jobs. A metric independent of the job (IsOfNoJob) always has only the label
+  // worker. Unknown names are ignored. Counters rise to the worker's values and never fall: a lower value, as after a
+  // restart of the worker, has no effect until ForgetWorker.
   void SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat);
   // Drops every series with that worker label value.
   void ForgetWorker(const WorkerId& worker);

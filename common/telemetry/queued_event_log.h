@@ -23,8 +23,8 @@ class QueuedEventLog final : public EventLog {
   QueuedEventLog(std::unique_ptr<EventLog> kept, Executor& executor, Log& log)
       : kept_(std::move(kept)), executor_(executor), log_(log) {}
 
-  // ResourceExhausted when kWaiting lines are queued: this line is lost. Later errors of the disk
-  // are logged, only the first of a consecutive series.
+  // ResourceExhausted when kWaiting lines are queued: this line is lost. Errors of the disk occur later, when the
+  // line is written: the line is lost, and the first error of a consecutive series is logged, as is the recovery.
   absl::Status Append(const LoggedEvent& event) override ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override
       ATOLL_EXCLUDES(kept_mutex_);
