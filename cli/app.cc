@@ -63,8 +63,8 @@ std::string CommandGiven(const CLI::App& root) {
   return words;
 }
 
-// Turns "--wait = x" into "--wait is 'x'; it must be true, false or omitted". CLI11 converts
-// only the values of flags.
+// Turns CLI11's "--wait = x" into "--wait is 'x'; it must be true, false or omitted". Only flags cause this message,
+// because CLI11 converts no other values here.
 std::string WrongFlag(const std::string& text) {
   const size_t middle = text.find(" = ");
   if (middle == std::string::npos) return absl::StrCat(text, ": this option does not accept that value");
@@ -157,7 +157,7 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   return code;
 }
 
-// Lost results are an error. (When the reader is gone, SIGPIPE ends the process: main.cc.)
+// Flushes the results; lost ones are an error. (If their reader is gone, SIGPIPE ends the process: OutputBuffer.)
 int FinishOutput(AppEnvironment& environment, int code) {
   environment.out.flush();
   if (environment.out) return code;

@@ -35,15 +35,15 @@ struct AppEnvironment {
       connect;
   // Asks the person at the terminal.
   AskSecret ask_secret;
-  // Set to the API that Interrupt applies to, before a command runs; reset to nullptr after the
-  // command.
+  // Called with the API that a stop signal must interrupt, before a command runs, and with nullptr after the command
+  // has returned.
   std::function<void(CoordinatorApi*)> running = [](CoordinatorApi*) {};
   std::function<std::string()> new_request_id;
   std::function<void(Duration)> pause_before_retry;
 };
 
-// Runs one command line (without the program's name) and returns the exit code. Never throws or
-// exits.
+// Runs one command line (without the program's name) and returns the exit code. Does not end the process. An
+// exception from it is a bug or a refused resource.
 int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environment);
 
 }  // namespace atl::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made
-// with its key; these commands need no coordinator. `atoll ca revoke|revocations`: names with
-// certificates that a coordinator refuses.
+// `atoll ca init|issue|protect|rotate|retire|show`: the authority of a coordinator, and identities made with its key;
+// these commands need no coordinator. `atoll ca revoke|revocations`: names with certificates that a coordinator
+// refuses.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
@@ -44,8 +44,8 @@ absl::Status RefuseProtectedWorker() {
       "passphrase");
 }
 
-// Checks that the identity can be issued, and asks for the passphrase of --protect; empty without
-// one.
+// Checks that the identity can be issued, and returns the passphrase for --protect after asking for it; empty without
+// --protect.
 absl::StatusOr<std::string> CheckAndAsk(Session& session, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
   ATOLL_RETURN_IF_ERROR(CheckName(options.name));
@@ -69,7 +69,7 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
   return absl::OkStatus();
 }
 
-// Checks the identity before the authority is created.
+// Checks the identity before the authority is created. CreateAuthority refuses a directory that has an authority.
 absl::Status Init(Session& session, IssueOptions options) {
   options.out = JoinPath(options.directory, options.name + ".pem");
   const bool there = session.files.Exists(AuthorityKeyPath(options.directory));

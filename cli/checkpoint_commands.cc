@@ -23,7 +23,7 @@ namespace {
 // Fewer parameter bytes are fetched without a progress line.
 constexpr uint64_t kQuietBytes = uint64_t{8} << 20;
 
-// A validated checkpoint: the code below relies on it.
+// The description of a checkpoint after all checks of ShapeOf, on which the code below relies.
 struct Shape {
   JobSpec spec;
   ModelLayout layout;
@@ -101,7 +101,7 @@ absl::Status RequireEmptyDirectory(const Files& files, const std::string& direct
       absl::StrCat("the directory ", directory, " is not empty; choose another directory or empty this one"));
 }
 
-// An existing directory may be a file system of its own.
+// Refuses if too little space is free. Asks about an existing directory itself, because it may be a mount point.
 absl::Status RequireSpace(const Files& files, const std::string& directory, uint64_t bytes) {
   const std::string there = files.Exists(directory) ? directory : DirectoryOf(directory);
   const absl::StatusOr<Files::Space> space = files.SpaceAt(there);
@@ -111,7 +111,7 @@ absl::Status RequireSpace(const Files& files, const std::string& directory, uint
                                                    HumanSize(static_cast<double>(space->free_bytes)), " are free"));
 }
 
-// The directory of a result. Deletes what was written unless Keep is called.
+// The directory of a result. The destructor deletes the written files unless Keep was called.
 class ResultDirectory {
  public:
   // `path` must be missing or empty.
@@ -213,7 +213,7 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   name = response.checkpoint().name();
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, options.directory));
-  uint64_t largest = 0;  // size of the fragment that is in the directory while it is read
+  uint64_t largest = 0;  // bytes of the largest fragment, which needs space in the directory while it is read
   for (const FragmentOfCheckpoint& f : shape.fragments) largest = std::max(largest, f.elements * sizeof(float));
   ATOLL_RETURN_IF_ERROR(
       RequireSpace(session.files, options.directory, shape.layout.elements * NumberBytes(type) + largest));

@@ -17,8 +17,8 @@ struct ExportOptions {
   std::string directory;       // must be missing or empty
   std::string dtype = "fp32";  // of the weights: fp32, fp16 or bf16
 };
-// Writes a Hugging Face directory. Fragments are streamed one after another, so at most one is also
-// on disk.
+// Writes a Hugging Face directory. Fragments are fetched one after another, so that at most one is on disk in
+// addition to the result.
 int ExportCheckpoint(Session& session, const ExportOptions& options);
 // Writes the fragments as raw little-endian fp32, and checkpoint.json next to them
 // (docs/formats/checkpoint-download.md).

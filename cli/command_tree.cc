@@ -197,7 +197,7 @@ void AddExport(CLI::App& parent, Command& command) {
   });
 }
 
-// Runs a data command in the session's format; `json` is the flag in its options.
+// Runs a data command in the session's format. Sets `json`, the flag in the command's options, before `run`.
 int RunData(Session& session, bool& json, const std::function<absl::Status(std::ostream&)>& run) {
   json = session.format != OutputFormat::kTable;
   std::ostringstream text;

@@ -30,7 +30,7 @@ struct GlobalOptions {
 void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& version,
                       std::function<int(Session&)>& command);
 
-// Each adds one part of the tree. Aliases are added at the root, outside the groups of the help.
+// Each Add function adds one part of the tree. Aliases are added at the root, outside the groups of the help.
 using Command = std::function<int(Session&)>;
 // Wraps `run`, which prints text in one form: any other -o is refused with an error message.
 Command TextOnly(Command run, OutputFormat form = OutputFormat::kTable);

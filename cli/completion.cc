@@ -59,7 +59,7 @@ void AddOptions(const CLI::App& app, CommandWords& out) {
       }
     }
     for (const std::string& name : option->get_lnames()) {
-      if (Has(out.words, "--" + name)) continue;  // --help of the root
+      if (Has(out.words, "--" + name)) continue;  // --help, which a command and the root have
       const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames()[0];
       out.words.push_back("--" + name);
       out.described.emplace_back("--" + name, option->get_description());
@@ -215,8 +215,8 @@ std::string CompletionScript(const CLI::App& root, const std::string& shell) {
 
 namespace {
 
-// "; did you mean 'job wait'?" for a command without its group. `names` are the root's own
-// commands.
+// Returns "; did you mean 'x'?" with the nearest of `names`, the commands of `at`. At the root it may also name a
+// command of a group: 'job wait' for 'wait'. Empty if no command is near.
 std::string Suggestion(const CLI::App& at, const CLI::App& root, const std::string& word,
                        const std::vector<std::string>& names) {
   std::string near = DidYouMean(word, names);

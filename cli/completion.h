@@ -15,9 +15,9 @@ namespace atl::cli {
 // Returns the script for "bash", "zsh" or "fish"; empty for any other shell.
 std::string CompletionScript(const CLI::App& root, const std::string& shell);
 
-// Returns the unknown word of a command line with the nearest known one, as "; did you mean
-// 'submit'?". Empty when every word is known. `at` is then the command that does not know the word,
-// for example "atoll job".
+// Returns an error message about the first unknown command or option of a command line, with the nearest known one:
+// "unknown command 'submt'; did you mean 'submit'?". Empty when all are known. `at` is set to the command before the
+// unknown word, for example "atoll job".
 std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments, std::string& at);
 
 }  // namespace atl::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line's interface to a coordinator. Implementations: gRPC (grpc_coordinator_api.h),
-// and a small in-memory one for tests. Errors are the coordinator's statuses; if the coordinator
-// cannot be reached, the message begins with its address.
+// The command line's interface to a coordinator. Implementations: gRPC (grpc_coordinator_api.h), and a small
+// in-memory one for tests. Errors are the coordinator's statuses; if the coordinator cannot be reached, the message
+// contains the coordinator's address.
 #ifndef ATOLL_CLI_COORDINATOR_API_H_
 #define ATOLL_CLI_COORDINATOR_API_H_
 
@@ -14,7 +14,7 @@
 
 namespace atl::cli {
 
-// For one thread, except Interrupt. A call blocks until the answer, its deadline, or Interrupt.
+// For one thread, except Interrupt. A call blocks until the answer, its deadline, or (except MissingBlobs) Interrupt.
 class CoordinatorApi {
  public:
   virtual ~CoordinatorApi() = default;
@@ -44,8 +44,8 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentity(const v1::RevokeIdentityRequest& request) = 0;
   virtual absl::StatusOr<v1::ListRevocationsResponse> ListRevocations(const v1::ListRevocationsRequest& request) = 0;
 
-  // Streams. `next` is called for each message on the calling thread; returning false ends the call
-  // with OK. Also OK when the coordinator ends the stream.
+  // Streams. `next` is called for each message on the calling thread; if it returns false, the call ends with OK.
+  // Also OK when the coordinator ends the stream without an error.
   virtual absl::Status WatchJob(const v1::WatchJobRequest& request,
                                 const std::function<bool(const v1::WatchJobResponse&)>& next) = 0;
   virtual absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
@@ -57,8 +57,8 @@ class CoordinatorApi {
   virtual absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) = 0;
   virtual absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) = 0;
 
-  // Ends the running call and every later one with Cancelled. Returns false when no call has been
-  // made; the command would then not notice the interrupt. Thread-safe.
+  // Ends the running call and every later one with Cancelled. Returns false when no call but MissingBlobs has been
+  // made; the command might then not notice the interrupt. Thread-safe.
   virtual bool Interrupt() = 0;
 };
 

@@ -30,7 +30,7 @@ struct DataPrepareOptions {
   uint64_t split_seed = 0;                    // --split-seed
   uint64_t shard_tokens = uint64_t{1} << 26;  // --shard-tokens
   bool force = false;                         // --force: replace a previous corpus in `output`
-  bool json = false;                          // -o json: the summary as one JSON object
+  bool json = false;                          // the summary as one JSON object, for each -o but table
   bool talk_is_terminal = false;              // redraws a progress bar instead of printing a line every 10 %
   bool quiet = false;                         // no progress
 };

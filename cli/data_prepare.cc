@@ -81,7 +81,7 @@ class AllDocuments {
   uint64_t repaired_documents() const { return repaired_; }      // in inputs read to their end
 
  private:
-  // Both are text that cannot be read, but --skip-bad helps only where documents are bad.
+  // Gives both errors the exit code of text that cannot be read. --skip-bad helps only with bad documents.
   static absl::Status Explain(const absl::Status& status) {
     if (absl::IsUnimplemented(status)) return absl::InvalidArgumentError(status.message());
     if (!absl::IsInvalidArgument(status)) return status;
@@ -176,8 +176,8 @@ std::string LastPart(std::string path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Returns the last part of the output path with every invalid character replaced by '-'. A part
-// with non-ASCII bytes becomes a hash, so that different parts get different names.
+// Returns --name or, without it, the last part of the output path with every invalid character replaced by '-'. A
+// part with non-ASCII bytes becomes a hash, so that different parts get different names.
 std::string NameOf(const DataPrepareOptions& options) {
   if (!options.name.empty()) return options.name;
   const std::string part = LastPart(options.output);
@@ -252,7 +252,7 @@ absl::StatusOr<uint64_t> WriteDocuments(AllDocuments& documents, const Tokenizer
     ATOLL_RETURN_IF_ERROR(writer.Add(split, ids, text.size()));
     tokens += ids.size();
     changed += Keeps(tokenizer, text, ids) ? 0 : 1;
-    // Input is read ahead of its documents: everything is done only after the last document.
+    // The reader is ahead of the documents, so that 100 % is shown only after the last document.
     const uint64_t total = documents.total_bytes();
     Show(progress, total == 0 ? documents.done_bytes() : std::min(documents.done_bytes(), total - 1), total, note());
   }
@@ -313,7 +313,7 @@ absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std
   ATOLL_RETURN_IF_ERROR(CheckPrepare(options));
   const bool was_there = files.Exists(options.output);
   absl::Status status = PrepareCorpus(options, files, out, talk);
-  // Removes only an empty directory. Reports the error above.
+  // Remove succeeds only for an empty directory. Its own error is ignored: `status` is the one to report.
   if (!status.ok() && !was_there && files.Exists(options.output)) files.Remove(options.output).IgnoreError();
   return status;
 }

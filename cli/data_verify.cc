@@ -8,8 +8,8 @@
 namespace atl::cli {
 namespace {
 
-// Returns one status code, and thus one exit code, for every fault of a corpus. Several faults are
-// also printed, one per line.
+// Returns DataLoss, and thus one exit code, for every fault of a corpus, also an unreadable manifest. Several faults
+// are printed, one per line.
 absl::Status Faulty(const std::string& directory, const std::vector<std::string>& faults, const absl::Status& status,
                     std::ostream& talk) {
   const char* const cure = "; copy the corpus again, or prepare it again with 'atoll data prepare'";

@@ -12,7 +12,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitJobFailed = 1,      // the job ended FAILED (wait, watch)
   kExitUsage = 2,          // wrong arguments, or an invalid job file
-  kExitRefused = 3,        // not found, already exists, or a precondition fails; nothing was changed
+  kExitRefused = 3,        // not found, already exists, a precondition fails, damaged data, or lost results
   kExitAuth = 4,           // not allowed
   kExitUnreachable = 5,    // the coordinator cannot be reached, or did not answer in time
   kExitJobCancelled = 6,   // the job ended CANCELLED (wait, watch)

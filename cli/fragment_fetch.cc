@@ -71,7 +71,7 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
-// Forwards to the receiver and records its errors, which no retry can fix.
+// Forwards to `inner` and records its errors, after which DownloadAll does not retry.
 class ObjectingSink final : public BulkSink {
  public:
   explicit ObjectingSink(std::shared_ptr<BulkSink> inner) : inner_(std::move(inner)) {}
@@ -89,7 +89,7 @@ class ObjectingSink final : public BulkSink {
   absl::Status objection_;
 };
 
-// Downloads from the offset in `received`, and retries while there is progress.
+// Downloads from the offset that `received` returns. Retries after outages until kAttempts in a row made no progress.
 template <typename Received>
 absl::Status DownloadAll(Session& session, DownloadRequest request, const std::shared_ptr<BulkSink>& sink,
                          const Received& received) {

@@ -23,8 +23,8 @@ struct FragmentOfCheckpoint {
 
 enum class FragmentUse { kScratch, kKept };
 
-// Fetches a fragment into `path` as little-endian fp32 and verifies its content hash; DataLoss on a
-// mismatch. With kKept the file is then flushed. `on_bytes` receives the number of bytes so far.
+// Fetches a fragment into `path` as little-endian fp32 and verifies its content hash; DataLoss after a second
+// mismatch. With kKept the file is then flushed. `on_bytes` receives the bytes so far of an attempt.
 absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
                            FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes);
 

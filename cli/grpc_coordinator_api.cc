@@ -126,7 +126,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   // `limit`: time limit of the call when there is no deadline.
   absl::Status Explain(const absl::Status& status, Duration limit = limits::kControlDeadline);
   absl::Status ExplainUnavailable(const absl::Status& status);
-  // Result of a short call, not explained.
+  // Makes a short call to see whether the coordinator answers. Returns its status without Explain.
   absl::Status Ask();
   absl::Status Await(PendingAnswer<absl::Status>& pending, BulkCall& call);
 
@@ -139,7 +139,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     return answer;
   }
 
-  // On the channel that Connect made. Errors are not explained.
+  // Makes one call on the channel that Connect has made. Returns errors without Explain.
   template <typename Service, typename Request, typename Response, typename Method>
   absl::StatusOr<Response> Make(Method method, const Request& request, Duration limit) {
     grpc::ClientContext context;
@@ -170,7 +170,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     return enough || status.ok() ? absl::OkStatus() : TellToRepeat(Explain(FromGrpc(status)));
   }
 
-  // A query that is refused with RESOURCE_EXHAUSTED, although it was repeated, may be made again later.
+  // Turns RESOURCE_EXHAUSTED of a query, which gRPC has repeated already, into UNAVAILABLE: a retry may succeed.
   static absl::Status TellToRepeat(const absl::Status& status) {
     return absl::IsResourceExhausted(status) ? absl::UnavailableError(status.message()) : status;
   }
@@ -246,7 +246,7 @@ absl::Status GrpcCoordinatorApi::Ask() {
 }
 
 absl::Status GrpcCoordinatorApi::ExplainUnavailable(const absl::Status& status) {
-  // When a server answers, restarting the coordinator would not help.
+  // Looks for a fault of TLS first: a server then answers, and advice to start the coordinator would not help.
   if (const absl::Status fault = FindTlsFault(endpoint_, identity_, passphrase_); !fault.ok())
     return absl::UnavailableError(absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
   const std::string cause = CauseOf(std::string(status.message()));
@@ -277,7 +277,7 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration li
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
                                                       FormatDuration(limit),
                                                       "; it may be overloaded, or it may not be a coordinator"));
-    case absl::StatusCode::kCancelled:  // not by this side
+    case absl::StatusCode::kCancelled:  // by the server: an interrupt of this side returned above
       return absl::UnavailableError(absl::StrCat("the coordinator at ", endpoint_,
                                                  " closed the call, as it does if no part of its response is read for ",
                                                  FormatDuration(limits::kStreamStall), ": repeat the command"));
@@ -288,7 +288,7 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration li
   }
 }
 
-// A cancelled call ends soon; until then it uses its source or sink.
+// Waits until the call has ended, also after it is cancelled: until its end it uses its source or sink.
 absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, BulkCall& call) {
   if (!running_.Begin(nullptr, &call)) call.Cancel();
   const bool in_time = pending.WaitUntil(clock_, deadline_);

@@ -13,10 +13,10 @@
 
 namespace atl::cli {
 
-// `endpoint`: HOST:PORT. `identity`: an identity file, with its passphrase requested at the first
-// call; empty: plaintext on loopback. Calls end at `deadline`. Without one, unary calls end after
-// limits::kControlDeadline, and a rollback after ten minutes. `passphrases` and `clock` must
-// outlive the object.
+// `endpoint`: HOST:PORT. `identity`: an identity file, with its passphrase requested at the first call; empty:
+// plaintext on loopback. Calls end at `deadline`. Without one, unary calls end after limits::kControlDeadline, a
+// rollback after ten minutes, and streams and bulk transfers at no fixed time. `passphrases` and `clock` must outlive
+// the object.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
                                                        Passphrases& passphrases, std::optional<Instant> deadline,
                                                        const Clock& clock);

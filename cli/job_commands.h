@@ -24,7 +24,7 @@ struct SubmitOptions {
   AfterSubmit after = AfterSubmit::kDetach;
 };
 int SubmitJob(Session& session, const SubmitOptions& options);
-// Checks a file without a coordinator. With -o yaml, prints the file with every default filled in.
+// Checks a file without a coordinator. Prints the file with all defaults with -o yaml, its spec with json or jsonl.
 int ValidateJob(Session& session, const std::string& file, const std::vector<std::string>& sets);
 // JSON Schema of the job file.
 int PrintJobSchema(Session& session);
@@ -41,7 +41,7 @@ struct ListOptions {
 int ListJobs(Session& session, const ListOptions& options);
 int GetJob(Session& session, const std::string& job);
 int DescribeJob(Session& session, const std::string& job);
-// Describes the coordinator's memory and disk for the job.
+// Returns "at most 1.20 GB of memory and 3.40 GB of disk": the needs of the coordinator for the job.
 std::string CoordinatorShareText(const v1::Job& job);
 struct MetricsOptions {
   std::string job;

@@ -23,8 +23,8 @@ int ExitCodeOfState(v1::JobState state) {
   return state == v1::JOB_STATE_CANCELLED ? kExitJobCancelled : kExitOk;
 }
 
-// Follows a job through broken connections until it has ended. `show` receives every message.
-// `tell` receives a sentence when the connection is lost, and an empty one when it is restored.
+// Follows a job until it has ended, through broken connections of less than kReconnectLimit each. `show` receives
+// every message. `tell` receives a sentence when the connection is lost, and an empty one when it is restored.
 // Messages with only events precede one with the job.
 class Follower {
  public:
@@ -84,7 +84,7 @@ class Follower {
   Instant lost_since_{};
 };
 
-// For followers without a redrawn view.
+// Returns a `tell` for followers without a redrawn view: it writes to standard error.
 Follower::Tell TellBeside(Session& session) {
   return [&session](const std::string& sentence) {
     session.talk << (sentence.empty() ? "reconnected" : sentence) << "\n";
@@ -129,9 +129,9 @@ std::string WithoutFigures(const std::string& line) {
   return out;
 }
 
-// Selects the waits to report without a redrawn view. A wait of a stalled job, or for a silent
-// worker, is reported at once. Other waits of a running job are reported when they last longer than
-// usual. The same cause is reported once.
+// Selects the waits to report without a redrawn view. A wait of a job that is pending, paused or waits for workers,
+// or a wait for a silent worker, is reported at once; any other when it lasts longer than usual. The same cause is
+// reported again only after a change of the job's state, or after it was absent (kForgotten).
 class Waits {
  public:
   // Returns the line to report now; usually empty.
@@ -236,7 +236,7 @@ int WaitForJob(Session& session, const std::string& job) {
   if (IsProgramFormat(session.format) || session.format == OutputFormat::kYaml) {
     PrintMessage(session, last);
   } else {
-    // The name is already printed as the result, so the outcome is written to standard error.
+    // With -o name, `submit --wait` has already printed the result, so the outcome is written to standard error.
     (session.format == OutputFormat::kName ? session.talk : session.out) << EndLine(last) << "\n";
   }
   return code;

@@ -28,7 +28,7 @@ std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
   }
   if (options.state.empty()) return "";
   const auto& type = *v1::JobState_descriptor();
-  const std::string wanted = absl::AsciiStrToLower(options.state);  // SUCCEEDED, as in messages
+  const std::string wanted = absl::AsciiStrToLower(options.state);  // also accepts SUCCEEDED, the form in messages
   for (int i = 0; i < type.value_count(); ++i) {
     if (type.value(i)->number() == 0 || ShortEnumName(type, type.value(i)->number()) != wanted) continue;
     request.set_state(static_cast<v1::JobState>(type.value(i)->number()));
@@ -169,7 +169,7 @@ void PrintSummary(Session& session, const v1::Job& job) {
   session.out << table.ToString();
 }
 
-// "-" is not a number for programs.
+// Prints one line per point, each value as a number: programs that read the lines cannot parse "-".
 void PrintCurve(Session& session, const v1::MetricCurve& curve, bool csv) {
   for (const v1::MetricPoint& p : curve.points()) {
     session.out << (csv ? absl::StrCat(curve.metric(), ",", p.step(), ",", p.time().seconds(), ",",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cancel, pause, resume, update, rollback.
+// cancel, purge, pause, resume, update, rollback.
 #include "cli/job/job_file.h"
 #include "cli/job_commands.h"
 #include "cli/output.h"
@@ -34,7 +34,7 @@ absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::St
   // Counts tokens of the present parameters: job.tokens includes rounds discarded by a rollback.
   const uint64_t tokens = job.ledger().consumed() * job.spec().data().sequence_length();
   std::string why;
-  if (IsTerminal(job.state())) return absl::OkStatus();  // refused for that reason
+  if (IsTerminal(job.state())) return absl::OkStatus();  // the coordinator refuses the update of an ended job
   if (stop.inner_steps() != 0 && stop.inner_steps() <= job.step()) {
     why = absl::StrCat("is at step ", job.step(), ", so that stop.inner_steps ", stop.inner_steps());
   } else if (stop.tokens() != 0 && stop.tokens() <= tokens) {

@@ -44,7 +44,7 @@ absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
   return input;
 }
 
-// A missing or unreadable file is refused as usual; a file that is too long cannot be a job file.
+// A missing or unreadable file gets the exit code of its error; one that is too long is no job file, and wrong usage.
 int FailInput(Session& session, const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return Fail(session, status);
   return FailUsage(session, std::string(status.message()));
@@ -67,11 +67,11 @@ void PrintFaults(Session& session, const std::vector<Fault>& faults) {
 
 struct Loaded {
   JobFile file;                    // file references replaced by hashes
-  std::string defaulted;           // as written, with every default
+  std::string defaulted;           // YAML of the file with every default, and with paths instead of hashes
   std::vector<StagedFile> staged;  // files that the job file names
 };
 
-// Bytes that are not UTF-8 would be changed or dropped.
+// Finds bytes that are not UTF-8, which would be changed or dropped.
 std::vector<Fault> FindWrongBytes(const Input& input, const std::vector<std::string>& sets) {
   const std::string problem = "contains bytes that are not UTF-8; save it as UTF-8";
   std::vector<Fault> faults;
@@ -94,8 +94,8 @@ void TakeSizes(const v1::JobSpec& staged, v1::JobSpec& written) {
   *written.mutable_model() = std::move(model);
 }
 
-// Parses and checks the job file and the files that it names, and prints all faults at once.
-// Returns false after printing.
+// Parses and checks the job file and the files that it names, and prints all faults at once, or the notes if there is
+// none. Returns false if there is a fault.
 bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
           Loaded& out) {
   std::vector<Fault> faults = FindWrongBytes(input, sets);
@@ -162,7 +162,7 @@ std::string WrongDryRun(const SubmitOptions& options) {
          "two";
 }
 
-// The allowed forms depend on the output in addition to, or instead of, the job's name.
+// Returns an error message if the command cannot print in the form of -o. --dry-run and --watch allow other forms.
 std::string WrongSubmitForm(const Session& session, const SubmitOptions& options) {
   if (options.dry_run == DryRun::kClient && session.format != OutputFormat::kTable)
     return "-o cannot be used with --dry-run=client, which has no result to print; omit it";
@@ -171,8 +171,8 @@ std::string WrongSubmitForm(const Session& session, const SubmitOptions& options
   return WrongForm(session, kNamedForms);
 }
 
-// With --wait the job is printed once, after its end; with --watch on one line, like the following
-// events.
+// In a form for programs, --wait prints the job once, after its end (WaitForJob), and --watch prints it on one line
+// now, like the following events.
 void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, const SubmitOptions& options) {
   for (const std::string& note : response.notes()) session.talk << Printable(note) << "\n";
   const v1::Job& job = response.job();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `atoll`: the command line. app.cc parses, *_commands.cc contain the commands; this file handles
-// only the process.
+// `atoll`: the command line. app.cc parses, command_tree.cc lists the commands, and other files run them; this file
+// handles only the process.
 #include <malloc.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -71,8 +71,8 @@ class Interrupter {
     sigwait(&signals, &signal);
     {
       const MutexLock lock(mutex_);
-      // Nothing to interrupt (a data command, or a job file being read): ends the process by the
-      // signal, with the usual exit code.
+      // Nothing to interrupt (a data command, or a job file being read): ends the process at once, with
+      // kExitInterrupted.
       if (api_ == nullptr || !api_->Interrupt()) End();
       interrupted_ = true;
       changed_.NotifyAll();

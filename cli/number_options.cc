@@ -53,7 +53,7 @@ CLI::Option* AddWhole(CLI::App& app, const std::string& name, uint64_t& value, c
 CLI::Option* AddShare(CLI::App& app, const std::string& name, double& value, const std::string& help) {
   const auto parse = [](const std::string& text) -> std::optional<double> {
     const absl::StatusOr<double> number = ParseReal(text);
-    if (!number.ok() || text.front() == '-' || *number >= 1) return std::nullopt;  // -0 has a sign by mistake
+    if (!number.ok() || text.front() == '-' || *number >= 1) return std::nullopt;  // also refuses -0
     return *number;
   };
   return AddNumber(app, name, value, help, "at least 0 and below 1", parse);

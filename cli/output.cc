@@ -40,8 +40,8 @@ std::string StepText(const v1::Job& job) {
   return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
 }
 
-// Appends a value after "key:": a scalar on the same line, anything else on separate lines. A list
-// item starts after its "-".
+// Appends a value after "key:": a scalar on the same line, anything else on separate lines. The first line of a list
+// item follows its "-" on the same line.
 void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, std::string& out) {
   if (value.is_object() && !value.empty()) {
     out += "\n";

@@ -35,7 +35,7 @@ inline constexpr OutputFormat kLineForms[] = {OutputFormat::kTable, OutputFormat
 std::string WrongForm(const Session& session, std::span<const OutputFormat> forms,
                       const std::string& what = "this command");
 
-// Columns padded to their widest cell, two spaces between, no trailing blanks. Control characters become '?'.
+// Columns padded to their widest cell, two spaces between, no trailing blanks. Callers make the cells Printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
@@ -46,7 +46,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Number of terminal columns of the text: one per code point, ignoring combining characters.
+// Number of terminal columns of the text: one per code point, also for combining and for wide characters.
 size_t DisplayWidth(const std::string& utf8);
 // Cuts the text to `width` columns, with an ellipsis if anything was cut.
 std::string Clip(const std::string& utf8, size_t width);
@@ -82,7 +82,7 @@ std::string PoolText(const v1::Job& job);
 std::string StateText(v1::JobState state);
 bool IsTerminal(v1::JobState state);
 
-// "1.2k", "34.5M": three digits. "-" for 0 when `dash`.
+// "1.20k", "34.5M": three digits, or a whole number below 1000. "-" for 0, negative and not finite values.
 std::string HumanNumber(double value);
 // "3 s", "2 m 5 s", "1 h 4 m", "2 d 3 h".
 std::string HumanTime(double seconds);

@@ -22,12 +22,12 @@ class Passphrases {
 
   // `file`: from --passphrase-file; empty: uses `ask`.
   Passphrases(std::string file, AskSecret ask) : file_(std::move(file)), ask_(std::move(ask)) {}
-  // Returns the passphrase of the identity file at `path`; asks once, and only if the file is
-  // protected. Empty if it is not protected or cannot be read; the next reader reports that.
-  // InvalidArgument, naming --passphrase-file, without a terminal.
+  // Returns the passphrase of the identity file at `path`; asks once, and only if the file is protected. Empty if it
+  // is not protected or cannot be read; the next reader reports that. Error for a file that is not regular and for no
+  // or a wrong passphrase; InvalidArgument, naming --passphrase-file, without a terminal.
   absl::StatusOr<std::string> Of(const std::string& path);
-  // Returns a passphrase for an identity file to be written; asks twice. InvalidArgument if the two
-  // differ or are too short.
+  // Returns a passphrase for an identity file to be written; asks twice, unless --passphrase-file has it.
+  // InvalidArgument if the two differ, or if the length is not kShortest to kLongest.
   absl::StatusOr<std::string> New(const std::string& path);
 
  private:
@@ -38,8 +38,8 @@ class Passphrases {
   std::map<std::string, std::string> known_;  // by path
 };
 
-// Returns the first line of the file, which may be a pipe. PermissionDenied if others may read the
-// file.
+// Returns the first line of the file, which may be a pipe. PermissionDenied if other users have any access to a
+// regular file, InvalidArgument if the line is empty.
 absl::StatusOr<std::string> ReadPassphraseFile(const std::string& path);
 
 }  // namespace atl::cli

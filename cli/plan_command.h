@@ -15,11 +15,11 @@ namespace atl::cli {
 struct PlanOptions {
   std::string method = "streaming";
   std::string params, embedding_params, layers, layers_per_fragment = "3", step_seconds, workers = "2";
-  std::string inner_steps = "100", overlap_steps;  // overlap: 1 for streaming, otherwise 0
-  std::string codec, download_codec;               // bf16 for data-parallel, otherwise mxfp4; download: like upload
+  std::string inner_steps = "100", overlap_steps;  // default overlap: 1 for streaming, otherwise 0
+  std::string codec, download_codec;  // default: bf16 for data-parallel, otherwise mxfp4; download: like upload
   std::string upload_error_memory = "off";
   std::string precision = "fp32", form_on = "host";
-  std::string bandwidth, download_bandwidth;  // download: like upload
+  std::string bandwidth, download_bandwidth;  // default for downloads: the same as `bandwidth`
   std::string latency = "0s";
   std::string round_time = "0s";
   std::string target_utilization = "0.95";

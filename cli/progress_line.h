@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of a long local command on standard error: one line redrawn in a terminal, otherwise a line every 10 %.
+// Progress of a long command on standard error: one line redrawn in a terminal, otherwise a line every 10 %.
 #ifndef ATOLL_CLI_PROGRESS_LINE_H_
 #define ATOLL_CLI_PROGRESS_LINE_H_
 

@@ -24,7 +24,7 @@ enum class OutputFormat { kTable, kWide, kJson, kJsonl, kYaml, kName };
 struct Terminal {
   bool out = false;     // standard output is a terminal that understands ANSI sequences
   bool talk = false;    // same for standard error
-  bool color = false;   // neither --no-color nor NO_COLOR
+  bool color = false;   // `out`, and neither --no-color nor NO_COLOR
   bool unicode = true;  // the locale is UTF-8
   std::function<uint32_t()> width = [] { return 80u; };   // columns now
   std::function<uint32_t()> height = [] { return 24u; };  // rows now
@@ -53,8 +53,8 @@ int Fail(Session& session, const absl::Status& status);
 // Same, for wrong usage.
 int FailUsage(Session& session, const std::string& sentence);
 
-// Returns "jobs/tiny" for "tiny" or "jobs/tiny"; InvalidArgument for any other form. Same for
-// workers and for checkpoints, with the short forms JOB/STEP and JOB/latest.
+// Returns "jobs/tiny" for "tiny" or "jobs/tiny"; InvalidArgument for any other form. Same for workers and for
+// checkpoints, with the short forms JOB/STEP, and JOB or JOB/latest for the job's newest checkpoint.
 absl::StatusOr<std::string> JobResource(const std::string& text);
 absl::StatusOr<std::string> WorkerResource(const std::string& text);
 absl::StatusOr<std::string> CheckpointResource(const std::string& text);

@@ -79,7 +79,7 @@ class Stager {
   }
 
  private:
-  // Skips a fault about a key that already has one from a rule.
+  // Adds the fault, unless its key already had a fault before the files were read.
   void Add(Fault fault) {
     const auto end = faults_.begin() + static_cast<std::ptrdiff_t>(before_);
     const bool told = std::any_of(faults_.begin(), end, [&](const Fault& f) { return f.path == fault.path; });
@@ -247,9 +247,9 @@ std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
   return config->model;
 }
 
-// Retries while there is progress, including progress by another upload of the same file that has
-// replaced this one or yields to it. Pauses grow until an attempt lasts longer than a pause, so
-// that two uploads do not keep interrupting each other.
+// Retries until kUploadAttempts attempts in a row made no progress; progress of another upload of the same file,
+// which has replaced this one or yields to it, also counts. Pauses grow until an attempt lasts longer than a pause,
+// so that two uploads do not keep interrupting each other.
 absl::Status UploadFile(Session& session, const StagedFile& file, const std::shared_ptr<BulkSource>& source,
                         const std::atomic<uint64_t>& furthest) {
   int left = kUploadAttempts;

@@ -42,8 +42,8 @@ Staged StageFiles(const Files& files, const std::string& directory, JobFile& fil
 // manifests allow.
 std::vector<Fault> CheckCorpora(const JobFile& file, const std::vector<CorpusManifest>& manifests);
 
-// Uploads the files that the coordinator does not have yet, with a progress line. Retries after a
-// broken connection a few times.
+// Uploads the files that the coordinator does not have yet, with a progress line. Retries each file after broken
+// connections, until several attempts in a row made no progress.
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged);
 
 }  // namespace atl::cli

@@ -18,7 +18,7 @@ constexpr size_t kLongestLine = 4095;  // limit of a terminal
 // The terminal's settings before echo was turned off.
 class Typing {
  public:
-  // Returns false when it is not a terminal.
+  // Turns the echo off. Returns false when `terminal` is no terminal.
   bool Hide(int terminal) ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (::tcgetattr(terminal, &before_) != 0) return false;

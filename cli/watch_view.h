@@ -24,8 +24,8 @@ struct WatchLine {
   Style style = Style::kPlain;
 };
 
-// Returns title, progress, loss, rates, one line per worker, and one line with the reason why the
-// run waits or is slow. At most rows - 1 lines: workers that do not fit are only counted.
+// Returns title, progress, loss, rates, one to three lines per worker, and up to two lines with the reason why the
+// run waits or is slow. At most rows - 1 lines, but always one worker: workers that do not fit are only counted.
 std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const WatchSize& size);
 
 // Draws values as eight heights, newest at the right, at most `width` columns; a flat line when all
@@ -34,8 +34,8 @@ std::string Sparkline(const std::vector<double>& values, size_t width, bool unic
 // Draws a bar of exactly `width` columns.
 std::string ProgressBar(double share, size_t width, bool unicode);
 
-// Returns the line for an event, as printed without a terminal: "12:31:07 round committed: round 4
-// of fragment 0 ...".
+// Returns the line for an event, with the time in UTC, as printed without a terminal: "12:31:07 round committed:
+// round 4 of fragment 0 ...".
 std::string EventLine(const v1::JobEvent& event);
 
 // Draws each view over the previous one with cursor-up. It is not a full-screen program, so the

@@ -174,8 +174,8 @@ std::string RuleOf(const std::string& path) {
   return "";
 }
 
-// The reader knows only a number's type. Replaces its message by the rule for the value, if there
-// is one.
+// YamlReader knows only the type of a number. Replaces its messages about wrong numbers by the rule for the field, if
+// there is one.
 void NameRules(std::vector<Fault>& faults) {
   for (Fault& fault : faults) {
     size_t at = fault.problem.find("it must be a whole number from ");
@@ -199,7 +199,7 @@ bool Covers(const std::string& outer, const std::string& inner) {
          (inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[');
 }
 
-// Keys on which a rule depends without naming them.
+// Pairs of a field and a key on which a rule about the field depends without naming it.
 constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
                                       {"inner_optimizer.schedule", "workers"},
                                       {"inner_optimizer.schedule", "batch"},
@@ -231,11 +231,11 @@ std::vector<std::string> KeysOf(const Violation& v) {
   return keys;
 }
 
-// True when fixing `fault` may also fix the violation of `key`.
+// True when fixing `fault` may also fix a violation that is about `key`.
 bool LeavesUnknown(const Fault& fault, const JobFile& file, const std::string& key) {
   if (Covers(fault.path, key) || Covers(key, fault.path)) return true;
   if (fault.problem.rfind("is not a known key", 0) != 0) return false;
-  // The key may be a misspelling of any missing key of its section.
+  // The unknown key may be a misspelling of any missing key of its section.
   const size_t dot = fault.path.rfind('.');
   const bool same_section = dot == std::string::npos || Covers(fault.path.substr(0, dot), key);
   return same_section && file.positions.count(key) == 0;
@@ -272,15 +272,15 @@ class Documents final : private YAML::EventHandler {
   YAML::Mark begin_;
 };
 
-// Returns the code unit of an unescaped escape at `at`; 0 if there is none.
+// Returns the code unit of an escape \uXXXX at `at`; 0 if there is none. The caller skips escaped backslashes.
 uint32_t EscapedUnit(const std::string& text, size_t at) {
   uint32_t unit = 0;
   const bool escape = text.size() >= at + 6 && text[at] == '\\' && text[at + 1] == 'u';
   return escape && absl::SimpleHexAtoi(text.substr(at + 2, 4), &unit) ? unit : 0;
 }
 
-// JSON writes a character beyond U+FFFF as two escapes, which YAML does not support: replaces them
-// by the character.
+// JSON writes a character beyond U+FFFF as two escapes, which YAML does not support: replaces them by the character
+// in a text that begins with '{'.
 std::string WithWholeCharacters(const std::string& text) {
   if (text[std::min(text.find_first_not_of(" \t\r\n"), text.size())] != '{') return text;
   std::string out;

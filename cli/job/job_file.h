@@ -30,12 +30,12 @@ struct JobFile {
 JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
                      std::vector<Fault>& faults);
 
-// Appends the faults of CheckJobFile that do not depend on `faults` from ParseJobFile: violations
-// of rules about values that are known.
+// Appends the faults of CheckJobFile that do not depend on `faults` from ParseJobFile: violations of rules about
+// values that were read correctly. Appends none if the file was not fully parsed.
 void CheckBeside(const JobFile& file, std::vector<Fault>& faults);
 
-// Returns the violations of ValidateJobSpec as faults, each at the position of its field or of the
-// nearest written message around it.
+// Returns the violations of the rules for a spec (JobSpecFromProto, ValidateJobSpec) as faults, each at its
+// PlaceOfViolation.
 std::vector<Fault> CheckJobFile(const JobFile& file);
 
 // Position of a field, or of the nearest written key around it.

@@ -45,8 +45,8 @@ std::string SectionsWith(const std::string& key) {
   return found.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(found, " or "), "?");
 }
 
-// Unquoted text is used literally: as YAML a path would end at " #", and become a map at ": ".
-// Quoted text is parsed as YAML.
+// Unquoted text for a string field is used literally: as YAML a path would end at " #", and become a map at ": ". Any
+// other value is parsed as YAML.
 YAML::Node ValueOf(const std::string& text, const FieldDescriptor& field) {
   const bool bare = !text.empty() && text[0] != '"' && text[0] != '\'';
   const bool is_text = field.type() == FieldDescriptor::TYPE_STRING && !field.is_repeated();

@@ -11,13 +11,13 @@
 
 namespace atl::cli {
 
-// Target of a dotted path: a message and a field in it, or an element of a list.
+// Target of a dotted path: a field, and the message that contains it, which may be an element of a list.
 struct Target {
   google::protobuf::Message* message = nullptr;
   const google::protobuf::FieldDescriptor* field = nullptr;
 };
-// Walks `path` through messages, creating missing ones. On failure returns the problem, and in `of`
-// the part of the path that has it.
+// Walks `path` through messages, creating missing ones. Returns "" after success, otherwise the problem, and in `of`
+// the part of the path that has the problem.
 std::string FindTarget(google::protobuf::Message& root, const std::string& path, Target& out, std::string& of);
 
 struct Override {

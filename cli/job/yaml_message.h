@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strict YAML form of protobuf messages: unknown keys, wrong types, duplicate keys and numbers out
-// of range are faults with line and column, all found in one pass. Enum values are short and
-// lower-case (FRAGMENT_PATTERN_WHOLE is `whole`), durations are 90s or 250ms. JSON is valid YAML.
-// Uses only descriptors, and thus supports every message.
+// Strict YAML form of protobuf messages: unknown keys, wrong types, duplicate keys and numbers out of range are
+// faults with line and column, all found in one pass. Enum values are short and lower-case (FRAGMENT_PATTERN_WHOLE is
+// `whole`), durations are 90s or 250ms. JSON is valid YAML. Uses only descriptors, so that new fields need no code;
+// float, bytes and map fields cannot be read.
 #ifndef ATOLL_CLI_JOB_YAML_MESSAGE_H_
 #define ATOLL_CLI_JOB_YAML_MESSAGE_H_
 
@@ -73,15 +73,15 @@ std::string MessageToYaml(const google::protobuf::Message& message, int indent =
 std::string ShortEnumName(const google::protobuf::EnumDescriptor& type, int number);
 // All short names except UNSPECIFIED.
 std::vector<std::string> ShortEnumNames(const google::protobuf::EnumDescriptor& type);
-// Plain if YAML parses that as the same text, otherwise double-quoted.
+// Plain if it is certain that YAML parses that as the same text, otherwise double-quoted.
 std::string YamlText(const std::string& text);
 // The shortest text that parses as the same number.
 std::string NumberText(double value);
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
 
-// Suggestion for an unknown key in section `path` (empty: the spec): the likely intended key, or
-// all keys if there are few. "; did you mean 'x'?", "; batch has a, b".
+// Suggestion for an unknown key in section `path` (empty: the spec): the likely intended key, all keys if there are
+// few, or else the command that lists them. "; did you mean 'x'?", "; batch has a, b".
 std::string OrWhatThereIs(const std::string& key, const std::string& path, const std::vector<std::string>& known);
 
 }  // namespace atl::cli

@@ -283,7 +283,7 @@ void YamlReader::ReadScalar(const YAML::Node& node, const std::string& path, con
     return;
   }
   const ScalarWriter out(message, field);
-  // Quoted text is text: numbers and switches must be unquoted.
+  // Quoted text is text: numbers and switches must be unquoted. Enum values may be quoted.
   const bool usable = node.IsScalar() && (!IsQuoted(node) || field.type() == FieldDescriptor::TYPE_ENUM);
   const std::string text = usable ? node.Scalar() : "";
   std::string rule;
