@@ -19,16 +19,16 @@ struct AnswerLimits {
   size_t of_one = size_t{16} << 20;  // of them for one identity
 };
 
-// Thread-safe. A Held may outlive it.
+// Thread-safe. A Held may outlive the budget.
 class AnswerBudget {
  public:
   using Limits = AnswerLimits;
   explicit AnswerBudget(const Limits& limits) : limits_(limits) {}
   // Holds the bytes of an answer in the budget; destroying the last copy returns them.
   using Held = std::shared_ptr<const void>;
-  // ResourceExhausted if the answer fits no more. Callers without a certificate ("") count as one.
+  // ResourceExhausted if the answer would exceed a limit. All callers without a certificate ("") count as one.
   absl::StatusOr<Held> Take(const std::string& caller, size_t bytes);
-  // The bytes of all answers that wait.
+  // Bytes of all answers that have a Held.
   size_t taken() const;
 
  private:

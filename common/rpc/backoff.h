@@ -22,7 +22,7 @@ struct BackoffOptions {
 class Backoff {
  public:
   Backoff(const BackoffOptions& options, uint64_t seed);
-  // Returns the next wait. Waits grow with each call up to the maximum (jitter included).
+  // Returns the next wait. It grows up to the maximum, apart from jitter, which never raises it above the maximum.
   Duration Next();
   // Call after a success: the next wait is `initial` again.
   void Reset();

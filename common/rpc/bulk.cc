@@ -46,8 +46,8 @@ std::shared_ptr<const std::vector<std::byte>> MakeNoise() {
   return noise;
 }
 
-// Returns the same MiB again and again. All sources share one buffer, so that a probe request costs
-// no memory or time.
+// Returns the same MiB again and again. All sources share one buffer, which the first one fills, so
+// that a large probe request costs no more memory than a small one.
 class ProbeSource final : public BulkSource {
  public:
   explicit ProbeSource(uint64_t bytes) : size_(bytes) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interfaces for bulk bytes. Contributions and files are uploaded; updates, fragments, blocks and
-// files are downloaded. Implementations: gRPC (bulk_client.h, bulk_service.h) and, in
-// tests, memory. One call is one conversation. After a broken connection the caller starts a new
-// call at the offset reached, at times chosen by Backoff. The sender never copies the payload.
+// Interfaces for bulk bytes. Contributions and files are uploaded; updates, fragments, blocks and files are
+// downloaded. Implementations: gRPC (bulk_client.h, bulk_service.h) and, in tests, memory. One call is one
+// conversation. After a broken connection the caller starts a new call, timed by Backoff, at the offset that the
+// receiver has reached (in the request of a download, the reply to an upload). The sender never copies the payload.
 #ifndef ATOLL_COMMON_RPC_BULK_H_
 #define ATOLL_COMMON_RPC_BULK_H_
 
@@ -21,8 +21,8 @@
 
 namespace atl {
 
-// One piece, stored inline, or many pieces in an array of the owner. Passing on a frame allocates
-// nothing.
+// The pieces of a frame: one, stored inline, or several in an array that BulkBytes::owner keeps
+// alive. Passing on a frame allocates nothing.
 class BulkPieces {
  public:
   BulkPieces() = default;
@@ -51,18 +51,18 @@ class BulkSource {
   virtual ~BulkSource() = default;
   virtual uint64_t size_bytes() const = 0;
   // Returns exactly `bytes` bytes from `offset`; offset + bytes <= size_bytes(). May read a file.
-  // Calls come one at a time, unless in_memory().
+  // Calls come one at a time, unless in_memory(). An error ends the transfer with that status.
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
-  // Called once, on a thread of the transport, when the transport has taken the last byte and the
-  // receiver's answer is awaited. Not called when the transfer ends earlier.
+  // For uploads only: called once, on a thread of the transport, when the transport has taken the
+  // last byte and the receiver's answer is awaited. Not called when the transfer ends earlier.
   virtual void OnAllSent() {}
   // True when Read never blocks and may be called for several transfers concurrently.
   virtual bool in_memory() const { return false; }
   // CRC-32C of `bytes`, which Read returned for `offset`.
   virtual uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const;
 };
-// A source over shared, immutable bytes in memory. Computes the CRC of a whole frame once, whatever
-// the number of sends. Thread-safe.
+// A source over shared, immutable bytes in memory. Remembers the CRC of each full frame (1 MiB at a multiple of 1
+// MiB, or the end), whatever the number of sends; the CRC of a smaller frame is computed at each send. Thread-safe.
 std::shared_ptr<BulkSource> MakeMemorySource(Bytes bytes, std::shared_ptr<const void> owner);
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
@@ -70,9 +70,9 @@ std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
 // memory.
 std::shared_ptr<BulkSource> MakeProbeSource(uint64_t bytes);
 
-// Destination of received bytes. Calls come one at a time: OnHeader once, then OnBytes in ascending
-// order without gaps, each already checked against its CRC-32C. An error ends the transfer with
-// that status.
+// Destination of received bytes. Calls come one at a time: OnHeader once, then OnBytes from the
+// requested offset, in ascending order without gaps; the CRC-32C of the bytes is already checked.
+// An error ends the transfer with that status.
 class BulkSink {
  public:
   virtual ~BulkSink() = default;
@@ -87,8 +87,8 @@ struct BulkResult {
 };
 using BulkDone = std::function<void(BulkResult)>;
 
-// A running transfer. The destructor calls Cancel and does not wait for `done`; it may also run
-// after the end of the transfer.
+// A running transfer. The destructor calls Cancel and does not wait for `done`; the object may be
+// destroyed after the end of the transfer, too.
 class BulkCall {
  public:
   virtual ~BulkCall() = default;
@@ -102,15 +102,15 @@ struct BulkCaps {
   uint64_t download_bytes_per_second = 0;  // over all downloads of DownloadRequest::worker; the sender enforces it
 };
 
-// Client side. Thread-safe. `done` is called exactly once, never inside the call, on a thread of
-// the transport (or on the executor of the memory form). A transfer without progress for
-// `stall_limit` (an option of the implementation) ends with DeadlineExceeded. Errors are those of
-// the handlers, plus Unavailable for a broken connection.
+// Client side. Thread-safe. `done` is called exactly once, never inside the call, on a thread of the
+// transport (or on the executor of the memory form). A transfer without progress for `stall_limit` (an
+// option of the implementation) ends with DeadlineExceeded. Other errors: those of the peer's handler,
+// of the source or sink, and of CheckFrame; Cancelled; and Unavailable for a broken connection.
 class BulkClient {
  public:
   virtual ~BulkClient() = default;
   // Requires source->size_bytes() == UploadBytes(header). OK once the receiver has reported that
-  // everything is durable.
+  // everything is durable or, for a probe, received.
   virtual std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) = 0;
   // OK once the last byte is in the sink. The sink checks digests over the whole.
   virtual std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink,
@@ -126,12 +126,12 @@ class BulkClient {
 // ---- server side, implemented by coordinator/service ------------------------------------------
 
 using UploadReply = std::function<void(absl::StatusOr<UploadStatus>)>;
-// Inline storage fits a shared pointer and a few words, because one reply is made for every frame.
+// Stores a shared pointer and a few words without an allocation, because one reply is made for every frame.
 using StatusReply = SmallFunction<void(absl::Status)>;
 
-// One upload conversation: OnBegin, OnBytes*, then OnEnd or OnBroken. Calls come one at a time, on
-// transport threads or inside a reply, and must not block. Each reply is called exactly once, at
-// any later time and from any thread.
+// One upload conversation: OnBegin, OnBytes*, OnEnd. If it fails, OnBroken is last, also after OnEnd; after
+// acceptance no call follows. Without a valid header no call is made. Calls come one at a time, on transport threads
+// or in a reply, and must not block. Each reply must be called exactly once, at any later time and from any thread.
 class UploadHandler {
  public:
   virtual ~UploadHandler() = default;
@@ -144,8 +144,8 @@ class UploadHandler {
   // Called when all announced bytes were passed on and answered. Replies OK once everything is
   // durable.
   virtual void OnEnd(StatusReply reply) = 0;
-  // The conversation ended before acceptance: the peer disconnected, stalled or sent invalid data,
-  // or a reply was an error. Outstanding replies are ignored from now on.
+  // The conversation ended before acceptance: the peer disconnected or sent invalid data, peer and handler
+  // made no progress for too long, or a reply was an error. Outstanding replies are ignored from now on.
   virtual void OnBroken(absl::Status why) = 0;
 };
 constexpr int kUploadCredits = 4;
@@ -154,7 +154,7 @@ constexpr int kUploadCredits = 4;
 struct DownloadContent {
   DownloadHeader header;               // total_bytes == source->size_bytes()
   std::shared_ptr<BulkSource> source;  // in_memory() or read on the service's executor `reads`; keeps the content alive
-  // Called once when the transfer is over, with its result and payload bytes; may be null.
+  // Called once, when the transfer ends, with result and payload bytes, if OnDownload replied. May be null.
   std::function<void(BulkResult)> finished;
 };
 using DownloadReply = std::function<void(absl::StatusOr<DownloadContent>)>;

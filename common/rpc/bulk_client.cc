@@ -41,8 +41,8 @@ class Shared {
 
   // Registers a call. `cancel` may be called at any time, also after the end of the call.
   void Begun(const void* call, std::function<void()> cancel) ATOLL_EXCLUDES(mutex_);
-  // The last step of a call: reports its result with `tell`. The client may be destroyed
-  // afterwards.
+  // The last step of a call: reports its result with `tell`, then unregisters the call. The client
+  // may be destroyed during the report or afterwards.
   void Ended(const void* call, const std::function<void()>& tell) ATOLL_EXCLUDES(mutex_);
   // Cancels all running calls and waits until they have ended. On a thread that is reporting a
   // result it does not wait.
@@ -91,8 +91,8 @@ void Shared::EndAll() {
   while (!running_.empty() && !telling_.contains(std::this_thread::get_id())) ended_.Wait(mutex_);
 }
 
-// One conversation. The strand guards all state. The object keeps itself alive from Begin to
-// OnDone.
+// One conversation. The strand guards all state except context_ and cancelled_, which Cancel uses
+// on any thread. The object keeps itself alive from Begin to OnDone.
 class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                  public std::enable_shared_from_this<Transfer> {
  public:
@@ -113,7 +113,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     strand_.Open();
     StartCall();
   }
-  // Not on the strand. OnDone follows, because the read that is always in progress fails.
+  // Called on any thread. OnDone follows, because the read that is in progress until the end fails.
   void Cancel() {
     cancelled_ = true;
     MutexLock lock(context_mutex_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BulkClient over gRPC: raw frames of 1 MiB, sent without a copy. A token bucket limits the upload
-// rate. The download cap is sent to the server with each request.
+// BulkClient over gRPC: raw frames of at most 1 MiB, sent without a copy. A token bucket limits the
+// upload rate. The download cap is sent to the server with each request.
 #ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_
 #define ATOLL_COMMON_RPC_BULK_CLIENT_H_
 
@@ -35,8 +35,8 @@ struct BulkClientOptions {
 std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
                                                const BulkClientOptions& options);
 
-// Blocking forms, for programs with nothing else to do. The stall limit of the client bounds the
-// wait.
+// Blocking forms, for programs with nothing else to do. They return when the transfer has ended. The
+// stall limit of the client ends a transfer that makes no progress; the total time has no limit.
 BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source);
 // The download ends with Cancelled when `stop` is requested before its end.
 BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink,

@@ -114,8 +114,8 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
 
-  // Reads one frame ahead while the previous one is being sent. Sources that may block are read on
-  // the executor for reads.
+  // Reads one frame ahead while the previous one is being sent. A source that may block is read at
+  // the turn of its connection (DownloadTurns), on the executor for reads.
   void PrepareNext() {
     if (preparing_ || prepared_ || last_prepared_ || ended_) return;
     preparing_ = true;
@@ -187,8 +187,8 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                                                  ToSeconds(shared_->options.stall_limit),
                                                  " s: the receiver took nothing, or the source gave nothing")));
     // A write in progress keeps the call open while the peer does not read, also when the call has
-    // ended for another reason. During a write the call is not finished, so its context exists.
-    // Otherwise the context may be gone.
+    // ended for another reason. Until such a write is done the call is not finished, so its context
+    // exists. Without a write in progress the call may be finished and its context gone.
     if (writing_) context_->TryCancel();
   }
   void End(const absl::Status& status) {

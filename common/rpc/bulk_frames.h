@@ -40,7 +40,7 @@ class FrameSender {
   static grpc::Slice Borrowed(Bytes bytes, const std::shared_ptr<Held>& held);
   static void LetGo(void* held);
 
-  // Two for the frames being sent and ready; more, because gRPC may release previous ones a little later.
+  // Room for four: the frame being sent, the one that is ready, and two that gRPC may release a little later.
   const std::shared_ptr<ReusePool<Held>> held_ = ReusePool<Held>::Make(4);
 };
 
@@ -70,8 +70,8 @@ inline BulkBytes PayloadOf(const std::shared_ptr<const ReceivedFrame>& frame) {
   return {std::span<const Bytes>(frame->view.payload), frame};
 }
 
-// Empties `message` and returns its header. An empty message is an empty header, because protobuf
-// leaves out empty fields. InvalidArgument when it has payload instead of a header.
+// Empties `message` and returns its header. An empty message is an empty header, because protobuf leaves
+// out empty fields. InvalidArgument when it is no frame (DecodeFrame) or has payload instead of a header.
 absl::StatusOr<std::string> ReadHeaderFrame(grpc::ByteBuffer& message);
 
 }  // namespace atl

@@ -188,7 +188,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       Fail(absl::DeadlineExceededError(
           absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
-    // A write is stuck, so the call cannot finish: a peer that reads nothing would keep it open forever.
+    // If a write is stuck, the call cannot finish: a peer that reads nothing would keep it open forever.
     if (writing_ && self_) context_->TryCancel();  // the context exists until OnDone
   }
   // Describes what the upload waits for, for the error message of a stall.

@@ -52,7 +52,7 @@ class Watchdog {
     check_ = std::move(check);
     timer_.Set(limit_, check_);
   }
-  // Returns true when the peer has stalled; otherwise sets the timer again.
+  // True when Progress was not called for `limit`. Otherwise sets the timer again, unless Stop was called.
   bool Check() {
     const Duration silent = clock_.Now() - last_;
     if (silent >= limit_) return true;

@@ -17,7 +17,7 @@ namespace {
 
 int Milli(Duration d) { return static_cast<int>(std::min<int64_t>(d.ns / 1'000'000, INT32_MAX)); }
 
-// gRPC's service config (github.com/grpc/proposal, A6).
+// Returns gRPC's service config for ChannelOptions::repeated (github.com/grpc/proposal, A6).
 std::string ServiceConfigOf(const std::vector<std::string>& repeated) {
   std::vector<std::string> names;
   for (const std::string& method : repeated) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channels and call contexts. A worker has two channels to one address, control and bulk. Each
+// Channels and call contexts. A worker has two channels to its coordinator, control and bulk. Each
 // channel has its own subchannel pool and hence its own socket: a heartbeat never waits for a
 // fragment (docs/design.md section 5).
 #ifndef ATOLL_COMMON_RPC_CHANNEL_H_
@@ -21,8 +21,8 @@ namespace atl {
 // Authentication of a connection.
 class ChannelSecurity {
  public:
-  // No authentication. MakeChannel returns InvalidArgument unless the address is loopback
-  // (127.0.0.0/8, [::1], localhost) or a unix socket.
+  // No authentication. MakeControlChannel and MakeBulkChannel return InvalidArgument unless the
+  // address is loopback (127.0.0.0/8, [::1], localhost) or a unix socket.
   static ChannelSecurity PlaintextLoopback();
   // Any address. The server must show a certificate for `server_name`. Made by common/rpc/tls.h.
   static ChannelSecurity WithCertificates(std::shared_ptr<grpc::ChannelCredentials> credentials,
@@ -57,8 +57,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const ChannelO
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeBulkChannel(const ChannelOptions& options,
                                                                const ChannelSecurity& security);
 
-// Sets the deadline of a unary call, by default limits::kControlDeadline. Every unary call has a
-// deadline.
+// Sets the deadline of a unary call, by default limits::kControlDeadline. Must be called for every
+// unary call.
 void SetDeadline(grpc::ClientContext& context);
 void SetDeadline(grpc::ClientContext& context, Duration limit);
 

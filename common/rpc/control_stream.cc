@@ -103,7 +103,7 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     MutexLock lock(mutex_);
     writing_ = false;
     if (!outbox_.empty()) outbox_.pop_front();
-    // A failed write means that the stream is over; the read in progress will report it.
+    // A failed write means that the stream is over. A read in progress reports the end; without one it ends here.
     if (!ok && !reading_) EndLocked();
     if (ok) WriteIfDue();
   }
@@ -194,7 +194,7 @@ class GrpcWorkerEnd final : public WorkerEnd {
       : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
   ~GrpcWorkerEnd() override {
     const bool in_handler = call_->gate().Detach();
-    // Messages queued before Close have this long to be sent.
+    // After Close the queued messages have kCloseWaits * kCloseWait, a second, to be sent.
     for (int i = 0; closed_ && !in_handler && i < kCloseWaits && !call_->WaitUntilOver(kCloseWait); ++i) {
     }
     call_->Cancel(absl::CancelledError("the control stream was dropped"));
@@ -228,8 +228,8 @@ grpc::ByteBuffer Serialised(const v1::CoordinatorMessage& message) {
   return buffer;
 }
 
-// One call at the server, with messages as bytes: gRPC reports an unparsable message like the end
-// of the stream. Keeps itself alive from Adopt to OnDone. Starts nothing after Finish.
+// One call at the server. Reads messages as bytes and parses them itself: gRPC would report an unparsable
+// message like the end of the stream. Keeps itself alive from Adopt to OnDone. Starts nothing after Finish.
 class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<CoordinatorCall> {
  public:
@@ -252,7 +252,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     ReadIfDue();
     WriteIfDue();
   }
-  // Called when Begin, Send and Close will not be called any more.
+  // Called when the end is destroyed. Unless `cancel`, the queued messages are still sent.
   void Drop(bool cancel) {
     MutexLock lock(mutex_);
     dropped_ = true;
@@ -362,7 +362,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     reading_ = true;
     StartRead(&in_);
   }
-  // Drops the queue and finishes as soon as no write is in progress. Keeps the first reason.
+  // Drops the queue and finishes when no write is in progress. Replaces a Close's reason; else keeps the first one.
   void FinishLocked(const absl::Status& to_peer, const absl::Status& own) ATOLL_REQUIRES(mutex_) {
     if (finished_ || abrupt_) return;
     abrupt_ = true;

@@ -15,9 +15,9 @@
 
 namespace atl {
 
-// Opens the stream. The connection is made in the background; a failure is reported by on_closed.
-// The destructor of the end waits until the call is over: after Close at most about a second, then
-// it cancels. A caller that destroys an end in its own handler must still hold the channel.
+// Returns an end; its Start opens the stream. The connection is made in the background; on_closed reports a failure.
+// The destructor, unless called in a handler of this end, waits until the call is over: after Close at most about a
+// second, then it cancels. A caller that destroys an end in its own handler must still hold the channel.
 std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
 
 // Called on a transport thread for each new stream, with the coordinator's end and the peer
@@ -26,9 +26,9 @@ std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> chan
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
 struct ControlServiceOptions {
-  // Longest time from Start of a coordinator's end to the worker's first message. A stream that
-  // stays silent for longer ends with DeadlineExceeded at both ends, because it occupies a place
-  // that another worker could use.
+  // Longest time from Start of a coordinator's end to the worker's first message. A stream that is
+  // silent for longer, without being paused, ends with DeadlineExceeded at both ends, because it
+  // occupies a place that another worker could use.
   Duration first_message = Seconds(30);
   // Longest time from the decision to end a stream to its end. After it the stream is aborted,
   // because a peer that reads nothing would never let it end.

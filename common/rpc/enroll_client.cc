@@ -66,7 +66,7 @@ absl::StatusOr<std::string> KeyToAskWith(const std::string& path, const std::str
   if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path); before.ok()) {
     const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(*before, passphrase);
     if (key.ok()) return key->ToPem();
-    // With a new key the coordinator would count another use of the token.
+    // A new key would cost another use of the token, so a key that the passphrase does not open is an error.
     if (IsProtected(*before)) return Annotate(key.status(), path);
   }
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());

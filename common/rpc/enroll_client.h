@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client side of enrolment (docs/formats/enrolment.md): turns a join token, or the certificate to
-// renew, into an identity. Keys are generated here and never leave the machine. Blocks; each of the
-// requests to the coordinator ends within about 20 s.
+// renew, into an identity. Keys are generated here and never leave the machine. Blocks; waits at
+// most about 20 s for each answer of the coordinator.
 #ifndef ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 #define ATOLL_COMMON_RPC_ENROLL_CLIENT_H_
 
@@ -20,11 +20,11 @@ inline constexpr char kEnrollTarget[] = "/v1/enroll";
 inline constexpr char kProtobuf[] = "application/x-protobuf";
 
 // Writes the identity to `path`. The new key is stored in PATH.enrolling before the coordinator is
-// asked, until the identity is written. If the answer is lost, the next call sends the same key and
-// gets an answer again, although the token is used up. `address` is the enrolment port. `role`:
-// refused unless the token is for this role; nullopt: the token's role. Errors: those of
-// FetchAuthority, and the coordinator's: Unauthenticated with the reason. The token is not sent
-// when `path` cannot be written. `passphrase` protects the key in both files, unless empty.
+// asked, until the identity is written. If the answer is lost, the next call sends the same key and gets
+// an answer again, although the token is used up. `address` is the enrolment port. `role`: refused
+// unless the token is for this role; nullopt: the token's role. Errors: those of FetchAuthority, of the
+// files, and of the coordinator: for a token that it refuses, Unauthenticated with the reason. The token
+// is not sent when `path` cannot be written. `passphrase` protects the key in both files, unless empty.
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
                                              std::optional<Role> role, const std::string& name, const std::string& path,
                                              const std::string& passphrase = "");
@@ -32,7 +32,7 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
 // old one.
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity);
 
-// Reads a token from a file, without the surrounding white space.
+// Reads a token from a file, without the surrounding white space. InvalidArgument if `path` is itself a token.
 absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path);
 
 }  // namespace atl

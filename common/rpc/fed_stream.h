@@ -25,7 +25,7 @@ namespace atl {
 template <typename Response>
 class FedStream : public grpc::ServerWriteReactor<Response> {
  public:
-  // Returns a stream for a service method to return.
+  // Returns a stream for a service method to return. The stream frees itself when the call is over.
   static FedStream* Open(grpc::CallbackServerContext* context, Duration stall_limit = limits::kStreamStall) {
     auto stream = std::make_shared<FedStream>(context, stall_limit);
     stream->self_ = stream;
@@ -72,7 +72,7 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   };
   const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
 
-  std::function<void()> on_done = [] {};  // set before the service method returns
+  std::function<void()> on_done = [] {};  // called when the call is over; set before the service method returns
 
   void OnWriteDone(bool ok) override ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

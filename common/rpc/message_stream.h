@@ -2,7 +2,7 @@
 // One end of a two-way stream of messages. Implementations: gRPC (control_stream.h) and, in tests,
 // memory. A conformance test runs the same cases on both.
 //
-//   made -> Start -> on_message* -> on_closed (exactly once, last)
+//   made -> Start -> on_message* -> on_closed (once and last, unless the end is destroyed before)
 //
 // Thread rule: Send, Close, Cancel, PauseReading and ResumeReading are thread-safe, never block and
 // never call a handler inside the call. Handlers of one end run one at a time, on threads of the
@@ -42,8 +42,8 @@ class MessageStream {
   // stream when limits::kOutboxMessages are already queued. Returns FailedPrecondition after Close,
   // Cancel or the end.
   virtual absl::Status Send(Out message) = 0;
-  // Sends the queued messages, then ends this end. A server's `status` is passed to the peer's
-  // on_closed; a client ignores `status`. on_closed follows once the peer is done too.
+  // Sends the queued messages, then ends this end. The coordinator's `status` is passed to the
+  // worker's on_closed; the worker's is ignored. on_closed follows once the peer is done too.
   virtual void Close(absl::Status status) = 0;
   // Drops the queued messages and ends the stream at once. on_closed follows later, not inside this call.
   virtual void Cancel() = 0;

@@ -14,12 +14,12 @@
 namespace atl {
 
 // Identity in the verified certificate of a call's connection; nullopt for plaintext. An unknown
-// connection gets an identity that no access rule permits anything.
+// connection gets an identity to which no access rule allows any call.
 std::optional<Identity> IdentityOf(const grpc::ServerContextBase& context);
 // PeerText (common/trust/identity.h) of the call's peer.
 std::string PeerOf(const grpc::ServerContextBase& context);
-// Returns the request, or PermissionDenied when a worker asks in another worker's name. Users may
-// leave out the name.
+// Returns the request, or PermissionDenied unless the caller is the worker that the request names.
+// Users must leave out the name; without certificates any name is accepted.
 absl::StatusOr<DownloadRequest> InOwnName(absl::StatusOr<DownloadRequest> request, const std::string& peer);
 
 }  // namespace atl

@@ -12,7 +12,7 @@
 namespace atl {
 namespace {
 
-// Of the message's own texts. Those of messages in it are checked where they are translated.
+// Checks the length of each text field of `message`. Lists and inner messages are checked where they are translated.
 absl::Status CheckTexts(const google::protobuf::Message& message) {
   std::string scratch;
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {

@@ -12,8 +12,8 @@
 
 namespace atl {
 
-// InvalidArgument for bytes that are no such message, have more than limits::kMessageElements, or a text of more than
-// limits::kTextBytes.
+// InvalidArgument for bytes that are no such message, for more than limits::kMessageElements, and
+// for a text field (not a list) of the message itself with more than limits::kTextBytes.
 absl::Status ReadMessage(grpc::ByteBuffer bytes, google::protobuf::Message& out);
 
 template <typename Message>

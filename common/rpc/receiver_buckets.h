@@ -21,8 +21,8 @@ namespace atl {
 class ReceiverBuckets {
  public:
   ReceiverBuckets(const Clock& clock, size_t most) : clock_(clock), most_(most) {}
-  // Returns the bucket shared by all sends to `receiver`, also after a pause. A new rate makes a
-  // new bucket. Null when the rate is 0 (no cap) or the receiver has no name.
+  // Returns the bucket shared by all sends to `receiver`, also after a pause. A new rate makes a new bucket;
+  // sends in progress keep the old one. Null when the rate is 0 (no cap) or the receiver has no name.
   std::shared_ptr<SharedBucket> Of(const WorkerId& receiver, uint64_t bytes_per_second) ATOLL_EXCLUDES(mutex_);
   size_t remembered() const ATOLL_EXCLUDES(mutex_);
 

@@ -24,10 +24,10 @@ using google::protobuf::io::CodedInputStream;
 // {repeated FieldViolation {string field = 1; string description = 2} = 1}.
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kBadRequestUrl[] = "type.googleapis.com/google.rpc.BadRequest";
-constexpr size_t kDetails = 64;  // per repeated field; further ones are dropped
+constexpr size_t kDetails = 64;  // twice as many texts of a message are read; further ones are dropped
 
-// The trailers of a status, as sent: a client of gRPC takes 8 KiB, and reports RESOURCE_EXHAUSTED
-// for more, whatever the status was.
+// Limit for the trailers of a status, as sent: a client of gRPC takes 8 KiB, and reports
+// RESOURCE_EXHAUSTED for more, whatever the status was.
 constexpr size_t kTrailerBytes = 7900;
 constexpr size_t kViolationsBytes = 2400, kFieldBytes = 128, kDescriptionBytes = 512, kMetadataBytes = 256;
 

@@ -50,7 +50,7 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
 constexpr size_t kPerConnection = 3, kListeners = 3;
 constexpr int kGoodOpenFiles = 4096;  // for a few hundred workers
 
-// Limits of the requests of a method. Unknown methods are refused later, without reading their messages.
+// Returns the limits of the requests of a method. Unknown methods are refused later, without reading their messages.
 guard::MethodLimits LimitsOf(std::string path, uint32_t most) {
   constexpr uint32_t kQueryBytes = limits::kQueryBytes;
   std::replace(path.begin(), path.end(), '/', '.');

@@ -63,8 +63,8 @@ absl::Status CheckDescriptors(const guard::ConnectionLimits& limits, uint64_t ne
 // Thread-safe after Start. The destructor calls Shutdown with 1 s.
 class Server {
  public:
-  // `services` (borrowed) must outlive the server. Unavailable, naming the address, when the port is in use;
-  // InvalidArgument when security forbids the address.
+  // `services` (borrowed) must outlive the server. Errors: those of ListenError, with the address;
+  // InvalidArgument when security forbids the address; Internal when gRPC does not start.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, const ServerSecurity& security,
                                                        const std::vector<grpc::Service*>& services);
   ~Server();

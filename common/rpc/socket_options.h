@@ -15,7 +15,7 @@ namespace atl {
 // second at 10 Mbit/s.
 constexpr int kUnsentBytes = 64 * 1024;
 
-// For a connection accepted by this process.
+// For one TCP socket; errors are ignored.
 void KeepUnsentShort(int fd);
 // For all connections of channels made with these arguments.
 void KeepUnsentShort(grpc::ChannelArguments& args);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS for servers and channels. Identity files are reloaded when they change, client certificates
-// are required, and every call is checked before gRPC sees it. Servers use common/guard, channels
-// gRPC's own TLS.
+// TLS for servers and channels. Changed identity files are reloaded. Except for enrolment
+// (ServerOnlyTls), client certificates are required, and every call is checked before gRPC sees it.
+// Servers use common/guard, channels gRPC's own TLS.
 #ifndef ATOLL_COMMON_RPC_TLS_H_
 #define ATOLL_COMMON_RPC_TLS_H_
 
@@ -22,21 +22,21 @@ namespace atl {
 // and message.
 using CallCheck = std::function<absl::Status(const std::string& method, const CertificateFacts& caller)>;
 
-// Interval of the checks for changed identity files.
+// Interval at which a channel checks whether its identity file has changed.
 inline constexpr unsigned kReloadSeconds = 1;
 
-// Requires a certificate of the same authority from every caller. `identity_file`: see IdentityFile
-// of common/trust/secret_files.h. A renewed file applies to the next handshake. Calls of a person
-// with an expired certificate are refused, also on an existing connection. A worker is exempt: it
-// renews its certificate, but an existing connection keeps the old one. `clock` must outlive the
-// servers. Errors: those of ReadIdentityFile and CheckTimes.
+// Requires a certificate of the same authority from every caller. `identity_file`: see IdentityFile of
+// common/trust/secret_files.h. A renewed file applies to the next handshake. Calls of a person with an
+// expired certificate are refused, also on an existing connection. A worker is exempt: it renews its
+// certificate, but an existing connection keeps the old one. `clock` must outlive the servers. Errors: those
+// of ReadIdentityFile and CheckTimes, and InvalidArgument for an identity that is not a coordinator's.
 absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
                                          guard::CallLimits limits = {});
 // Shows its own certificate and requests none from callers. Only for enrolment.
 absl::StatusOr<std::shared_ptr<guard::TlsServer>> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
 
-// Shows the identity and accepts only a coordinator of the same authority. A file protected by
-// `passphrase` is read once; any other file is reloaded when it changes.
+// Shows the identity and accepts only a coordinator of the same authority. With a `passphrase` the
+// file is read once; without one it is reloaded when it changes.
 absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s,
                                                  const std::string& passphrase = "");
 

@@ -37,8 +37,8 @@ class TokenBucket {
 };
 
 // Frame payload under a cap: the bytes of a tenth of a second, at least 4 KiB and at most a full
-// frame. A rate measured over a few seconds then equals the cap, and neither end takes the pause
-// between two frames for a stall.
+// frame; without a cap (0) a full frame. A rate measured over a few seconds then equals the cap,
+// and neither end takes the pause between two frames for a stall.
 uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
 
 // A bucket of two paced frames, shared by several transfers. Thread-safe.

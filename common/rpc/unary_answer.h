@@ -34,8 +34,8 @@ class UnaryAnswer final : public grpc::ServerUnaryReactor {
   UnaryAnswer(grpc::CallbackServerContext* context, Duration stall_limit)
       : stall_limit_(stall_limit), call_(std::make_shared<Call>(context)) {}
 
-  // Both forms of Give replace Finish. Call one of them once, on any thread. The object may be
-  // destroyed when it returns.
+  // Both forms of Give replace Finish. Call one of them once, on any thread. The object may already
+  // be destroyed when Give returns.
   // Writes the message to `out`, the response of this call as bytes, or gives the budget's refusal.
   template <typename Message>
   void Give(const Message& message, grpc::ByteBuffer* out, AnswerBudget& budget, const std::string& caller) {
