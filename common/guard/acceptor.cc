@@ -160,7 +160,7 @@ void Acceptor::Stop() {
   unserved_.clear();
 }
 
-// Returns how long the thread may wait, in milliseconds; -1: without limit.
+// Ends silent connections and serves those with a due turn. Returns for how many ms to wait then; -1: without limit.
 int Acceptor::EndSilent() {
   const MutexLock lock(mutex_);
   const Instant now = clock_.Now();

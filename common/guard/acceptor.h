@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listening sockets with the limits of connection_table.h: a thread accepts connections and decides
-// which may stay. It can still accept when the process has no descriptor left. guard.h handles the
-// bytes of a connection.
+// which may stay. When the process has no descriptor left, it ends a connection without a call or
+// refuses new ones. guard.h handles the bytes of a connection.
 #ifndef ATOLL_COMMON_GUARD_ACCEPTOR_H_
 #define ATOLL_COMMON_GUARD_ACCEPTOR_H_
 
@@ -52,17 +52,17 @@ struct AcceptorHandlers {
 // Thread-safe. Has its own thread from Start to Stop.
 class Acceptor {
  public:
-  // Listens on every address that `address` ("host:port", port 0: any free one) resolves to.
-  // Unavailable when none works, AlreadyExists when the port is in use, with the system's reason.
-  // `proxied`: every connection comes from a proxy; the caller reports the client's address with Moved.
+  // Listens on every address that `address` ("host:port", port 0: any free one) resolves to, except addresses that
+  // this machine lacks. Unavailable when none works, AlreadyExists when the port is in use, with the system's
+  // reason. `proxied`: every connection comes from a proxy; the caller reports the client's address with Moved.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Listen(const std::string& address, const ConnectionLimits& limits,
                                                           bool proxied = false);
   ~Acceptor();
   int port() const { return port_; }
   // Call once.
   void Start(AcceptorHandlers handlers);
-  // Accepts no more connections; connections being served stay. Returns when the thread has ended.
-  // Idempotent.
+  // Accepts no more connections and closes those not served yet; connections being served stay.
+  // Returns when the thread has ended. Idempotent.
   void Stop();
 
   // Each reports that a served connection has ended, and why. Left: for no fault, or one already counted.
@@ -73,7 +73,7 @@ class Acceptor {
   // A call begins on the connection; `identity` is its peer's, or empty. Unless kAllowed: end the connection.
   ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
   // A proxy named the client's address ("203.0.113.7"). Returns when the connection's handshake may begin.
-  // nullopt: no room for that address, and the caller ends the connection.
+  // nullopt: no room for that address, or already removed from the table; the caller ends the connection.
   std::optional<Instant> Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);
   ConnectionCounts Counts() const ATOLL_EXCLUDES(mutex_);
 
@@ -87,7 +87,7 @@ class Acceptor {
   void Run();
   int EndSilent() ATOLL_EXCLUDES(mutex_);
   void AcceptFrom(const Descriptor& listener) ATOLL_EXCLUDES(mutex_);
-  // Returns whether others must wait, as in ConnectionTable::Arrival.
+  // Returns ConnectionTable::Arrival::ends_burst: true when the thread must pause before it accepts others.
   bool Take(Descriptor socket, const std::string& address, std::string endpoint) ATOLL_EXCLUDES(mutex_);
   // Returns a function that inspects the socket of a connection not served yet. Call it under the same lock only.
   ConnectionTable::See Seeing() const ATOLL_REQUIRES(mutex_);

@@ -39,7 +39,7 @@ inline constexpr int64_t kMostUnfinishedBytes = 32 << 20;  // of a peer; above i
 
 inline constexpr uint32_t kUpdatesPerCall = 64;     // window updates that count as one call
 inline constexpr uint32_t kSmallPiecesPerCall = 8;  // small messages or frames, or frames of ended calls, as one call
-inline constexpr uint32_t kCallsPerReset = 4;       // added for a call that is reset before its answer
+inline constexpr uint32_t kCallsPerReset = 4;       // added for a call reset before its answer or above its limits
 
 class CallCounter {
  public:

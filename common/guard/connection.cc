@@ -72,7 +72,7 @@ Connection::Next Connection::ReadProxyHeader(Instant now) {
   if (seen < 0 && (errno == EAGAIN || errno == EINTR)) return Next::kWait;
   const absl::StatusOr<std::optional<ProxyHeader>> header =
       ParseProxyHeader({bytes.data(), static_cast<size_t>(seen < 0 ? 0 : seen)});
-  // The kernel woke this socket without a further byte: the peer has ended.
+  // If the kernel wakes this socket without a further byte, the peer has ended.
   const bool stands_still = seen == std::exchange(seen_of_header_, seen);
   if (seen <= 0 || !header.ok() || (!*header && stands_still)) {
     ending_ = Ending::kHandshake;

@@ -51,12 +51,12 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   enum class Next {
-    kWait,   // no progress until one of the sockets is ready or the deadline has passed
+    kWait,   // no progress until one of the sockets is ready or the time wake() has come
     kAgain,  // more progress is possible at once
     kEnd,
   };
-  // Moves bytes as far as the sockets allow, for a bounded time. `scratch` is a read buffer; its
-  // content is lost between calls. Returns kEnd once the connection's deadline has passed.
+  // Moves bytes as far as the sockets allow, for a bounded time. `scratch` is a read buffer; its content is
+  // lost between calls. Returns kEnd when the connection has ended or is lost, or its deadline has passed.
   Next Pump(Instant now, std::span<uint8_t> scratch);
   // The awaited events of the peer's socket and, in a Relay, of the inner socket to gRPC.
   Wait outer() const;

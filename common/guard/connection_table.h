@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides which connections a listener keeps: limits in all and for each address, which connection
-// is ended when there are too many, and how addresses with too fast calls or faults are slowed
-// down. Only decides; common/guard/acceptor.h has the sockets. Pure, single-threaded.
+// Decides which connections a listener keeps: limits in all, for each address and for each identity,
+// which connection is ended when there are too many, and how addresses with too fast calls or faults
+// are slowed down. Only decides; common/guard/acceptor.h has the sockets. Pure, single-threaded.
 #ifndef ATOLL_COMMON_GUARD_CONNECTION_TABLE_H_
 #define ATOLL_COMMON_GUARD_CONNECTION_TABLE_H_
 
@@ -31,7 +31,7 @@ struct ConnectionLimits {
   // Handshakes are as costly for the server as for the client.
   uint32_t at_once = 64;
   Duration pace = Milliseconds(20);
-  // The same for those of all addresses together. Not applied behind a proxy, which has limits of its own.
+  // The same for the new connections of all addresses together. Not applied behind a proxy, which has such limits.
   uint32_t all_at_once = 256;
   Duration pace_of_all = Milliseconds(8);
   // After calls or faults from an address came too fast, the address is slowed for this time. Its new
@@ -71,8 +71,8 @@ class ConnectionTable {
   // oldest that is served, or has sent nothing; the oldest. When all have made calls, the new connection
   // is not admitted. `now` never decreases.
   Arrival Arrive(uint64_t id, const std::string& address, Instant now, const See& see);
-  // Removes and returns a connection without a call, chosen in the same way. For a process that has
-  // no descriptor left.
+  // Removes and returns a connection without a call, chosen as when the port is full; nullopt when
+  // all have made calls. For a process that has no descriptor left.
   std::optional<uint64_t> GiveWay(const See& see);
   // The connection has ended. No effect if it is not in the table.
   void Leave(uint64_t id);
@@ -89,7 +89,7 @@ class ConnectionTable {
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
   // Sets the address that a proxy's header named for a connection. Returns the time of its turn:
   // its handshake must not begin before. nullopt: no room for that address, and the connection was
-  // removed from the table.
+  // removed from the table, or it was not in the table.
   std::optional<Instant> Move(uint64_t id, const std::string& address, Instant now);
   enum class Verdict { kAllowed, kTooFast, kTooMany };
   // A call of `identity` (empty: none) begins. kTooFast: more calls than calls_per_second, and the address
@@ -128,7 +128,7 @@ class ConnectionTable {
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
   void NoLongerSilent(uint64_t id);
   void Slow(const std::string& address, Instant now);
-  // Returns the time of a waiting connection's turn: at the pace of its address, and of all.
+  // Returns when a waiting connection may be served: the later of the times by the pace of its address and of all.
   Instant TurnOf(uint64_t id, Instant now) const;
   Instant TurnAtItsAddress(uint64_t id, Instant now) const;
   void Served(const std::string& address, Instant now);

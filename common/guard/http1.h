@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads one HTTP/1.1 request with bounds; the enrolment port needs no more. Pure. Source: RFC
-// 9112. Refuses a request without a length, with a transfer coding, or with a second length.
+// Reads one HTTP/1.1 request with bounds; the enrolment port needs no more. Pure. Source: RFC 9112. Refuses
+// methods other than POST, and a request without a length, with a transfer coding, or with a second length.
 #ifndef ATOLL_COMMON_GUARD_HTTP1_H_
 #define ATOLL_COMMON_GUARD_HTTP1_H_
 

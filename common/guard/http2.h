@@ -69,8 +69,8 @@ inline void AppendFrame(FrameType type, uint8_t flags, uint32_t stream, std::str
   out.append(payload);
 }
 
-// Appends a header field as a literal that is never indexed, so that the receiver's dynamic table
-// stays unchanged. Source: RFC 7541, section 6.2.2.
+// Appends a header field as a literal without indexing, so that the receiver's dynamic table stays
+// unchanged. Source: RFC 7541, section 6.2.2.
 inline void AppendLiteralField(std::string_view name, std::string_view value, std::string& out) {
   const auto append_text = [&out](std::string_view text) {
     size_t left = text.size();

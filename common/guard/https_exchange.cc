@@ -19,7 +19,7 @@ std::string AddressOf(const std::string& endpoint) {
 Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
   const Moved moved = socket().Read(scratch);
   if (moved.bytes == 0) return moved.end == Moved::End::kOpen ? Next::kWait : Next::kEnd;
-  if (!reads_) return Next::kWait;  // what follows the one request is not read
+  if (!reads_) return Next::kWait;  // bytes after the one request are dropped
   if (!reader_.Read(scratch.first(moved.bytes))) return Next::kAgain;
   reads_ = false;
   if (!parts_.called(id())) return Next::kEnd;

@@ -26,7 +26,7 @@ struct ExchangeParts {
   HttpHandler handler;
   // Runs `work` for connection `id` on the loop's thread, unless the connection has ended.
   std::function<void(uint64_t id, std::function<void(Connection&)> work)> later;
-  // The request is complete: the connection counts as having made a call. False: too many, it must end.
+  // A request is complete or refused: it counts as a call of the connection. False: the connection must end.
   std::function<bool(uint64_t id)> called;
 };
 

@@ -29,7 +29,7 @@ void AppendSetting(uint16_t name, uint32_t value, std::string& out) {
   AppendBigEndian32(value, out);
 }
 
-// Encodes grpc-message: % and every byte that is not printable ASCII become %XX.
+// Encodes the first 512 bytes for grpc-message: % and every byte that is not printable ASCII become %XX.
 std::string PercentEncoded(absl::string_view text) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string out;
@@ -46,7 +46,7 @@ std::string PercentEncoded(absl::string_view text) {
   return out;
 }
 
-// Returns a complete answer, gRPC's "Trailers-Only" over HTTP/2; `caller_goes_on`: then RST_STREAM.
+// Returns a complete answer (gRPC's "Trailers-Only"), and RST_STREAM if the caller has not ended the stream.
 std::string Refusal(uint32_t stream, const absl::Status& why, bool caller_goes_on) {
   std::string block = "\x88";  // :status 200 from the static table
   AppendLiteralField("content-type", "application/grpc", block);
@@ -294,7 +294,7 @@ void InboundFilter::TakeData(Call& call, std::span<const uint8_t> bytes) {
 }
 
 absl::Status InboundFilter::EndData(Pieces& to_server, std::string& to_peer) {
-  // Before the first admitted call gRPC gets no data and returns no window credit for it; the filter does.
+  // Before the first admitted call gRPC gets no data and returns no window credit for data; the filter returns it.
   if (!admitted_ && frame_.length > 0) {
     std::string credit;
     AppendBigEndian32(frame_.length, credit);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks what a peer sends on an HTTP/2 connection before it reaches gRPC. The filter reads every
-// frame header and passes the payload of DATA frames unchanged. It reads everything else itself:
-// header blocks are collected within a bound, decompressed, checked (request_headers.h) and
-// rewritten as one frame without a dynamic table. It counts calls, and frames that cost the
-// receiver more than the sender.
+// frame header and passes the payload of DATA, RST_STREAM and PING frames unchanged. It reads
+// everything else itself: header blocks are collected within a bound, decompressed, checked
+// (request_headers.h) and rewritten as one frame without a dynamic table. It counts calls, and
+// frames that cost the receiver more than the sender.
 //
-// Nothing is passed on before the first call is admitted: the guard answers settings and pings
-// itself, so that gRPC does not know the connection (`prelude`). Pure: bytes and time in, bytes
-// out; one connection, one thread.
+// gRPC does not know the connection before its first admitted call. Until then the guard sends
+// settings and answers pings itself, and the relay keeps the preface and the peer's settings for
+// gRPC (`prelude`). Pure: bytes and time in, bytes out; one connection, one thread.
 //
 // Source: RFC 9113; the floods of CVE-2019-9512 to 9518, CVE-2023-44487 and CVE-2023-33953.
 #ifndef ATOLL_COMMON_GUARD_INBOUND_FILTER_H_
@@ -66,16 +66,16 @@ struct CallVerdict {
 
 class InboundFilter {
  public:
-  // Called for each call, also for calls with refused headers: `refusal` is then that error, and
-  // the verdict's status is ignored.
+  // Called for each call, also for a call that the filter refuses: `refusal` is then the error, and
+  // the verdict's status is ignored unless it ends the connection.
   using Judge = std::function<CallVerdict(const std::string& path, const absl::Status& refusal)>;
 
   InboundFilter(HttpLimits limits, Judge judge) : limits_(limits), judge_(std::move(judge)) {}
   // The settings that the guard sends before anything else.
   std::string Greeting() const;
-  // Consumes all of `bytes`. Appends output for gRPC to `to_server` (spans of `bytes`, or owned)
-  // and output for the peer to `to_peer`. An error ends the connection; its reason is sent to the
-  // peer (GoAway).
+  // Consumes all of `bytes`, unless it returns an error. Appends output for gRPC to `to_server`
+  // (spans of `bytes`, or owned) and output for the peer to `to_peer`. After an error the caller
+  // must end the connection, and sends its reason to the peer (GoAway).
   absl::Status Consume(std::span<const uint8_t> bytes, Instant now, Pieces& to_server, std::string& to_peer);
   // True once a call has been admitted; from then on gRPC knows the connection.
   bool admitted() const { return admitted_; }

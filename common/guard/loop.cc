@@ -144,7 +144,7 @@ void Loop::Drive(uint64_t id) {
   if (entry.wake != kNever) wakes_.insert({entry.wake, id});
 }
 
-// Removes sockets without wanted events from epoll, which would report their end again and again.
+// Registers the wanted events. A socket without any is removed from epoll, which would report its end repeatedly.
 bool Loop::Watch(uint64_t id, Wait& known, const Wait& wanted) const {
   if (wanted.socket < 0 || (known.socket == wanted.socket && known.events == wanted.events)) return true;
   const bool is_watched = known.socket == wanted.socket && known.events != 0;

@@ -4,9 +4,9 @@
 // pair is created for the first admitted call; until then the peer costs this process its TLS state
 // and a few kilobytes.
 //
-// Memory: while the other side does not read, at most a chunk waits in each direction, and the
-// relay stops reading. A chunk is kChunkBytes, or kSmallChunkBytes while all relays of a listener
-// hold more than kHeldBytes.
+// Memory: while gRPC or the peer does not read, at most a chunk for it waits, and the relay stops
+// reading from the other one. A chunk is kChunkBytes, or kSmallChunkBytes while all relays of a
+// listener hold more than kHeldBytes.
 #ifndef ATOLL_COMMON_GUARD_RELAY_H_
 #define ATOLL_COMMON_GUARD_RELAY_H_
 
@@ -34,8 +34,8 @@ inline constexpr Duration kUnreadTime = Seconds(300);
 struct RelayParts {
   ConnectionParts connection;
   HttpLimits http;
-  // Decides on a new call; `refusal` is set if its headers are already refused. Runs on the loop's
-  // thread; must not block.
+  // Decides on a new call; `refusal` is the filter's error if it has already refused the call. Runs
+  // on the loop's thread; must not block.
   std::function<CallVerdict(uint64_t id, const Peer& peer, const std::string& path, const absl::Status& refusal)> judge;
   CallCounter* calls = nullptr;  // the listener's counter
   // Total bytes that the relays of the listener hold.

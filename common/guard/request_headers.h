@@ -22,8 +22,8 @@ struct nghttp2_hd_inflater;
 namespace atl::guard {
 
 inline constexpr size_t kHeaderListBytes = 8 << 10;    // names, values, 32 bytes a field; a call with more is refused
-inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // the same compressed; a connection that sends more is ended
-inline constexpr size_t kBombBytes = 64 << 10;         // the same decompressed; a connection that sends more is ended
+inline constexpr size_t kHeaderBlockBytes = 16 << 10;  // of headers, compressed; a connection with more is ended
+inline constexpr size_t kBombBytes = 64 << 10;         // of headers, decompressed; a connection with more is ended
 inline constexpr size_t kPathBytes = 256;              // of :path; a call with more is refused
 
 // The headers of one call, added field by field as they are decoded.

@@ -25,12 +25,12 @@ namespace {
 
 constexpr Duration kLookEvery = Seconds(1);
 constexpr long kLongestChainBytes = 8 << 10;
-// OpenSSL prefers AES-256, which takes four more rounds a block.
+// AES-128 comes first: OpenSSL prefers AES-256, which takes four more rounds a block.
 constexpr const char* kTls13Suites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr size_t kRecordOverhead = 64;  // more than header, nonce and tag take
 
-// gRPC clients offer "h2". A client that offers nothing (the probes of common/trust/handshake.h) is
-// accepted, too.
+// Refuses a client that offers protocols without "h2", which gRPC clients offer. OpenSSL does not
+// call this function for a client that offers no protocol: it is accepted.
 int ChooseProtocol(SSL*, const unsigned char** out, unsigned char* out_length, const unsigned char* in,
                    unsigned in_length, void*) {
   static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
