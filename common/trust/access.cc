@@ -47,8 +47,8 @@ std::vector<AccessRule> MakeTable() {
       // them.
       {"/atoll.v1.TransferService/Upload", bulk, false, true},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
-      // Health checks are for every role. Enrolment is not listed: it has a listener of its own,
-      // which asks for a token instead of a certificate.
+      // Health checks are for every role of a client. Enrolment is not listed: it has a listener of
+      // its own, where the request contains a join token or the certificate to renew.
       {"/grpc.health.v1.Health/Check", any},
       {"/grpc.health.v1.Health/Watch", any},
   };

@@ -22,7 +22,7 @@ inline constexpr int64_t kWorkerLifetime_s = 86'400;
 inline constexpr int64_t kUserLifetime_s = int64_t{90} * 86'400;
 inline constexpr int64_t kCoordinatorLifetime_s = int64_t{7} * 86'400;
 inline constexpr int64_t kClockMargin_s = 600;
-// For this long after its expiry, a certificate can still be renewed by proof of the same key.
+// For this long after its expiry, a worker's certificate can still be renewed by proof of the same key.
 inline constexpr int64_t kRenewalGrace_s = int64_t{30} * 86'400;
 
 // Lifetime of a certificate for that role.
@@ -32,8 +32,8 @@ int64_t LifetimeOf(Role role);
 class Authority {
  public:
   static absl::StatusOr<Authority> Create(int64_t now_s);
-  // `certificates_pem` as below. InvalidArgument unless the key belongs to one of these
-  // authorities.
+  // `certificates_pem`: a text as certificates_pem() returns it. InvalidArgument unless the key
+  // belongs to one of its authorities.
   static absl::StatusOr<Authority> FromPem(const std::string& certificates_pem, const std::string& key_pem);
   // Creates a successor with a new key. FailedPrecondition while the previous authority is still
   // trusted, or when the clock is outside of this authority's validity.
@@ -65,7 +65,7 @@ class Authority {
   absl::StatusOr<std::string> Sign(const std::string& request_pem, const Identity& identity, int64_t now_s,
                                    int64_t lifetime_s) const;
   // PermissionDenied unless this authority, or the previous one while it is trusted, issued the
-  // certificate (see IssuerOf below).
+  // certificate. Does not check dates.
   absl::Status CheckIssued(const std::string& certificate_pem) const;
 
  private:
@@ -92,8 +92,8 @@ absl::StatusOr<std::vector<AuthorityFacts>> ReadAuthorities(const std::string& c
 absl::StatusOr<std::string> IssuerOf(const std::string& certificate_pem, const std::string& authorities_pem);
 
 // Returns the authorities in `offered` (PEM) that a client may trust if it has trusted those in
-// `held` (PEM): the common ones, and those with an offered cross-certificate signed by a common
-// one. PermissionDenied when there is none.
+// `held` (PEM): those held, and those with an offered cross-certificate signed by a held one, which
+// may be retired. PermissionDenied when there is none.
 absl::StatusOr<std::string> SucceedingAuthorities(const std::string& held, const std::string& offered);
 
 }  // namespace atl

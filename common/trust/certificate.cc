@@ -28,11 +28,11 @@ absl::Status CheckSize(const std::string& pem) {
       absl::StrCat("a PEM text of ", pem.size(), " bytes is longer than ", kPemLimitBytes, " bytes"));
 }
 
-// Reads elements of DER. Lengths of more than 64 KiB, and without a limit as in BER, are refused.
+// Reads elements of DER. Refuses lengths of more than 64 KiB, and indefinite lengths, which only BER allows.
 class Der {
  public:
   explicit Der(std::span<const uint8_t> bytes) : rest_(bytes) {}
-  // Removes the next element, which must have that tag. False: it has not.
+  // Removes the next element if it has that tag. False: it has not, or is incomplete; nothing is removed.
   bool Take(uint8_t tag) { return Enter(tag).has_value(); }
   std::optional<Der> Enter(uint8_t tag) {
     if (rest_.size() < 2 || rest_[0] != tag) return std::nullopt;
@@ -58,8 +58,8 @@ class Der {
 
 constexpr uint8_t kInteger = 0x02, kSequence = 0x30, kVersion = 0xa0;
 
-// The next certificate or request of the PEM text; null, with OpenSSL's error, when there is none or it cannot be
-// read. One with a header, as of an encrypted text, cannot: OpenSSL would ask for its passphrase.
+// The next certificate or request of the PEM text; null, with OpenSSL's error, when none follows or it cannot be
+// read: its key is not P-256, or it has a header, as an encrypted text has (OpenSSL would ask for the passphrase).
 template <typename T, Signed kind, typename Parse>
 T NextOf(BIO* reader, Parse parse) {
   char *name = nullptr, *header = nullptr;
@@ -224,7 +224,7 @@ int GivePassphrase(char* buffer, int size, int, void* given) {
   return static_cast<int>(passphrase.size());
 }
 
-// Reads the only URI among the alternative names.
+// Reads the first URI among the alternative names.
 absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
   auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   std::string uri;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. OpenSSL stays
-// inside this room. Times are seconds since 1970 by the wall clock, passed in by the caller.
-// Thread-safe: values, no shared state.
+// Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. This interface
+// shows no OpenSSL types but the key. Times are seconds since 1970 by the wall clock, passed in by
+// the caller. Thread-safe: values, no shared state.
 #ifndef ATOLL_COMMON_TRUST_CERTIFICATE_H_
 #define ATOLL_COMMON_TRUST_CERTIFICATE_H_
 
@@ -24,7 +24,7 @@ inline constexpr char kCoordinatorDnsName[] = "server.atoll";
 
 // Larger PEM texts are refused before they are parsed.
 inline constexpr size_t kPemLimitBytes = 16384;
-// Limit for one PEM text: own certificate, authority, previous authority and cross-certificate.
+// Most certificates in one PEM text; it needs up to four: own, authority, previous authority and cross-certificate.
 inline constexpr size_t kMostCertificates = 8;
 
 class PrivateKey {
@@ -58,7 +58,7 @@ struct CertificateFacts {
 // Reads the first certificate in a PEM text; InvalidArgument when there is none or it contains no
 // identity.
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
-// Advice to a person with an expired certificate, which is not renewed automatically.
+// Advice to a person with an expired certificate: only certificates of workers can be renewed.
 inline constexpr char kNewForPerson[] = "ask an admin for a new one ('atoll ca issue', or a join token)";
 // FailedPrecondition with both dates and advice, unless now is within the validity.
 absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s);

@@ -52,7 +52,7 @@ absl::Status Unreachable(const std::string& address, const std::string& why) {
   return absl::UnavailableError(absl::StrCat("no TLS handshake with ", address, ": ", why));
 }
 
-// Sets the connect timeout for every later read and write of the socket, too.
+// Connects within kHandshakeLimit_s. The limit also applies to every later read and write of the socket.
 bool Connect(int fd, const addrinfo& to) {
   const timeval limit{.tv_sec = kHandshakeLimit_s, .tv_usec = 0};
   return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == 0 &&
@@ -92,7 +92,7 @@ std::string PeerAddress(const Socket& socket) {
   return absl::StrCat(host.data(), ":", port.data());
 }
 
-// Starts like a gRPC channel to a coordinator.
+// Prepares a handshake with the protocol (h2) and the server name of a gRPC channel to a coordinator.
 bool Prepare(SSL_CTX* context, SSL* session, const Socket& socket) {
   static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
   return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
@@ -128,7 +128,7 @@ absl::Status UseIdentity(SSL_CTX* context, const IdentityFile& identity) {
   return Trust(context, identity.authority_pem);
 }
 
-// Returns why a handshake failed on this side. Clears the error queue.
+// Returns the error of a failed handshake: PermissionDenied if this side refused the certificate, else Unavailable.
 absl::Status WhyFailed(SSL* session, const std::string& address, const std::string& authorities_pem) {
   const long verdict = SSL_get_verify_result(session);
   if (verdict != X509_V_OK) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS to a coordinator with plain OpenSSL: fetches the authority that a join token pins, sends a
-// request to the enrolment port, and explains failed handshakes, which gRPC's channels report only
-// as UNAVAILABLE. Blocks the calling thread, at most kHandshakeLimit_s for each step. The program
-// must ignore SIGPIPE, because the peer may close the connection during a write.
+// TLS to a coordinator with plain OpenSSL: fetches the authority that a join token pins, sends a request to
+// the enrolment port, and explains failed handshakes, which gRPC's channels report only as UNAVAILABLE.
+// Blocks the calling thread: for the name's resolution, then at most kHandshakeLimit_s for each address,
+// read and write. The program must ignore SIGPIPE, because the peer may close the connection during a write.
 #ifndef ATOLL_COMMON_TRUST_HANDSHAKE_H_
 #define ATOLL_COMMON_TRUST_HANDSHAKE_H_
 
@@ -18,10 +18,10 @@ inline constexpr int kHandshakeLimit_s = 5;
 
 // Fetches the authority's certificate (PEM) from the chain shown by the listener at HOST:PORT. The
 // certificate must have this fingerprint, and it must have issued the listener's certificate,
-// directly or through a cross-certificate; that certificate must be a coordinator's. Unavailable:
-// no listener, no answer in time, or no TLS. PermissionDenied, with both fingerprints: a
-// coordinator of another authority. `preamble` is sent before the handshake, as a load balancer
-// does.
+// directly or through a cross-certificate; the listener's must be a coordinator's. Dates are not
+// checked. Unavailable: no listener, no answer in time, or no TLS. PermissionDenied, with both
+// fingerprints: a coordinator of another authority. `preamble` is sent before the handshake, as a
+// load balancer does.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint,
                                            const std::string& preamble = "");
 
@@ -51,9 +51,9 @@ struct HttpsAnswer {
   std::string body;
 };
 
-// Sends one POST to HOST:PORT over TLS, without a client certificate, and reads the answer. Ends
-// within about 20 s. Sends nothing unless the listener shows a coordinator's certificate of one of
-// the authorities in `authorities_pem`. Unavailable: no connection, no answer in time, or no HTTP.
+// Sends one POST to HOST:PORT over TLS, without a client certificate, and waits about 20 s at most
+// for the answer. Sends nothing unless the listener shows a coordinator's certificate of one of the
+// authorities in `authorities_pem`. Unavailable: no connection, no answer in time, or no HTTP.
 // PermissionDenied: another certificate.
 absl::StatusOr<HttpsAnswer> PostHttps(const std::string& address, const std::string& authorities_pem,
                                       const std::string& target, const std::string& content_type,

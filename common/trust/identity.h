@@ -35,7 +35,7 @@ absl::StatusOr<Identity> ParseIdentityUri(const std::string& uri);
 // A caller's name in logs and for handlers: "atoll://worker/cpu-1@ipv4:10.0.0.7:40112", or only the
 // address without certificates.
 std::string PeerText(const std::optional<Identity>& identity, const std::string& address);
-// Returns the identity in such a text; nullopt for an address alone.
+// Returns the identity in a result of PeerText; nullopt for an address alone.
 std::optional<Identity> IdentityOfPeer(const std::string& peer);
 // PermissionDenied unless the peer may act for that worker: it is that worker, or connections carry
 // no certificates.

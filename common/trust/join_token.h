@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Join tokens, with which an operator lets a machine enrol. The printed form contains the
+// Join tokens, with which an admin lets a machine or a person enrol. The printed form contains the
 // authority's hash, an id and a secret; the coordinator stores only a hash of the secret. Format:
 // docs/formats/join-token.md. Plain values.
 #ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of OpenSSL objects and readers of PEM. Private to common/trust.
+// Owners of OpenSSL objects and readers of PEM, for common/trust and common/guard/tls_server.cc only.
 #ifndef ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_
 #define ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_
 

@@ -263,7 +263,7 @@ absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path, const std
 
 absl::StatusOr<IdentityFile> ReadLockedIdentityFile(const std::string& path) {
   auto read = ReadSecretFile(path);
-  if (absl::IsPermissionDenied(read.status()) && HoldsNoKey(path)) read = std::string();  // it only has the wrong name
+  if (absl::IsPermissionDenied(read.status()) && HoldsNoKey(path)) read = std::string();  // no key: refused below
   ATOLL_ASSIGN_OR_RETURN(const std::string text, std::move(read));
   const absl::StatusOr<std::vector<openssl::Certificate>> certificates = openssl::ParseCertificates(text);
   IdentityFile identity;
