@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Control messages: conversion between atoll.v1 messages and the domain forms of
-// common/plan/messages.h. Every length, name, enum and range is checked (limits.h). Invalid input
-// is InvalidArgument with the path of the field, e.g. "hello.worker". Pure functions, safe
-// everywhere.
+// common/plan/messages.h. Reading checks lengths, names, enums and ranges (limits.h). Invalid input
+// is InvalidArgument with the path of the field, e.g. "hello.worker"; only incorrect metrics of a
+// heartbeat are dropped. Writing cuts what is too long. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
 

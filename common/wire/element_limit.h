@@ -14,10 +14,10 @@
 
 namespace atl {
 
-// InvalidArgument if the serialized message of this kind has more than `most` elements, a group, or
-// ends in the middle of a field. An element is a message, a string or bytes, a number of a list,
-// packed or not, or a field unknown to this program. Other numbers do not count: each has its place
-// in its message. Reads `bytes` to the end unless it refuses them.
+// InvalidArgument if the serialized message of this kind has more than `most` elements or a group,
+// nests too deep, or ends in the middle of a field. An element is a message, a string or bytes, a
+// number of a list, packed or not, or a field unknown to this program. Other numbers do not count:
+// each has its place in its message. Reads `bytes` to the end unless it refuses them.
 absl::Status CheckElements(google::protobuf::io::ZeroCopyInputStream& bytes, const google::protobuf::Descriptor& kind,
                            size_t most = limits::kMessageElements);
 

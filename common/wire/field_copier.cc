@@ -38,7 +38,7 @@ const FieldCopier::Field* FieldCopier::Find(const char* name) const {
   for (int i = 0, at = found_; i < end; ++i, at = at + 1 == end ? 0 : at + 1) {
     const Field* field = kind_.field(at);
     if (field->name() != name) continue;
-    found_ = at;  // lists have nearly the order of proto/
+    found_ = at;  // the next search begins here: Fields functions have nearly the order of proto/
     return field;
   }
   ATOLL_CHECK(false, "a list names a field that its message in proto/ lacks");

@@ -5,8 +5,8 @@
 //     copy("job", m.job)("request", m.request)("samples", m.samples);
 //   }
 //
-// The names are those in proto/. Reading checks each value, and the length of a list before it converts the list. The
-// first error ends it: InvalidArgument that begins with the field's path, "lease_request.samples".
+// The names are those in proto/. Reading checks values (except in Any), and a list's length before the list is
+// converted. The first error ends it: InvalidArgument that begins with the field's path, "lease_request.samples".
 //
 // Writing makes a message that the receiver accepts: longer texts and lists are cut, larger counts lowered. Otherwise
 // the stream would end, and its sender would repeat the message after each reconnect.
@@ -31,7 +31,7 @@
 
 namespace atl {
 
-// Whether `domain`, the last value of its enumeration, has the number of the last one in proto/.
+// Whether `domain`, the last value of its enumeration, matches the last one in proto/, where the first is `first`.
 constexpr bool IsLast(auto proto, auto domain, int first = 1) {
   return static_cast<int>(proto) == static_cast<int>(domain) + first;
 }
@@ -65,7 +65,7 @@ class FieldCopier {
   }
 
   // ---- one field ----
-  // A number, switch or text without a bound.
+  // A number, boolean or text without a bound.
   FieldCopier& Any(const char* name, auto& value) {
     Plain(name, value);
     return *this;
@@ -93,7 +93,7 @@ class FieldCopier {
   FieldCopier& operator()(const char* name, StrongId<Tag, std::string>& id) {
     return Name(name, id.value);
   }
-  // From `low` to `high`. In `problem` $0 is the value, $1 and $2 are the bounds.
+  // A value from `low` to `high`; writing clamps it. In `problem` $0 is the value, $1 and $2 are the bounds.
   template <class T>
   FieldCopier& Within(const char* name, T& value, T low, T high, const char* problem) {
     if (!reads()) value = std::clamp(value, low, high);
@@ -148,7 +148,7 @@ class FieldCopier {
     }
     return *this;
   }
-  // A oneof; `names`: the field of each alternative. If the field is no message, the Fields of the alternative has it.
+  // A oneof; `names`: the field of each alternative. A field that is no message is copied by the Fields of its kind.
   template <class... Kinds>
   FieldCopier& OneOf(const char* path, std::variant<Kinds...>& value, const char* const (&names)[sizeof...(Kinds)]) {
     if (reads()) {
@@ -218,7 +218,7 @@ class FieldCopier {
   bool before_submit_ = false;
   absl::Status own_status_;
   absl::Status* status_ = &own_status_;
-  mutable int found_ = 0;  // index of the newest field
+  mutable int found_ = 0;  // index of the field found last
   int element_ = 0;        // of a list
   bool indexed_ = false;
 };

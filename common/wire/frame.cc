@@ -68,7 +68,7 @@ class Reader {
     }
     return false;
   }
-  // Returns the next `bytes` as views. Requires bytes <= left().
+  // Appends views of the next `bytes` to `out`; null: skips them. Requires bytes <= left().
   void Take(size_t bytes, std::vector<Bytes>* out) {
     while (bytes > 0) {
       const size_t here = std::min(bytes, slices_[slice_].size() - at_);
@@ -133,7 +133,7 @@ absl::Status ReadHeader(Reader& reader, FrameView& out) {
   return absl::OkStatus();
 }
 
-// Reads the value of one field; `seen` has a bit for each known field.
+// Reads the value of one field; `seen` has a bit for each known field that the frame has had so far.
 absl::Status ReadField(Reader& reader, uint64_t tag, uint32_t& seen, FrameView& out) {
   const auto number = static_cast<uint32_t>(std::min<uint64_t>(tag >> 3, 31));
   const bool known = tag == kHeaderTag || tag == kOffsetTag || tag == kCrcTag || tag == kLastTag || tag == kPayloadTag;

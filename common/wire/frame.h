@@ -44,14 +44,14 @@ struct FrameView {
 };
 
 // Decodes one message, given as slices in order, and reuses the memory of `out`. Skips unknown
-// fields. InvalidArgument: not a frame, a payload above limits::kFramePayloadBytes, both header and
-// payload, a duplicate field. Does not check the CRC. After an error the content of `out` is
-// undefined.
+// fields. InvalidArgument: not a frame, a payload or other field above limits::kFramePayloadBytes,
+// both header and payload, a duplicate field. Does not check the CRC. After an error the content of
+// `out` is undefined.
 absl::Status DecodeFrame(std::span<const Bytes> slices, FrameView& out);
 
-// DataLoss when the payload does not match the frame's CRC; OutOfRange when it does not begin at
-// `expected_offset` or ends beyond `total_bytes`; InvalidArgument when `last` does not agree with
-// the end.
+// Requires expected_offset <= total_bytes. DataLoss when the payload does not match the frame's CRC;
+// OutOfRange when it does not begin at `expected_offset` or ends beyond `total_bytes`; InvalidArgument
+// when the frame has a header, is empty before the end, or its `last` does not agree with the end.
 absl::Status CheckFrame(const FrameView& frame, uint64_t expected_offset, uint64_t total_bytes);
 
 }  // namespace atl

@@ -84,8 +84,8 @@ static void Fields(FieldCopier& copy, InnerOptimizerSpec& s) {
   copy.Enum("kind", s.kind)("schedule", s.schedule);
 }
 
-// In the domain, 0 and -1 mean "fixed at submit". On the wire a missing field means that, so these
-// values are invalid.
+// In the domain, a learning rate of 0 and a momentum of -1 mean "fixed at submit". On the wire a
+// missing field means that, so these two values are invalid there.
 static void Fields(FieldCopier& copy, OuterOptimizerSpec& s) {
   copy.Enum("kind", s.kind);
   if (copy.Optional("learning_rate", s.learning_rate, s.learning_rate != 0) && !(s.learning_rate > 0)) {
@@ -116,8 +116,8 @@ static void Fields(FieldCopier& copy, SyncSpec& s) {
   copy.Enum("upload_error_memory", s.upload_error_memory).Enum("download_error_memory", s.download_error_memory);
   copy.Enum("weights", s.weights).Enum("merge", s.merge.rule).Enum("pace", s.pace);
   copy.Optional("deadline", s.deadline, s.deadline.ns != 0);
-  // A given 0 means no ramp, which equals a ramp of one step. ResolveDefaults handles only a
-  // missing value.
+  // A given 0 means no ramp, which equals a ramp of one step. It becomes 1, because ResolveDefaults
+  // takes 0 for a missing value.
   if (copy.Optional("join_warmup_steps", s.join_warmup_steps, s.join_warmup_steps != 0))
     s.join_warmup_steps = std::max<uint32_t>(1, s.join_warmup_steps);
 }
@@ -166,7 +166,7 @@ static void Fields(FieldCopier& copy, JobSpec& s) {
   copy.Any("priority", s.priority)("experiment", s.experiment)("screens", s.screens);
 }
 
-// The default of workers.max: raised to the other given values, so that it contradicts none of them.
+// The default of workers.max: one for each corpus if shards are pinned; else at least min, planned and the quorum.
 static uint32_t DefaultMaxWorkers(const JobSpec& spec) {
   if (spec.data.pin_shards) return static_cast<uint32_t>(spec.data.corpora.size());
   const uint32_t asked = std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});

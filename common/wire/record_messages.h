@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion between durable records and bytes (proto/atoll/v1/record.proto), for the store.
-// Parsing validates: bytes that cannot be parsed or contain impossible values are DataLoss. Pure
-// functions, safe everywhere.
+// Conversion between durable records and bytes (proto/atoll/v1/record.proto), for the store. Parsing
+// validates: bytes that cannot be parsed or contain impossible values are DataLoss; a checkpoint
+// manifest of another format revision is FailedPrecondition. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 
@@ -67,7 +67,7 @@ absl::StatusOr<SnapshotHeader> ParseSnapshotHeader(const std::string& bytes);
 std::string SerializeRoundRecord(const RoundRecord& record);
 absl::StatusOr<RoundRecord> ParseRoundRecord(const std::string& bytes, const JobId& job, uint64_t epoch);
 struct CheckpointManifest {
-  CheckpointRecord record;  // complete
+  CheckpointRecord record;  // complete; kept_for_good is not stored
   uint64_t epoch = 0;       // epoch of the versions
   BootNumber boot;
 };

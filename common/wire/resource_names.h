@@ -29,7 +29,7 @@ absl::StatusOr<JobId> ParseJobName(const std::string& name);
 absl::StatusOr<WorkerId> ParseWorkerName(const std::string& name);
 absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name);
 
-// A bare id (the part after the slash). `what` names the field in the error: "job", "worker".
+// Checks a bare id (the part after the slash). `what` names the field in the error: "job", "worker".
 absl::Status CheckId(const std::string& id, const char* what);
 
 }  // namespace atl

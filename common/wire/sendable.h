@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Returns text that is valid to send: UTF-8 (other bytes become '?'), cut to `most` bytes, then
-// ending with "...".
+// Returns text that is valid to send: UTF-8 (other bytes become '?') of at most `most` bytes. A
+// text that is longer is cut and ends with "...".
 std::string Sendable(std::string_view text, size_t most = limits::kTextBytes);
 
 }  // namespace atl

@@ -33,7 +33,7 @@ uint64_t UploadBytes(const UploadHeader& header);
 // The coordinator's answers during an upload.
 struct UploadStatus {
   uint64_t resume_offset_bytes = 0;  // verified prefix, from which the sender continues
-  bool accepted = false;             // everything is durable; ends the conversation
+  bool accepted = false;             // everything is durable (a probe: received); ends the conversation
 };
 
 // Keys of downloads.

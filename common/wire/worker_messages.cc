@@ -74,7 +74,7 @@ static void Fields(FieldCopier& copy, JobFailure& m) {
   copy("job", m.job)("reason", m.reason)("permanent", m.permanent);
 }
 
-// Number of the newest lines that fit into half a message, because the ring may hold more than a message.
+// Number of the newest lines that fit into half a message, because a worker's log ring may hold more than a message.
 static int64_t LinesThatFit(const std::vector<std::string>& lines) {
   size_t count = 0, bytes = 0;
   for (; count < std::min(lines.size(), limits::kLogLines); ++count) {
