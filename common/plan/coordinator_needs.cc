@@ -21,7 +21,7 @@ uint64_t PlannedRounds(const JobSpec& spec) {
   return PlannedInnerSteps(spec) / std::max(1u, spec.sync.inner_steps) + 1;
 }
 
-// The complete checkpoints that retention keeps, plus one that is written before an older one is deleted.
+// Most checkpoints on disk at once: those that retention keeps and one that is being written, at most all made.
 uint64_t PlannedCheckpoints(const JobSpec& spec) {
   const CheckpointSpec& rule = spec.checkpoint;
   const uint64_t made = rule.every_rounds == 0 ? 1 : PlannedRounds(spec) / rule.every_rounds + 1;

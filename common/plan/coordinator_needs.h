@@ -20,10 +20,10 @@ constexpr uint64_t kCoordinatorOpenFiles = 64;
 // Frames of one worker in flight, in both directions.
 constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 
-// Memory quota of the transport of the control port, and of the bulk port, for a machine or cgroup
-// with `memory_bytes`. It is an eighth of that memory within 64 to 256 MiB, or a 128th where that
-// is more, up to 1 GiB. 0 (unknown) gives 256 MiB. Near the quota gRPC shrinks its windows: with 1
-// MiB for each upload, uploads break; with 4 MiB they run at full rate.
+// Memory quota for gRPC's transport at each of the two ports, control and bulk, on a machine or in a cgroup with
+// `memory_bytes`. The quota is an eighth of that memory within 64 to 256 MiB, or a 128th where that is more, up to
+// 1 GiB. 0 (unknown) gives 256 MiB. Near the quota gRPC shrinks its windows: with 1 MiB of quota for each upload,
+// uploads break; with 4 MiB they run at full rate.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
 // Memory bound of the guard in front of each of these ports (common/guard/guard.h) with gRPC's state of open
 // calls, some 14 KB each (kOpenCallsOfAll), and of the enrolment port's guard.
@@ -54,12 +54,12 @@ struct CoordinatorNeeds {
 //          + max(two rounds, 12 P) + two rounds + 12 P a checkpoint
 //          with checkpoint.keep_contributions:
 //          48 P + all rounds and the open one + 12 P a checkpoint
-//   files  = the open round of every fragment, or while it is prepared every file of its initial weights
+//   files  = the larger of the number of fragments (one open round each) and of files of initial weights
 // The event log is not counted: it stops on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 
-// About the least part of `needs.disk_bytes` that a job uses once its version 0 is on disk, with
-// these complete checkpoints and committed rounds (of all fragments). At most NeedsOf().disk_bytes.
+// Estimates from below how much of NeedsOf().disk_bytes a job already uses once its version 0 is on disk, with this
+// number of complete checkpoints and of committed rounds (counted over all fragments). At most NeedsOf().disk_bytes.
 uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds);
 
 // Capacity of the coordinator's machine.
@@ -79,8 +79,8 @@ struct CoordinatorCapacity {
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
                            const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out = "");
 
-// Checks a job that already uses `taken_disk_bytes`. A refusal names the largest workers.max that
-// fits, if one does: a job file without workers.max asks for 64, however few workers are planned.
+// CheckCapacity for a job that already uses `taken_disk_bytes`. A refusal names the largest workers.max that fits, if
+// one does and the job has no data.assignment: shards: a job file without workers.max asks for 64 workers or more.
 absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& spec, const JobSizes& sizes,
                           uint64_t taken_disk_bytes, const CoordinatorNeeds& others);
 

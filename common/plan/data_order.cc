@@ -19,7 +19,7 @@ struct DataOrder::Epoch {
   std::vector<uint64_t> prefix;  // number of samples before each block; one entry more than blocks
 };
 
-// The two newest epochs of each corpus, for readers that read ahead across the end of an epoch.
+// The two most recently computed epochs of each corpus: a reader may read ahead across the end of an epoch.
 struct DataOrder::EpochCache {
   struct Entry {
     uint32_t corpus = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of samples: a seeded, two-level permutation. Every sample counts once for any number of
 // workers, and a lease (a range of positions) reads few bytes outside of its samples
-// (docs/design.md section 7, "Data"). A pure function of the job file and the corpora's shapes;
-// O(log blocks) for a position, after O(blocks) at the first position of an epoch.
+// (docs/design.md section 7, "Data"). A pure function of the job file and the corpora's shapes. A position costs
+// O(log blocks), or O(blocks) if its epoch is not one of the two in the cache for that corpus.
 //
 // Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern; with
 // data.assignment: shards by the upper bits of i, see shards.h) -> position in that corpus' endless
@@ -25,7 +25,7 @@ namespace atl {
 constexpr uint64_t kBlockBytes = uint64_t{1}
                                  << 20;  // block of a shard's token area; the unit of fetch, hash and shuffle
 
-// Shape of a corpus, taken from its manifest.
+// Shape of a corpus: its name and weight in the job, the sizes from its manifest.
 struct CorpusShape {
   std::string name;
   uint32_t weight = 1;
@@ -45,7 +45,7 @@ struct SampleLocation {
 // Copies share one cache of epochs. Thread-safe.
 class DataOrder {
  public:
-  // InvalidArgument when a corpus has no shard that holds T + 1 tokens.
+  // InvalidArgument without a corpus, or when a corpus has no shard that holds T + 1 tokens.
   static absl::StatusOr<DataOrder> Create(const DataSpec& spec, std::vector<CorpusShape> corpora);
 
   // Returns the sample at a position of the job's order. Any position is valid; epochs repeat
@@ -53,8 +53,8 @@ class DataOrder {
   SampleLocation At(uint64_t position) const;
   // Number of samples in one epoch of corpus `corpus`: sum over shards of floor((tokens - 1) / T).
   uint64_t SamplesPerEpoch(uint32_t corpus) const;
-  // Number of positions after which each corpus has been read at least `epochs` times: the size of
-  // the dataset with max_epochs.
+  // Number of positions after which each corpus has been read at least `epochs` times: the size of the dataset with
+  // max_epochs. Not for data.assignment: shards, where max_epochs is refused.
   uint64_t PositionsForEpochs(double epochs) const;
   uint32_t sequence_length() const { return sequence_length_; }
 

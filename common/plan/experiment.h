@@ -17,9 +17,9 @@ namespace atl {
 // compared pairwise.
 bool DropsSync(const JobSpec& spec, const WorkerId& worker, const FragmentVersion& target);
 
-// Number of workers that experiment.pool lets take part at `step` of the job clock, with k =
-// workers.planned over the T planned steps. After T the number of the last step applies. Requires a
-// resolved spec.
+// Number of workers that experiment.pool lets take part at `step` of the job clock, with k = workers.planned and T
+// planned steps. From T on, the number of the last planned step applies. May be below workers.min: the job then needs
+// only this number. Requires a resolved spec.
 //   constant   workers.max, as without an experiment
 //   doubling   k / 2, rounded up, in the first half, then k         halving    the reverse
 //   ramp up    1, 2, ... k in k stages of equal length              ramp down  k, ... 2, 1

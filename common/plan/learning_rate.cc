@@ -24,7 +24,7 @@ uint64_t WsdDecaySteps(const ScheduleSpec& schedule) {
   return std::min(wanted, schedule.total_steps);
 }
 
-// Share of the peak after the warm-up.
+// The learning rate at a step after the warm-up, as a share of the peak.
 double Ratio(const ScheduleSpec& schedule, uint64_t step) {
   const uint64_t begin = std::min(schedule.warmup_steps, schedule.total_steps);
   const double fall = 1.0 - schedule.final_ratio;

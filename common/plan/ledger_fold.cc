@@ -14,7 +14,7 @@ auto KeyOf(const ScreenedRecord& r) { return std::tie(r.target.fragment, r.worke
 auto KeyOf(const ClaimTotal& t) { return std::tie(t.worker, t.fragment); }
 auto KeyOf(const CheckpointRecord& c) { return std::tie(c.step); }
 
-// The element of `sorted` that has the key of `made`; a copy of `made`, if none had.
+// Returns the element of `sorted` with the key of `made`. Inserts a copy of `made` if no element has that key.
 template <typename T>
 T& Entry(std::vector<T>& sorted, const T& made) {
   const auto before = [](const T& a, const T& b) { return KeyOf(a) < KeyOf(b); };

@@ -18,11 +18,11 @@ void DropUndone(std::vector<EvaluationRecord>& evaluations, const VersionVector&
 
 class LedgerFold {
  public:
-  // Upserts replace, appends add. Fails with ATOLL_CHECK when a record names a job without a
-  // JobRecord. Records passed in one call may be in any order.
+  // Upserts replace, appends add. Folds the JobRecords of the transaction first, then the others in order. Ends the
+  // program (ATOLL_CHECK) when a record names a job without a JobRecord, or a round skips a version.
   void Apply(const std::vector<LedgerRecord>& transaction);
 
-  // Leaves `accepted` of the jobs empty, because the round log provides it.
+  // Leaves `accepted` of the jobs empty, because only the round log has the accepted contributions.
   RecoveredState State(BootNumber boot) const;
 
  private:
@@ -42,7 +42,7 @@ class LedgerFold {
   RecoveredJob& At(const JobId& job);
 
   CountersRecord counters_;
-  std::map<JobId, RecoveredJob> jobs_;  // claims: of any incarnation
+  std::map<JobId, RecoveredJob> jobs_;  // `claims` may be of an older incarnation: State() omits those
   std::map<WorkerId, WorkerRecord> workers_;
   std::map<LeaseId, LeaseRecord> leases_;
 };

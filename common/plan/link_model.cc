@@ -35,7 +35,7 @@ std::vector<Send> SendsOfAPeriod(const LinkJob& job) {
   return sends;
 }
 
-// Counts steps and knows the steps with a send.
+// Iterates over the sends of all periods in the order of steps.
 class Calendar {
  public:
   explicit Calendar(const LinkJob& job) : sends_(SendsOfAPeriod(job)), period_(job.inner_steps) {}
@@ -77,8 +77,8 @@ void CheckJob(const LinkJob& job, const LinkCapacity& link) {
     ATOLL_CHECK(unit.fragment < job.fragments.size(), "a unit of no known fragment");
 }
 
-// Runs periods of `machine`, which has now() and RunTo(step). Returns the share of time spent
-// computing.
+// Runs `machine`, which has now() and RunTo(step), over the warm-up and the measured periods. Returns the share of
+// the measured time that is spent computing.
 template <typename Machine>
 double SteadyUtilization(const LinkJob& job, Machine& machine) {
   machine.RunTo(kWarmupPeriods * job.inner_steps);

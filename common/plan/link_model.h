@@ -6,7 +6,7 @@
 // AllReduceUtilization is the model of the compute-utilization table of Streaming DiLoCo
 // (2501.18512, Table 4). Every byte crosses the link once. A layer's pseudo-gradient (or gradient)
 // is sent after its backward pass and is needed by that layer's forward pass `overlap_steps` steps
-// after the next. It is an upper bound for Atoll.
+// after the next step. The result is an upper bound for Atoll (conditions at CoordinatorUtilization).
 //
 // CoordinatorUtilization models Atoll. A fragment is sent at the end of a step, uploaded whole,
 // merged and downloaded whole. Each direction carries one fragment after the other. The fragment is
@@ -55,15 +55,15 @@ constexpr double kForwardShare = 1.0 / 3.0;
 
 double StepSeconds(const LinkJob& job);
 
-// In (0, 1]. Monotonic in the rate, up to rounding. Depends on the upload rate only.
+// Share of time spent computing, in (0, 1]. Depends on the upload rate only, and is monotonic in it up to rounding.
 double AllReduceUtilization(const LinkJob& job, const LinkCapacity& link);
-// In (0, 1]. Monotonic in both rates, up to rounding. Never above AllReduceUtilization at the
-// upload rate if updates are at least as large as contributions and are downloaded at that rate.
+// Share of time spent computing, in (0, 1]. Monotonic in both rates, up to rounding. Never above AllReduceUtilization
+// at the same upload rate if updates are at least as large as contributions and the download rate is the same.
 double CoordinatorUtilization(const LinkJob& job, const LinkCapacity& link);
 
 // Returns the upload rate at which `utilization` (one of the two above) reaches `target` in (0, 1),
-// within one part in 10^6. The download rate is scaled in proportion. 0 when no rate suffices,
-// because of the latency.
+// within one part in 10^6 and at least 1 byte a second. The download rate is scaled in proportion. 0 when even 10^15
+// bytes a second do not suffice, because of the latency or round_seconds.
 double NeededUploadRate(const LinkJob& job, const LinkCapacity& link, double target,
                         double (*utilization)(const LinkJob&, const LinkCapacity&));
 

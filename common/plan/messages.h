@@ -23,7 +23,7 @@ namespace atl {
 
 // Incremented when messages change their meaning. Other revisions are refused, with both numbers in the message.
 constexpr uint32_t kProtocolRevision = 1;
-// Incremented when aggregate, outer step or a decoder may produce different bits.
+// Incremented when the merge of a round, the outer step or a decoder may produce different bits.
 constexpr uint32_t kArithmeticRevision = 1;
 
 // A half-open range of positions in the job's data order (data_order.h), in samples.
@@ -56,8 +56,8 @@ struct ContributionHeader {
   Digest digest;           // XXH3-128 of the encoded bytes
   uint64_t encoded_bytes = 0;
   CodecKind codec = CodecKind::kFp32;
-  uint64_t tokens = 0;               // trained since this worker's last committed contribution to this fragment
-  uint64_t steps = 0;                // inner steps since then
+  uint64_t tokens = 0;               // of the drift: since the last committed contribution or adopted outer copy
+  uint64_t steps = 0;                // inner steps of the drift
   uint64_t send_step = 0;            // job clock of the sender
   int64_t mean_loss_micro = 0;       // mean training loss over those steps, in 1e-6 nats
   std::vector<LeaseCursor> cursors;  // every lease held at the send step
@@ -126,16 +126,16 @@ struct LeaseRequest {
   uint64_t samples = 0;
 };
 
-// The worker has everything of its assignment and trains from `step` on. While the job is closing (ClosingStarted),
-// `step` >= stop_step means: all contributions of this worker are accepted, no more will follow, and the closing
-// rounds no longer wait for it.
+// The worker has everything of its assignment and trains from `step` on. After ClosingStarted, a Ready that does not
+// answer an Assignment and has `step` >= stop_step means: all contributions of this worker are accepted, no more will
+// follow, and the closing rounds no longer wait for it.
 struct Ready {
   JobId job;
   uint64_t step = 0;
   std::vector<FragmentVersion> applied;
 };
 
-// The worker applied an update. With `hash_matches` false, its replica deviates and it fetches the whole fragment.
+// The worker applied an update to its outer copy. `hash_matches` false: the copy deviates and is fetched whole again.
 struct Applied {
   JobId job;
   FragmentVersion applied;  // the version reached
@@ -168,12 +168,12 @@ struct SyncDropped {
   uint64_t send_step = 0;  // job clock of the sender
 };
 
-// The worker leaves (SIGTERM, pause, failure). This is the last message on the stream.
+// The worker process leaves: a signal, a drain, a lost device, non-finite losses. The last message on the stream.
 struct Leaving {
   std::string reason;
 };
 
-// The worker cannot continue its job: three non-finite losses, out of memory, missing data.
+// The worker cannot continue its job: non-finite losses in a row, out of memory, missing data.
 struct JobFailure {
   JobId job;
   std::string reason;      // one sentence: what, where, what to do
@@ -241,7 +241,7 @@ struct LeaseDenied {
   std::string reason;  // "the dataset is used up", "paused"
 };
 
-// The worker no longer holds these leases. It sets local := outer copy and clears the residuals of all fragments.
+// The worker loses these leases. If it trained on one, it discards all drift and residuals: local := outer copy.
 struct LeaseRevoked {
   JobId job;
   std::vector<LeaseId> leases;
@@ -260,7 +260,7 @@ struct UpdatePublished {
   std::vector<Digest> digests = {};
 };
 
-// The coordinator will not merge the contribution. (UpdatePublished reports the merged ones.)
+// The screens refused this accepted contribution: it is not merged. (UpdatePublished names the merged contributions.)
 struct ContributionRefused {
   JobId job;
   FragmentVersion target;
@@ -275,7 +275,7 @@ struct PaceAssigned {
 };
 
 // Whether rounds wait for this worker, according to the rate of its link (coordinator/core/admission.h). Sent when the
-// decision changes. A worker is admitted from its assignment on.
+// decision changes, and again after a reconnect while it is negative. A worker is admitted from its assignment on.
 struct LinkJudged {
   JobId job;
   bool admitted = true;
@@ -291,8 +291,8 @@ struct EvaluationAssigned {
   bool score_tasks = false;  // also score the job's evaluation.tasks
 };
 
-// The job is closing at `stop_step`. The worker finishes the contributions in flight and then contributes every
-// fragment once more against `versions` with tau 0.
+// The job is closing at `stop_step`. The worker finishes the contributions in flight and then contributes the
+// remaining drift of every fragment against the version in `versions`, or a later one, with tau 0.
 struct ClosingStarted {
   JobId job;
   uint64_t stop_step = 0;
@@ -310,7 +310,7 @@ struct LogsWanted {
   int64_t since_wall_nanos = 0;
 };
 
-// The coordinator ends the stream and states the reason. `retry` false: the worker exits and prints the reason.
+// The coordinator ends the stream and states the reason. `retry`: the worker connects again later. False: it exits.
 struct Refused {
   std::string reason;
   bool retry = false;

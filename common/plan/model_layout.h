@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameter arena: the offset of each tensor. Pure arithmetic from the job's ModelSpec, with
+// The parameter arena: the offset of each tensor. Pure arithmetic from a job's ModelSpec and fragment pattern, with
 // the same result in coordinator and worker. All parameters are in one contiguous fp32 buffer,
 // ordered by fragment. Gradients, moments and outer copies have the same layout. Tensor names are
 // those of Hugging Face, so that an export renames nothing.
@@ -46,10 +46,10 @@ struct ModelLayout {
 
 // Returns the layout of a resolved spec (all sizes non-zero), with fragments by `pattern`. whole is one fragment.
 // strided, sequential and balanced (Streaming DiLoCo section 3) group the transformer blocks: layers /
-// `layers_per_fragment` groups, rounded up. The last sequential group may be smaller; the other patterns split
-// evenly. Embeddings, final norm and head form one more fragment, the last.
+// `layers_per_fragment` groups, rounded up. The last sequential group may be smaller; the other patterns give groups
+// that differ by at most one block. Embeddings, final norm and head form one more fragment, the last.
 ModelLayout MakeModelLayout(const ModelSpec& model, FragmentPattern pattern, uint32_t layers_per_fragment);
-// Returns the digest of a job's layout (docs/formats/layout.md); zero for an unresolved spec.
+// Returns the digest of a job's layout (docs/formats/layout.md); zero if a size of the model is 0 (unresolved).
 Digest LayoutDigest(const JobSpec& spec);
 
 // Writes the initial values of arena elements [begin, begin + out.size()). Each element depends

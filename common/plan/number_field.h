@@ -33,8 +33,8 @@ struct NumberField {
 inline constexpr double kMaxSteps = 1e12;
 
 // The NumberFields of a section, defined after its struct. common/wire copies them from and to the message;
-// ValidateJobSpec checks their bounds. A number has none if its default depends on others; then both rooms
-// handle it by name.
+// ValidateJobSpec checks their bounds. A number with a default that depends on other fields may have no NumberField:
+// then both rooms handle it by name. Bounds that depend on other fields are also checked by name.
 template <class Section>
 inline constexpr auto kNumbers = nullptr;
 

@@ -19,7 +19,7 @@ class PacedClock {
   // Takes effect at the next step. own_steps is clamped to 1 and H.
   void SetOwnSteps(uint32_t own_steps);
   uint32_t own_steps() const { return own_; }
-  // Call for each step. Returns the advance of the clock: 1 at the full pace, at most H.
+  // Call once for each own step. Returns by how much the job clock advances: 1 at the full pace, at most H.
   uint32_t Advance();
   // Number of steps until the clock has advanced by at least `clock_steps`.
   uint64_t StepsFor(uint64_t clock_steps) const;

@@ -11,7 +11,7 @@ constexpr uint32_t kPeriods[] = {10, 30, 100, 300, kRecommendedInnerSteps};
 // Overlap of up to 10 steps costs less than 0.2 % of loss; on the paper's links more than 5 gains
 // little (2501.18512).
 constexpr uint32_t kOverlaps[] = {0, 1, 5, 10};
-constexpr uint32_t kAblationPeriod = 30;  // from Streaming DiLoCo's ablations: first recommendation after H = 1
+constexpr uint32_t kAblationPeriod = 30;  // of Streaming DiLoCo's ablations: first advice for data parallelism
 
 PlanRequest With(PlanRequest request, CodecKind codec, uint32_t overlap_steps, uint32_t inner_steps) {
   request.upload_codec = codec;
@@ -37,8 +37,8 @@ std::vector<uint32_t> Including(std::vector<uint32_t> values, uint32_t own) {
   return values;
 }
 
-// Returns the smallest sufficient period from `least` on; 0 when kRecommendedInnerSteps does not
-// suffice.
+// Returns the smallest sufficient period from `least` on, by bisection. 0 when kRecommendedInnerSteps does not
+// suffice or is below `least`.
 uint32_t LeastInnerSteps(PlanRequest request, uint32_t least, WireSize wire_size) {
   const auto suffices = [&](uint32_t inner_steps) {
     request.inner_steps = inner_steps;
@@ -94,7 +94,7 @@ Recommendation Search(const PlanRequest& given, WireSize wire_size) {
   PlanRequest last = candidates.back();
   const uint32_t least = LeastInnerSteps(last, last.inner_steps, wire_size);
   if (least > 0) {
-    // Rounded up to tens for readability; a longer period never needs a faster link.
+    // Rounded up to tens for readability, if that longer period suffices as well.
     last.inner_steps = std::min(kRecommendedInnerSteps, (least + 9) / 10 * 10);
     if (!Suffices(last, wire_size)) last.inner_steps = least;
     return Chosen(last, true, wire_size);

@@ -9,11 +9,11 @@
 
 namespace atl {
 
-// Returns every codec with overlaps 0, 1, 5 and 10 and periods from 10 to 1000, plus the request's
-// own values; for data parallelism every codec. Ordered by codec, then overlap, then period.
+// Returns every codec with overlaps 0, 1, 5, 10 and periods 10, 30, 100, 300, 1000, plus the request's own values,
+// where overlap < period; for data parallelism every codec. Ordered by codec, then overlap, then period.
 std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size);
 
-// Returns one entry for every codec and overlap 0, 1, 5 and 10; none for data parallelism.
+// Returns one entry for each codec with each of the overlaps 0, 1, 5 and 10; none for data parallelism.
 std::vector<LeastPeriod> LeastPeriods(const PlanRequest& request, WireSize wire_size);
 
 PlanPoint PointOf(const PlanRequest& request, WireSize wire_size);

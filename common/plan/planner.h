@@ -47,15 +47,15 @@ constexpr double kMostPlanBytesPerSecond = 1e15, kMostPlanLatencySeconds = 3600;
 // below require a valid request.
 std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
 
-// Splits the model into fragments like MakeModelLayout (strided), with blocks of equal size.
+// The link job of a request. kStreaming splits blocks of equal size like MakeModelLayout (strided); else 1 fragment.
 LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size);
 
 // The link job of a running job, from the sizes of its fragments in elements and one worker's step time
 // (above 0). `spec` is resolved.
 LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                        WireSize wire_size);
-// CoordinatorUtilization of that job on a worker's measured link. The measured rates already
-// include latency.
+// CoordinatorUtilization of the job from MakeRunLinkJob on a worker's measured link, `link`. The measured rates
+// already include latency.
 double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                       const LinkCapacity& link, WireSize wire_size);
 
@@ -68,17 +68,17 @@ struct PlanPoint {
   uint64_t bytes_per_round = 0;              // upload of one worker: the largest fragment
 };
 
-// Settings that reach the target utilization with a coordinator. These are the given ones if they
-// suffice. Otherwise changes are tried in order of cost: 4 bits, then overlap up to 10 steps, then
-// fragments, then a longer period.
+// Settings that reach the target utilization with a coordinator: the given ones if they suffice. Otherwise changes
+// are tried and kept in this order: DiLoCo with H = 30 in place of data parallelism, 4 bits (mxfp4), overlap up to
+// 10 steps, fragments of whole blocks, then a longer period.
 struct Recommendation {
-  bool reached = false;  // false: no choice up to kRecommendedInnerSteps suffices, and this is the best
+  bool reached = false;  // false: no choice up to kRecommendedInnerSteps suffices, and this is the last one tried
   PlanMethod method = PlanMethod::kStreaming;
   PlanPoint point;
   double bandwidth_bits_per_second = 0;  // needed by the given settings for the target; 0: no rate suffices (latency)
 };
 
-// The longest period that is recommended, in inner steps.
+// The longest period that is recommended, in inner steps, unless the request has a longer one.
 constexpr uint32_t kRecommendedInnerSteps = 1000;
 
 // The smallest period with which a codec and overlap reach the target; 0: none up to

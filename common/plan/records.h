@@ -77,12 +77,12 @@ struct WorkerRecord {
   bool cordoned = false;   // an operator keeps it from getting another job
 };
 
-// A worker that has been gone for long. A later Hello with this name is a new worker.
+// Deletes a worker that is gone for a week, or too many are gone. A later Hello with this name is a new worker.
 struct WorkerForgotten {
   WorkerId worker;
 };
 
-// Key: lease. Upsert; deleted by LeaseClosed when the lease is used up.
+// Key: lease. Upsert; deleted by LeaseClosed when each of its samples is consumed or was taken back.
 struct LeaseRecord {
   LeaseId lease;
   JobId job;
@@ -145,8 +145,8 @@ struct CheckpointRecord {
   uint64_t pool_consumed = 0;  // PoolRecord::consumed at that point, for rollback
   uint64_t pool_frontier = 0;
   int64_t wall_nanos = 0;
-  // True: by checkpoint.keep_every as it was when the checkpoint was begun. False: kept only while among the newest
-  // checkpoint.keep_last.
+  // True: kept permanently, by the checkpoint.keep_every in effect when the checkpoint was begun. False: kept only
+  // while the checkpoint is among the newest checkpoint.keep_last.
   bool kept_for_good = false;
 };
 struct CheckpointDropped {
@@ -171,7 +171,7 @@ struct CountersRecord {
   uint64_t next_job_sequence = 1;
 };
 
-// A rollback: rounds of the job beyond these versions are void (the rows stay, under their old epoch).
+// A rollback of a job to `versions`: its later rounds are void. Their rows stay, under the old epoch.
 struct RollbackRecord {
   JobId job;
   uint64_t epoch = 0;  // the new one
@@ -185,10 +185,10 @@ using LedgerRecord =
 // State of a fragment according to the ledger.
 struct FragmentHead {
   Version version;
-  Digest hash;  // zero for version 0 before its snapshot
+  Digest hash;  // zero when no round and no checkpoint in the ledger has it, as for a version 0
 };
 
-// Tokens that a worker's newest incarnation has claimed for a fragment in committed contributions.
+// Sum of the tokens in a worker's committed contributions to a fragment, for its newest incarnation.
 struct ClaimTotal {
   WorkerId worker;
   Incarnation incarnation;
@@ -207,7 +207,7 @@ struct RecoveredJob {
   int64_t round_wall_nanos = 0;   // of the newest round; 0: none
   std::vector<ContributionHeader>
       accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
-  std::vector<ScreenedRecord> screened;  // those that screens refused, by fragment, then worker name
+  std::vector<ScreenedRecord> screened;  // accepted ones that the screens refused, by fragment, then worker name
   std::vector<ContributionHeader> committed;  // the newest committed one of each (fragment, worker), in that order
   std::vector<ClaimTotal> claims;             // since the newest rollback, by worker, then fragment
   std::vector<EvaluationRecord> evaluations;  // not undone by a rollback, by number

@@ -17,7 +17,7 @@ namespace atl {
 struct WorkersSpec {
   uint32_t min = 1;
   uint32_t max = 64;
-  uint32_t planned = 0;  // for the outer defaults; 0: min
+  uint32_t planned = 0;  // expected number: for outer defaults, stop.tokens and experiment.pool; 0: min
 };
 template <>
 inline constexpr auto kNumbers<WorkersSpec> =
@@ -80,8 +80,8 @@ inline constexpr auto kNumbers<ExperimentSpec> =
 enum class ScreenMode { kReport, kClip, kEnforce };
 struct ScreensSpec {
   ScreenMode norm = ScreenMode::kEnforce;
-  double clip_above = 3;     // norm per step over the running median; a larger contribution is scaled down to it
-  double refuse_above = 10;  // same ratio; a larger contribution is refused and its worker quarantined
+  double clip_above = 3;     // norm per step over the running median; a larger norm is scaled down (not in kReport)
+  double refuse_above = 10;  // same ratio; above it a contribution is refused, its worker quarantined (kEnforce only)
   uint32_t strikes = 3;      // consecutive clipped contributions to one fragment that quarantine the worker
 };
 template <>

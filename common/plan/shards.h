@@ -18,10 +18,10 @@ constexpr uint64_t kShardPositions = uint64_t{1} << 56;  // positions of one cor
 
 // Positions of one corpus.
 SampleRange ShardRange(uint32_t corpus);
-// Returns the corpus of the newest lease; nullopt without a lease.
+// Returns the corpus that the newest lease in `cursors` belongs to; nullopt without a lease.
 std::optional<uint32_t> ShardOf(std::span<const LeaseCursor> cursors);
-// Samples in one pass of a contribution's corpus: its weight with kShardSize. A contribution
-// without a lease gets the mean over the corpora. 0 for a job without shards.
+// Returns the number of samples in one pass of the corpus of a contribution, for WeightRule::kShardSize. A
+// contribution without a lease gets the mean over the corpora. 0 for a job without data.assignment: shards.
 uint64_t ShardSamples(const JobSpec& spec, const ContributionHeader& header);
 
 }  // namespace atl

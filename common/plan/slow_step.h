@@ -10,12 +10,12 @@
 
 namespace atl {
 
-// The number of parameters, to a few percent: counts embeddings and projections, not norms.
+// Estimates the number of parameters: one embedding matrix, attention without grouped heads, MLP; no norms, no head.
 uint64_t RoughParameters(const ModelSpec& model);
 
 // Duration of an inner step on a very slow machine with 4 x 10^10 operations a second, at six
-// operations for each parameter and token. At most an hour: a slower machine is useless for that
-// model.
+// operations for each parameter and token. At most an hour: a machine that needs longer for a step
+// is useless for the job.
 Duration SlowStep(const JobSpec& spec);
 
 }  // namespace atl

@@ -28,7 +28,7 @@ class SyncSchedule {
   bool IsSendStep(FragmentIndex fragment, uint64_t step) const;
   // The first send step at or after `step` (>= 1).
   uint64_t NextSendStep(FragmentIndex fragment, uint64_t step) const;
-  // A contribution sent at step s is applied at s + tau, with the worker's own tau if it has one.
+  // The update of the round of a contribution sent at step s is applied at s + tau, or s + own_overlap_steps.
   uint64_t ApplyStep(uint64_t send_step) const { return send_step + own_overlap_steps_; }
 
   uint32_t inner_steps() const { return inner_steps_; }

@@ -30,8 +30,8 @@ enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps, kShardSize }
 enum class Pace { kUniform, kBalanced };
 enum class MergeRule { kMean, kTrimmedMean, kMedian, kCenteredClip };
 
-// How the contributions of a round are combined (docs/formats/outer-step.md, "Merge"). Every rule
-// but kMean counts all contributions with steps equally, whatever the weights.
+// How the contributions of a round are combined (docs/formats/outer-step.md, "Merge"). Every rule but kMean gives all
+// contributions of at least one step the same weight, whatever sync.weights is.
 struct MergeSpec {
   MergeRule rule = MergeRule::kMean;
   double trim_share = 0.25;  // kTrimmedMean: share dropped at each end, in [0, 0.5)
@@ -68,8 +68,8 @@ struct SyncSpec {
   Pace pace = Pace::kUniform;
   uint32_t quorum = 0;                // contributions that suffice after the grace window; 0: majority of expected
   Duration deadline{};                // of a round's collection; 0: derived, at least membership timeout + grace
-  uint32_t max_missed = 3;            // consecutive missed syncs before a worker takes the outer copy
-  uint32_t max_unsynced_periods = 2;  // steps since the last applied update, in periods of H
+  uint32_t max_missed = 3;            // consecutive missed syncs after which a worker takes the outer copy
+  uint32_t max_unsynced_periods = 2;  // periods of H that a worker trains at most without an applied update
   uint32_t join_warmup_steps = 0;     // ramp of a joining worker's inner rate; 0: H / 2
   // Caps on each worker's bulk bytes, in addition to the worker's own caps; 0: none.
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;

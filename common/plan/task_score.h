@@ -9,7 +9,7 @@
 
 namespace atl {
 
-// Number of examples, and of those where the right choice alone had the highest log-probability.
+// `correct`: examples where the right choice alone has the highest log-probability (`_per_byte`: per byte of choice).
 struct TaskScore {
   std::string name;  // name of the task in the job
   uint64_t examples = 0, correct = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kFloat = sizeof(float), kBfloat16 = 2;
 
-// As in worker/replica/error_store.h: fp32, or the int8 encoding.
+// Bytes of the residual: fp32 with feedback, its int8 encoding with loco (worker/replica/error_store.h).
 uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements, WireSize wire_size) {
   switch (kind) {
     case ErrorMemory::kOff: return 0;
@@ -25,8 +25,8 @@ uint64_t WorkingCopyBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& 
   return job.parameters * (device.gpu || device.bf16_products ? kBfloat16 : kFloat);
 }
 
-// As in worker/device/device_encoder.h: bytes of the largest fragment with its block sums, on the host and
-// on the GPU. The GPU also holds its local parameters, outer copy and residual.
+// Bytes that a GPU which forms contributions (worker/device/device_encoder.h) needs for the largest fragment: on both
+// sides the encoding and its block sums, on the GPU also local parameters, outer copy and (feedback) the residual.
 struct FormingBytes {
   uint64_t gpu = 0, host = 0;
 };
@@ -39,7 +39,7 @@ FormingBytes FormingBytesOf(const WorkerMemoryJob& job, const WorkerMemoryDevice
   return {arenas * kFloat * n + formed, formed};
 }
 
-// A GPU has a separate fp32 copy. A rounded working copy, where one exists, is computed again.
+// Bytes of the parameters under evaluation: on a GPU a separate fp32 copy, with bf16 also a second working copy.
 uint64_t EvaluatedBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& device) {
   if (!job.evaluates) return 0;
   return (device.gpu ? kFloat * job.parameters : 0) + WorkingCopyBytes(job, device);

@@ -75,9 +75,9 @@ std::vector<WorkerMemoryItem> WorkerMemoryItems(const WorkerMemoryJob& job, cons
                                                 WireSize wire_size);
 
 uint64_t BytesOf(const std::vector<WorkerMemoryItem>& items, MemoryItem item);  // 0: no such item
-// kAlways and kUnderWay of all fragments.
+// Sum of the kAlways and kUnderWay items at `place`, with every fragment between send and merge.
 uint64_t HeldBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
-// The largest kBetween item. A worker needs HeldBytes plus the larger of this and its activations.
+// The largest kBetween item at `place`. A worker needs HeldBytes plus the larger of this and its activations.
 uint64_t BetweenBytes(const std::vector<WorkerMemoryItem>& items, MemoryPlace place);
 
 }  // namespace atl
