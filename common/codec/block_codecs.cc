@@ -29,14 +29,14 @@ Range RangeOf(std::span<const float> block) {
 
 uint32_t SignBit(float x) { return std::bit_cast<uint32_t>(x) >> 31 << 3; }
 
-// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code; larger values become 6.
+// Code of x / scale: the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to the even code, 6 if above; sign in bit 3.
 uint32_t E2m1Code(float x, float inverse_scale) {
   const float a = std::fabs(x) * inverse_scale;
   const int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
   return SignBit(x) | static_cast<uint32_t>(code);
 }
 
-// Nearest of 0 and 2^(code - 7) for codes 1 to 7, ties to the even code; larger values become 1.
+// Code of x / scale: the nearest of 0 and 2^(code - 7), ties to the even code, 1 if above; sign in bit 3.
 uint32_t E3m0Code(float x, float inverse_scale) {
   const float a = std::fabs(x) * inverse_scale;
   const int code = (a > 0x1p-7f) + (a >= 0x1.8p-6f) + (a > 0x1.8p-5f) + (a >= 0x1.8p-4f) + (a > 0x1.8p-3f) +

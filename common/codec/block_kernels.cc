@@ -50,7 +50,7 @@ HWY_EXPORT(DecodeE3m0To);
 
 namespace {
 
-// Whole blocks by `vectors`, the remaining elements by `reference`.
+// Encodes whole blocks with `vectors`, and the remaining elements with `reference`. DecodeWith does the reverse.
 template <size_t kBlock, size_t kBytes>
 void EncodeWith(void (*vectors)(const float*, size_t, std::byte*),
                 void (*reference)(std::span<const float>, std::byte*), std::span<const float> in, std::byte* out) {

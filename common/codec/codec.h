@@ -47,14 +47,14 @@ void Decode(CodecKind codec, Bytes encoded, std::span<float> out);
 // a multiple of kCodecBlock unless the range reaches the end of the encoding.
 void DecodeRange(CodecKind codec, Bytes encoded, uint64_t begin, std::span<float> out);
 
-// Byte range of elements [begin, begin + elements) of an encoding (begin % kCodecPiece == 0).
+// Byte range of elements [begin, begin + elements), which must be whole pieces unless they reach the encoding's end.
 struct ByteRange {
   uint64_t offset = 0, bytes = 0;
 };
 ByteRange EncodedRange(CodecKind codec, uint64_t begin, uint64_t elements);
 
-// target[i] += D(q)[i]; the decoded product is rounded before the addition. Sizes as in Decode.
-// Stack: kCodecBlock floats.
+// Adds element i of the decoded encoding to target[i]. The decoded element is rounded to fp32 before the addition.
+// Requires the same sizes as Decode. Uses kCodecBlock floats on the stack.
 void DecodeAdd(CodecKind codec, Bytes encoded, std::span<float> target);
 
 // InvalidArgument, with both sizes, unless `encoded_bytes` is the encoded size of `elements`

@@ -34,7 +34,7 @@ constexpr size_t kFp4Block = 32;    // E8M0 scale, four bits an element, the eve
 constexpr size_t Int8Bytes(size_t n) { return 2 + n; }
 constexpr size_t Fp4Bytes(size_t n) { return 1 + (n + 1) / 2; }
 
-// SIMD forms (block_kernels.cc), with the same bits as the reference.
+// SIMD forms (block_kernels.cc), with the same bits as the reference (namespace scalar).
 void EncodeInt8(std::span<const float> in, std::byte* out);
 void DecodeInt8(const std::byte* in, std::span<float> out);
 void EncodeMxfp4(std::span<const float> in, std::byte* out);
@@ -92,7 +92,7 @@ constexpr float E8m0Scale(uint8_t byte) {
   return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
 }
 
-// Floor of the base-2 logarithm; -127 for subnormal numbers.
+// Floor of the base-2 logarithm of a finite `magnitude` >= 0; -127 for 0 and subnormal numbers.
 inline int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
 
 // Exponent of a block's scale, from its largest magnitude, which must be finite. docs/design.md

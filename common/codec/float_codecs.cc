@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp32 unchanged; fp16 and bf16 in integer arithmetic: the same bits with or without conversion
-// instructions of the CPU. This is the reference; word_kernels-inl.h computes the same in SIMD lanes.
+// fp32 unchanged; fp16 and bf16 without the CPU's conversion instructions: the same bits on every CPU. This is the
+// reference; word_kernels-inl.h computes the same in SIMD lanes.
 #include <bit>
 #include <cstring>
 

@@ -34,7 +34,7 @@ HWY_INLINE bool ScaleOf(uint32_t largest, std::byte* out, float& inverse) {
   return true;
 }
 
-// Returns the codes of x from Format::Code, with sign, one per lane.
+// Returns the codes of x with sign, in the low four bits of each lane. The next 20 bits of a lane are zero.
 template <class Format, class V>
 HWY_INLINE hn::Vec<Unsigned> SignedCode(V x, V inverse) {
   const Unsigned d;
@@ -101,7 +101,7 @@ HWY_INLINE hn::Vec<Unsigned> LargestOfBlocks(const float* blocks) {
   return hn::Max(halves, hn::SwapAdjacentBlocks(halves));
 }
 
-// Returns false, without writing, when a block contains a non-finite value.
+// Encodes kTogether blocks. Returns false, without writing, when one of them contains a non-finite value.
 template <class Format>
 HWY_INLINE bool EncodeTogether(const float* blocks, std::byte* out) {
   const Floats df;

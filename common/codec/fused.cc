@@ -57,7 +57,7 @@ struct AccumulateTo {
   }
 };
 
-// For a codec without vectors of its own: block after block through memory.
+// Decodes kLargestBlock elements at a time through memory, for a codec without SIMD code in DecodeEach.
 template <class Emit>
 HWY_INLINE size_t DecodeThroughMemory(const CodecForm& form, const std::byte* in, size_t n, Emit& emit) {
   const Floats d;
@@ -177,7 +177,7 @@ double Lost(CodecKind kind, const std::byte* in, const float* h, float* lost, si
   return emit.squares.Total();
 }
 
-// As DecodeLost, with the result in `squares`. False, without effect, unless n consists of whole vectors and blocks.
+// Computes DecodeLost, with the sum in `squares`. False, without effect, unless n is a multiple of kLargestBlock.
 bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n, double* squares) {
   if (n % kLargestBlock != 0) return false;
   const bool stream = h != lost && reinterpret_cast<uintptr_t>(lost) % 64 == 0;
@@ -217,7 +217,7 @@ struct E3m0Squares {
   static constexpr uint8_t kHigh[16] = {0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 1, 4, 16};
 };
 
-// False, without a result, if the blocks' scales are too far apart, or are not written by any encoder.
+// False, with `stats` undefined, if the blocks' scales are too far apart, or larger than any encoder writes.
 template <class Squares>
 HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
   const Floats df;
@@ -383,8 +383,8 @@ const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t e
 
 namespace {
 
-// Decodes the elements after the last whole vector or block: fewer than a block. `done` is a
-// multiple of a block.
+// Decodes elements [done, elements) of an encoding into the beginning of `scratch`. `done` must be a multiple of the
+// codec's block.
 std::span<float> Rest(CodecKind kind, const std::byte* in, size_t done, size_t elements, std::span<float> scratch) {
   const std::span<float> rest = scratch.first(elements - done);
   Decode(kind, {in + EncodedSize(kind, done), EncodedSize(kind, rest.size())}, rest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding fused with the use of the values, so that decoded values are never stored in memory.
-// Results equal those of DecodeRange (common/codec/codec.h) followed by the named vecmath kernel,
-// bit for bit; ranges as in DecodeRange. Pure functions, safe everywhere.
+// Decoding fused with the use of the values: where the CPU's vectors suffice, decoded values stay in registers.
+// D(q)[i] is decoded element i. Results equal those of DecodeRange (common/codec/codec.h) followed by the named
+// vecmath kernel, bit for bit. The same ranges as for DecodeRange are allowed. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_CODEC_FUSED_H_
 #define ATOLL_COMMON_CODEC_FUSED_H_
 
@@ -26,12 +26,12 @@ void DecodeWeightedSum(std::span<const WeightedEncoding> inputs, uint64_t begin,
 // vecmath::BlockStatistics of elements [begin, begin + elements), at most kCodecBlock.
 vecmath::BlockStats DecodedStatistics(CodecKind codec, Bytes encoded, uint64_t begin, size_t elements);
 
-// lost[i] = h[i] - D(q)[i]; returns vecmath::BlockSquares(lost). `q` as below. `lost` may be `h`;
-// otherwise, if it is aligned to 64 bytes, it is written past the caches.
+// lost[i] = h[i] - D(q)[i]; returns vecmath::BlockSquares(lost). `q` is a whole encoding of at most kCodecBlock
+// elements. `lost` may be `h`; otherwise, if it is aligned to 64 bytes, wide vectors write it past the caches.
 double DecodeLost(CodecKind codec, Bytes q, std::span<const float> h, std::span<float> lost);
 
-// For an encoding q of h: lost = h - D(q) and public_copy = public_copy + D(q). Returns the largest
-// magnitudes afterwards, which must be finite. `q` is a whole encoding of at most kCodecBlock
+// For an encoding q of h: lost = h - D(q) and public_copy = public_copy + D(q). Returns the largest magnitudes in
+// `lost` and `public_copy` afterwards; all results must be finite. `q` is a whole encoding of at most kCodecBlock
 // elements.
 struct Settled {
   float lost_max = 0, public_max = 0;

@@ -21,7 +21,7 @@
 #include <cmath>
 
 namespace atl::codec {
-// An input: the position of its elements.
+// An input of a weighted sum: the first byte of its elements in the range, and its weight.
 struct SumInput {
   const std::byte* bytes = nullptr;
   float weight = 0;
@@ -45,9 +45,9 @@ namespace atl::codec {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET <= HWY_AVX3
-// All codes of a format times a weight, to be scaled afterwards. Multiplication by a power of two
-// is exact, so that the products have the bits of (code * scale) * weight, except at extreme
-// magnitudes.
+// All codes of a 4-bit format times a weight, to be multiplied by a block's scale afterwards. Multiplication by a
+// power of two is exact, so that the products have the bits of (code * scale) * weight, except at extreme magnitudes:
+// there Of multiplies in that order.
 template <class Format>
 struct WeightedCodes {
   static constexpr int kFar = 60;  // bound on the exponents of scale and weight
@@ -133,7 +133,7 @@ struct ScaledInt8 {
   }
 };
 
-// Weighted sum for these formats: stretch by stretch, with the sums of all inputs in registers.
+// Weighted sum for fp32, fp16, bf16 and int8: for each kInt8Block elements, the sums over all inputs in registers.
 template <class Read>
 void SumStretches(const SumInput* inputs, size_t count, bool first, size_t n, float* out) {
   const Floats d;
@@ -171,7 +171,7 @@ bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float
 }
 
 #else
-// With narrower vectors this gains nothing: it returns false.
+// With narrower vectors SumOf would gain nothing: it returns false, and the inputs are added one after the other.
 bool SumOf(CodecKind /*kind*/, const SumInput* /*inputs*/, size_t /*count*/, size_t /*n*/, float* /*out*/) {
   return false;
 }
@@ -191,7 +191,7 @@ HWY_EXPORT(SumOf);
 
 namespace {
 
-// The whole sum at once. False, without effect: not whole blocks of one format, or no gain on this CPU.
+// Computes the whole sum at once. False, without effect, unless whole blocks of one codec gain by it on this CPU.
 bool SumAtOnce(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out) {
   const CodecKind kind = inputs.front().codec;
   if (out.size() % kLargestBlock != 0) return false;

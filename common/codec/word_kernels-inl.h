@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIMD forms of fp16 and bf16, compiled once for each instruction set by word_kernels.cc: the
-// integer arithmetic of float_codecs.cc in lanes. The scalar functions handle the tails.
+// SIMD forms of fp16 and bf16, compiled once for each instruction set by the including file: the results of
+// float_codecs.cc in lanes. The scalar functions of float_codecs.cc handle the tails.
 #if defined(ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
 #undef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
