@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::vecmath {
 namespace HWY_NAMESPACE {
 
-// Runs the kernels one after the other.
+// Computes OuterStep with the kernels of kernels-inl.h, one pass for each.
 inline OuterSums StepByStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                             std::span<float> g_to_h) {
   OuterSums sums;
@@ -50,7 +50,7 @@ inline BlockStats PiecesByStep(std::span<const float> outer, std::span<const flo
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Prefetches the same position of the next block.
+// Prefetches the element that is one block (kSumBlock elements) after `x`.
 HWY_INLINE void AskAhead(const float* x) { __builtin_prefetch(x + kSumBlock, 0, 2); }
 
 template <bool kNesterov, bool kResidual>
@@ -91,7 +91,7 @@ OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::
   return whole(c, momentum.data(), residual.data(), g_to_h.data(), g_to_h.size());
 }
 
-// Accumulators of a pass over differences.
+// The sums of a pass that computes h: squares and the largest magnitude, kept from piece to piece.
 struct DifferenceSums {
   SquareSum squares;
   hn::Vec<hn::Rebind<uint32_t, Floats>> largest;
@@ -134,7 +134,7 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
   return sums.Total();
 }
 
-// Without prefetching: the processor recognises the access pattern and prefetches while a piece is
+// Without AskAhead: the processor recognises the access pattern, and prefetches by itself while a piece is
 // processed.
 BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
                                 std::span<const float> residual, ThenPiece then) {
@@ -152,7 +152,7 @@ BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const fl
   return sums.Total();
 }
 #else
-// Narrower vectors do not have enough registers for both sums.
+// With narrower vectors the registers do not suffice for the fused kernels and their sums: one kernel after another.
 OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                     std::span<float> g_to_h) {
   return StepByStep(c, momentum, residual, g_to_h);

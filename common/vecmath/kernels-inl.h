@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are
 // separate Highway operations and the build forbids contraction, so that every target rounds like
-// scalar.cc. The reference handles the tails.
+// scalar.cc. For tails the elementwise kernels call scalar.cc.
 #if defined(ATOLL_COMMON_VECMATH_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_KERNELS_INL_H_
 #undef ATOLL_COMMON_VECMATH_KERNELS_INL_H_

@@ -29,7 +29,7 @@ inline double TreeSum(std::array<double, kLanes>& lanes) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Sums of squares over whole vectors of 16: element i in lane i % 16, as in SquareLanes.
+// Sums the squares of whole vectors of 16 floats: element i of each vector in lane i, like SquareLanes.
 struct SquareSum {
   using Wide = hn::CappedTag<double, kLanes / 2>;
   hn::Vec<Wide> low, high;

@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/vecmath/vecmath.cc"
-// The kernels must come after it.
+// foreach_target.h must come before the kernels.
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "common/vecmath/kernels-inl.h"

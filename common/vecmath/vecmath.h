@@ -6,8 +6,8 @@
 //
 // Reductions have a fixed order. Inside a block of kSumBlock elements, element i is added to lane i
 // % 16 in fp64, and the lanes are added as a tree; blocks are then added in block order. Squares
-// and products of two fp32 are exact in fp64. Spans of one call have equal sizes and do not overlap
-// unless they are the same argument. Pure functions, safe everywhere.
+// and products of two fp32 are exact in fp64. Spans of one call have equal sizes, and two of them are
+// either identical or do not overlap. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_VECMATH_VECMATH_H_
 #define ATOLL_COMMON_VECMATH_VECMATH_H_
 
@@ -42,8 +42,8 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local);
 // local[i] = local[i] + (to[i] - from[i])
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 
-// a[i], b[i] = the smaller and the larger of both; unchanged if neither is smaller. Requires finite
-// elements.
+// Swaps a[i] and b[i] where b[i] is smaller, so that afterwards a has the smaller and b the larger elements. Requires
+// finite elements.
 void Order(std::span<float> a, std::span<float> b);
 
 // The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf =
@@ -56,9 +56,9 @@ struct OuterCoefficients {
 };
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
 
-// OuterDirection over a block of finite elements, then g_to_h[i] = u[i] + residual[i] (h = u if
-// `residual` is empty), in one pass. Returns BlockSquares of g and of u, and MaxAbs of the momentum
-// afterwards.
+// OuterDirection over a block of at most kSumBlock finite elements, then g_to_h[i] = u[i] + residual[i] (u[i] if
+// `residual` is empty), in one pass. `momentum` must have the block's size, also for kSgd. Returns BlockSquares of g
+// (merged_squares) and of u (step_squares), and MaxAbs of the momentum afterwards.
 struct OuterSums {
   double merged_squares = 0, step_squares = 0;
   float momentum_max = 0;
@@ -66,7 +66,7 @@ struct OuterSums {
 OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
                     std::span<float> g_to_h);
 
-// Statistics of a block.
+// Statistics of a block of elements; both numbers are 0 if an element is not finite.
 struct BlockStats {
   double sum_squares = 0;
   float max_abs = 0;  // 0 if not finite
@@ -78,10 +78,10 @@ BlockStats BlockStatistics(std::span<const float> x);
 // BlockStatistics(h).
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           std::span<float> h);
-// Same, for callers that need h only in pieces: calls then(begin, h) for elements [begin, begin +
-// h.size()), kPiece or the remainder. A piece is small enough to stay in the nearest cache, and the
-// inputs of the next pieces are loaded while one is processed. With a whole block of h, memory
-// would idle meanwhile.
+// PseudoGradient for callers that need h only in pieces: calls then(begin, h) for elements [begin, begin + h.size()),
+// which are kPiece or the remainder. A piece is small enough to stay in the nearest cache, and the processor loads
+// the inputs of the next pieces while `then` runs. With a whole block of h, memory would idle meanwhile. CPUs without
+// AVX-512 compute the whole block first.
 constexpr size_t kPiece = 256;  // elements
 using ThenPiece = absl::FunctionRef<void(size_t begin, std::span<const float> h)>;
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
@@ -90,7 +90,7 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
 double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);
 
-// For any length; equal to the sum of the block results in block order.
+// These functions take any length. Sums add the results of the blocks in block order.
 double SumSquares(std::span<const float> x);
 double Dot(std::span<const float> a, std::span<const float> b);
 bool AllFinite(std::span<const float> x);
@@ -99,7 +99,7 @@ float MaxAbs(std::span<const float> x);  // requires finite elements
 // Name of the instruction set in use ("AVX2", "SSE4", ...), for the start-up line.
 const char* InstructionSet();
 
-// The scalar reference: the same functions in plain C++.
+// The scalar reference: the functions with arithmetic of their own, in plain C++.
 namespace scalar {
 void Copy(std::span<const float> from, std::span<float> to);
 void Scale(float weight, std::span<const float> x, std::span<float> out);
