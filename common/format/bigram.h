@@ -22,8 +22,8 @@
 
 namespace atl {
 
-// Not thread-safe. Memory: 20 B per token of the vocabulary and about 40 B per distinct pair, at
-// most kPairs pairs. Once the table is full, Count ignores further text.
+// Not thread-safe. Memory: 20 B per token of the vocabulary and about 40 B per distinct pair. Once the table holds
+// `max_pairs` pairs, further calls of Count are ignored; the call that fills it is counted completely.
 class BigramModel {
  public:
   static constexpr size_t kPairs = size_t{1} << 22;
@@ -50,8 +50,8 @@ class BigramModel {
   std::unordered_map<uint64_t, uint64_t> pairs_;
 };
 
-// Counts the train shards and scores the held-out shards of `directory`. FailedPrecondition when
-// either split is empty; InvalidArgument for a token that is not below the vocabulary size.
+// Counts the train shards and scores the held-out shards of `directory`. FailedPrecondition when either split is
+// empty or no held-out shard has two tokens; InvalidArgument for a token that is not below the vocabulary size.
 absl::StatusOr<BigramBaseline> MeasureBigram(const Files& files, const std::string& directory,
                                              const CorpusManifest& manifest);
 

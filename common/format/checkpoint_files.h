@@ -22,8 +22,8 @@ struct CheckpointFiles {
 // `path` is a .safetensors file, an index .json, or a directory. In a directory:
 // 1. with model.safetensors.index.json the files that it names, and no others;
 // 2. else model.safetensors alone;
-// 3. else all .safetensors files.
-// NotFound: no such directory, no such files, a file that the index names or a numbered set needs is missing.
+// 3. else all .safetensors files with names that do not begin with '.'.
+// NotFound: no directory, no such files, or a file of the index or of the only numbered set (-of-00003) is missing.
 // InvalidArgument: the index is no index, or names a file outside its directory (any name with '/').
 absl::StatusOr<CheckpointFiles> FindCheckpointFiles(const Files& files, const std::string& path);
 

@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-// Size of the first file of this name in the directories; nullopt when there is none.
+// Size of the first file of this name in the directories; 0 when it is unreadable, nullopt when there is none.
 std::optional<uint64_t> SizeOf(const Files& files, const std::vector<std::string>& directories,
                                const std::string& name) {
   for (const std::string& directory : directories) {

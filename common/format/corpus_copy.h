@@ -21,7 +21,7 @@ enum class CorpusCopyState {
 
 struct CorpusCopy {
   CorpusCopyState state = CorpusCopyState::kAbsent;
-  std::string problem;  // empty when whole: "shard train-00001.bin is missing, and 2 more of 5 are not whole"
+  std::string problem;  // empty when whole: "shard train-00001.bin is missing, and 2 more of 5 are incomplete"
 };
 
 // Looks for each shard in the directories in order. May block; reads only file lengths.
@@ -32,10 +32,10 @@ CorpusCopy CheckCorpusCopy(const Files& files, const std::vector<std::string>& d
 // (docs/install.md).
 std::vector<std::string> CorpusDirectories(const std::string& data_root, const std::string& name);
 
-// CheckCorpusCopy below a data root. Shards directly in the root may belong to another corpus, because
-// all corpora use the same shard names. There a copy counts only if it is complete, or if
-// manifest.json next to it has this SHA-256. With that manifest and without shards the copy is broken:
-// the shards were meant to be there.
+// CheckCorpusCopy for the CorpusDirectories of a data root. Shards directly in the root may belong to another corpus,
+// because all corpora use the same shard names. An incomplete copy in the root alone therefore counts as absent,
+// unless a manifest.json in one of the directories has this SHA-256. With that manifest a copy without shards is
+// broken, because the shards were meant to be there.
 CorpusCopy LookBelowDataRoot(const Files& files, const std::string& data_root, const CorpusManifest& manifest,
                              const Sha256& sha256);
 

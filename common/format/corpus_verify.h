@@ -25,8 +25,8 @@ absl::Status VerifyShard(const Files& files, const std::string& directory, const
 // Called for every faulty file, with VerifyShard's error.
 using VerifyFault = std::function<void(const absl::Status&)>;
 
-// Checks the manifest, the tokenizer file and every shard. A fault in the manifest ends the check.
-// Other faults do so only without `on_fault`; with it, the returned status is the first fault.
+// Checks the manifest, the tokenizer file and every shard. A fault in the manifest ends the check; another fault ends
+// it only without `on_fault`. With `on_fault`, everything is checked, and the returned status is the first fault.
 absl::StatusOr<CorpusManifest> VerifyCorpus(const Files& files, const std::string& directory,
                                             const VerifyProgress& progress = {}, const VerifyFault& on_fault = {});
 

@@ -34,7 +34,7 @@ bool IsLeftover(const std::string& name) {
   return rest == kNew || rest == ".new.area" || rest == ".new.tmp";
 }
 
-// Names of the files of the previous corpus in `directory`; AlreadyExists when other files exist.
+// Removes leftovers, then names the files of a previous corpus. AlreadyExists: files, but no corpus or no `replace`.
 absl::StatusOr<std::vector<std::string>> EarlierFiles(Files& files, const std::string& directory, bool replace) {
   ATOLL_ASSIGN_OR_RETURN(std::vector<std::string> present, files.List(directory));
   for (const std::string& name : present) {

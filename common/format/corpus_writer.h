@@ -37,17 +37,17 @@ CorpusSplit SplitOf(Bytes document, double held_out_fraction, uint64_t seed);
 
 class CorpusWriter {
  public:
-  // AlreadyExists when `directory` is not empty, unless `replace` is set and it contains a corpus
-  // manifest. InvalidArgument for options out of range. Creates the directory.
+  // Creates the directory, and removes leftovers of a killed run. AlreadyExists when it then is not empty, unless
+  // `replace` is set and it contains a readable corpus manifest. InvalidArgument for options out of range.
   static absl::StatusOr<std::unique_ptr<CorpusWriter>> Create(Files& files, std::string directory,
                                                               CorpusWriterOptions options);
   // Removes unfinished files.
   ~CorpusWriter();
   // Adds a document: its ids without end-of-text, and its length as UTF-8 text.
   absl::Status Add(CorpusSplit split, std::span<const uint32_t> ids, uint64_t text_bytes);
-  // FailedPrecondition for an empty corpus, or an empty held-out split although one was requested.
-  // Otherwise closes the shards, computes the bigram baseline if both splits have tokens, publishes
-  // the files and returns the written manifest.
+  // FailedPrecondition for an empty training split, or an empty held-out split although one was requested. Otherwise
+  // closes the shards, computes the bigram baseline if the held-out split has two tokens, publishes the files and
+  // returns the written manifest.
   absl::StatusOr<CorpusManifest> Finish();
 
  private:

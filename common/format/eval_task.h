@@ -44,8 +44,8 @@ std::string EvalTaskName(const std::string& path);
 
 inline constexpr size_t kEvalLineBytes = size_t{1} << 20;  // a longer line is refused
 
-// InvalidArgument, "line N: …", for any other content, and for a mixture of both forms. Reads no more than
-// limits::kEvalExamples + 1 examples.
+// InvalidArgument, "line N: …", for a line of neither form or of another form than the previous lines, or without any
+// example. Blank lines are skipped. Reads no more than limits::kEvalExamples + 1 examples.
 absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl);
 
 }  // namespace atl

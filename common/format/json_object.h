@@ -25,8 +25,8 @@ inline constexpr size_t kTreeBytes = size_t{160} << 20;
 // (common/base/python_json.h).
 absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth);
 
-// A view of one JSON object that keeps its path and the first fault: read all fields, then check
-// `status()` once. After a fault every getter returns a zero value.
+// A view of one JSON object. The first fault, with the path of its key, is stored in the `status` of the constructor:
+// read all fields, then check that status once. The getter of a missing or wrong value returns a zero value.
 class Reader {
  public:
   Reader(const Value& object, std::string path, absl::Status& status);

@@ -13,17 +13,17 @@
 namespace atl {
 
 // Every tensor of `layout` must be in exactly one file, with its shape and a supported dtype. Other
-// content of the checkpoint is ignored. transformers omits the prefix "model." for a model without
-// its head, and adds another prefix for a model inside another; both forms are found. The error
-// names tensor, file and cause.
+// content of the checkpoint is ignored. transformers omits the prefix "model." for a model without its head, and adds
+// another "model." for a model inside another; both forms are found. Missing: NotFound; otherwise InvalidArgument.
+// The error names tensor, file and cause.
 absl::Status CheckModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout);
 
-// Also reads every value into its place in `arena`, which has layout.elements elements. All values
-// must be finite. Cancelled as soon as `go_on`, if any, returns false before a tensor.
+// CheckModelTensors, then reads every value into its place in `arena`, which has layout.elements elements. All values
+// must be finite. Calls `go_on`, if given, before each tensor, and returns Cancelled when it returns false.
 absl::Status ReadModelTensors(const SafetensorsReader& checkpoint, const ModelLayout& layout, std::span<float> arena,
                               const std::function<bool()>& go_on = nullptr);
 
-// Checks the values without storing them, with a few megabytes of memory.
+// CheckModelTensors, then checks that all values are finite, with a few megabytes of memory.
 absl::Status CheckModelValues(const SafetensorsReader& checkpoint, const ModelLayout& layout);
 
 }  // namespace atl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three number formats of checkpoints and their conversion to and from fp32, in plain C++, so
 // that every machine computes the same bits. Conversions round to nearest, ties to even. NaN stays
-// NaN; fp32 values beyond fp16's range become infinity.
+// NaN; fp32 values beyond the range of fp16 or bf16 become infinity (common/codec saturates instead).
 #ifndef ATOLL_COMMON_FORMAT_NUMBER_FORMATS_H_
 #define ATOLL_COMMON_FORMAT_NUMBER_FORMATS_H_
 

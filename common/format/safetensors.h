@@ -3,7 +3,7 @@
 // F32, F16 and BF16. A file may also contain tensors of other dtypes; their values are not read.
 // The reader validates everything: header at most 16 MiB, at most 65,536 tensors, rank at most 8,
 // first byte '{', nesting at most 4, no duplicate key, tensors contiguous from 0 without gap or
-// overlap, exact file length. Every error names the file.
+// overlap, exact file length. Errors of opening and reading name the file.
 #ifndef ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 #define ATOLL_COMMON_FORMAT_SAFETENSORS_H_
 
@@ -78,11 +78,11 @@ class SafetensorsReader {
   // NotFound when missing; InvalidArgument when two files contain the tensor or its dtype is not
   // supported.
   absl::Status CheckReadable(const std::string& name) const;
-  // Converts the whole tensor into `out`, which must have the tensor's number of elements.
-  // NotFound; InvalidArgument (size); with `require_finite` also InvalidArgument that names the
-  // first NaN or infinite element.
+  // Converts the whole tensor into `out`, which must have the tensor's number of elements. The errors of
+  // CheckReadable; InvalidArgument for another number of elements, or with `require_finite` for a NaN or infinite
+  // element, the first of which is named.
   absl::Status ReadTensor(const std::string& name, std::span<float> out, bool require_finite = true) const;
-  // Same for elements [begin, begin + out.size()) of the row-major tensor.
+  // ReadTensor for elements [begin, begin + out.size()) of the row-major tensor only.
   absl::Status ReadElements(const std::string& name, uint64_t begin, std::span<float> out,
                             bool require_finite = true) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of the first file
@@ -109,11 +109,11 @@ class SafetensorsReader {
 };
 
 // Writes one file sequentially: all tensors are declared first, then their values are appended in
-// the same order, in any number of parts. Not thread-safe. Until Finish succeeds the path is
-// untouched; the destructor of an unfinished writer removes the temporary file.
+// the same order, in any number of parts. Not thread-safe. Only Finish replaces the file at the path;
+// the destructor of an unfinished writer removes the temporary file.
 class SafetensorsWriter {
  public:
-  // InvalidArgument for a duplicate or empty name, or beyond the reader's limits.
+  // InvalidArgument for a duplicate, empty or reserved name, or beyond the reader's limits on tensors and rank.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(Files& files, std::string path,
                                                                    std::vector<SafetensorsTensor> tensors,
                                                                    std::map<std::string, std::string> metadata = {});

@@ -75,7 +75,7 @@ absl::Status CheckMegatronRun(std::span<const std::byte> table, const MegatronHe
   return absl::OkStatus();
 }
 
-// Sequence numbers at which documents begin -> token positions.
+// Converts the index's document table, which has sequence numbers, to the first token of each document.
 absl::StatusOr<std::vector<uint64_t>> MegatronDocuments(std::span<const std::byte> table, const MegatronHead& head,
                                                         const std::string& path, const std::vector<uint64_t>& starts) {
   std::vector<uint64_t> documents;

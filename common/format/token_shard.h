@@ -58,8 +58,8 @@ class TokenShard {
   // multiple of the token size.
   static absl::StatusOr<std::unique_ptr<TokenShard>> OpenRaw(const Files& files, const std::string& path,
                                                              TokenType type);
-  // Opens a Megatron pair: `prefix`.idx and `prefix`.bin, of uint16 (code 8) or int32 (code 4).
-  // Documents are contiguous.
+  // Opens a Megatron pair: `prefix`.idx and `prefix`.bin, of uint16 (code 8) or int32 (code 4). InvalidArgument
+  // unless the sequences are contiguous and cover `prefix`.bin.
   static absl::StatusOr<std::unique_ptr<TokenShard>> OpenMegatron(const Files& files, const std::string& prefix);
 
   TokenType type() const { return shape_.type; }
