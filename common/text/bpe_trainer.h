@@ -33,8 +33,8 @@ class BpeTrainer {
   // `characters` are the first symbols; their order decides ties.
   BpeTrainer(std::vector<CountedWord> words, const std::vector<std::string>& characters);
 
-  // Returns at most `wanted` new pieces, in order of creation. `progress` receives the number of
-  // pieces made so far.
+  // Returns `wanted` new pieces in order of creation, or fewer if no pair occurs twice any more. `progress` receives
+  // the number of pieces made so far.
   std::vector<std::string> Run(size_t wanted, const std::function<void(size_t made)>& progress);
 
   // Cost of the work so far: number of occurrences linked and unlinked, and of candidates

@@ -29,10 +29,10 @@ class ByteSource {
 
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenPlain(const Files& files, const std::string& path);
 
-// The first Read selects the decoder by the first bytes, whatever the name. Consecutive frames or
-// members form one stream. Zeros after them are skipped, anything else is refused. A file named .gz
-// or .zst must have that compression. A UTF-8 byte order mark at the beginning is skipped, one of
-// UTF-16 is not supported.
+// The first Read selects the decoder (none, gzip, zstd) by the first bytes. Consecutive frames or members form one
+// stream. Zeros after them are skipped, anything else is refused. A file named .gz or .zst must be compressed with
+// gzip or zstd, whichever of the two. A UTF-8 byte order mark at the beginning is skipped. A mark of UTF-16 is
+// Unimplemented, like other compressions.
 std::unique_ptr<ByteSource> Decompressed(std::unique_ptr<ByteSource> plain, const std::string& path);
 
 }  // namespace atl

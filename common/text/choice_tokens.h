@@ -20,9 +20,9 @@ struct ChoiceTokens {
   size_t scored() const { return ids.size() - from; }
 };
 
-// The context is tokenized alone. The following tokens of the whole text are the choice; if context
-// and choice share a token, the choice is the last token. InvalidArgument without both context and
-// end-of-text token, for a choice without a token of its own, or for text that the tokenizer
+// Tokenizes the context alone, and context and choice together. The tokens of both beyond the number of the context's
+// are the choice; if there are none, because a token spans both, the last token is the choice. InvalidArgument with
+// neither context nor end-of-text token, for a choice without a token of its own, or for text that the tokenizer
 // refuses.
 absl::StatusOr<ChoiceTokens> TokensOfChoice(const Tokenizer& tokenizer, const std::string& context,
                                             const std::string& choice);

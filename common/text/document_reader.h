@@ -20,7 +20,7 @@ constexpr uint64_t kDocumentBytes = uint64_t{64} << 20;  // of one document or J
 
 // How a .txt file is split into documents.
 enum class TextSplit {
-  kPieces,      // 4 to 8 KiB, ending after a blank line if possible, otherwise a line, otherwise a character
+  kPieces,      // 4 to 8 KiB, ending after a blank line if possible, otherwise a line, a space or a character
   kFile,        // the whole file is one document
   kParagraphs,  // separated by blank lines
   kLines,

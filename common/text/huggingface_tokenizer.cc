@@ -48,8 +48,8 @@ std::vector<std::string> ByteLevelAlphabet() {
   return out;
 }
 
-// Adds the two small files for special tokens by role ("eos_token" -> text). Text that looks like a
-// special token stays text, as in Atoll's tokenizers.
+// Adds tokenizer_config.json and special_tokens_map.json. `specials`: role ("eos_token") -> text. With these
+// settings, text that looks like a special token stays text, as in Atoll's tokenizers.
 void AddConfigFiles(const std::vector<std::pair<std::string, std::string>>& specials,
                     std::map<std::string, std::string>& files) {
   Json config;

@@ -11,10 +11,10 @@
 
 namespace atl {
 
-// File name -> content: tokenizer.json or tokenizer.model, tokenizer_config.json, special_tokens_map.json.
+// File name -> content: tokenizer.json, tokenizer_config.json, special_tokens_map.json, and a SentencePiece model.
 absl::StatusOr<std::map<std::string, std::string>> HuggingFaceTokenizerFiles(const Tokenizer& tokenizer);
 
-// True when a tokenizer.json, whatever its content, is the byte tokenizer's.
+// True when `json`, which may be any text, is a tokenizer.json like the byte tokenizer's: BPE, 256 tokens, no merges.
 bool IsHuggingFaceByteTokenizer(const std::string& json);
 
 }  // namespace atl

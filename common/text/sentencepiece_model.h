@@ -46,7 +46,7 @@ struct SentencePieceModel {
   bool add_dummy_prefix = true;
   bool remove_extra_spaces = true;
   bool escape_spaces = true;
-  // As in the library, found by piece type and name; the trainer's ids are ignored.
+  // Ids of the special pieces, found by piece type and name as the library does; the trainer's ids are ignored.
   uint32_t unk_id = 0;
   std::optional<uint32_t> bos_id, eos_id;
   PieceIds normal;                 // normal, user-defined and unused pieces

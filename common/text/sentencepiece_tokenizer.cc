@@ -37,7 +37,7 @@ struct Merge {
   }
 };
 
-// One end position of the unigram lattice.
+// The best path to one end position of the unigram lattice: its last piece, score and where that piece begins.
 struct PathEnd {
   uint32_t id = 0;
   float score = 0;

@@ -29,7 +29,7 @@ class Tokenizer {
   virtual TokenizerKind kind() const = 0;
   // All ids are below this.
   virtual uint32_t vocab_size() const = 0;
-  // Marks the end of a document; never produced by Encode.
+  // Id of the token that marks the end of a document, never produced by Encode; nullopt: there is none.
   virtual std::optional<uint32_t> eot_id() const = 0;
   // Appends the ids of `text`. Adds no begin or end token. SentencePiece requires valid UTF-8; the
   // byte tokenizer accepts any bytes.
@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePiece(std::string model_b
 // Loads a tokenizer by its name in a manifest: "bytes" (no file) or "sentencepiece".
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& kind, std::string file_bytes);
 
-// Returns the next training sentence in `text`; false at the end.
+// Returns the next text to train on in `text`; false at the end.
 using TextSource = std::function<bool(std::string& text)>;
 
 constexpr uint32_t kLeastTrainedVocabulary = 300;  // minimum for byte fallback
@@ -65,10 +65,10 @@ struct SentencePieceTraining {
   std::function<void(uint64_t made, uint64_t wanted)> progress;
 };
 
-// Trains a BPE model with byte fallback, identity normalisation, no dummy prefix, single-threaded:
-// the same text gives the same model on one machine and library version. Ids: 0 <unk>, 1 <s>, 2
-// </s>, 3..258 bytes. InvalidArgument when the text is empty or too small for the vocabulary (the
-// message states the largest possible size).
+// Trains a BPE model with byte fallback, identity normalisation and no dummy prefix. The same text gives the same
+// model. Ids: 0 <unk>, 1 <s>, 2 </s>, 3..258 bytes. InvalidArgument for a vocabulary size out of range or text that
+// is not UTF-8. FailedPrecondition when the text is empty or too small for the vocabulary (the message states the
+// largest possible size).
 absl::StatusOr<std::string> TrainSentencePiece(const SentencePieceTraining& options, const TextSource& source);
 
 }  // namespace atl
