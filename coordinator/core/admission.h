@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides from the measured link rates which workers the rounds wait for. A worker that cannot
-// transfer a period's contributions and updates within that period is not expected in any round
-// (docs/design.md section 6). It continues to train and to apply updates, and its timely
-// contributions are accepted; but no round waits for it. Pure integer arithmetic.
+// Judges from the measured link rates whether rounds wait for a worker. A worker that cannot transfer a period's
+// contributions and updates within that period is not expected in any round, if the other workers suffice
+// (docs/design.md section 6). It continues to train and to apply updates, and its timely contributions are accepted.
+// Pure integer arithmetic.
 //
 // The rates are the best of several recent transfers, so that one slow transfer has no effect.
 // Verdicts have hysteresis: an admitted worker is refused when its transfers take more than 5/4 of
@@ -36,7 +36,7 @@ struct LinkVerdict {
   std::string reason;  // names the worker, the measured and the required rates; empty if admitted
 };
 
-// `period`: H times the worker's step time; 0: not measured. `admitted`: the verdict before this one (hysteresis).
+// `period`: the worker's, at its pace; 0: not measured. `admitted`: the verdict before this one (hysteresis).
 LinkVerdict JudgeLink(const WorkerId& worker, const PeriodTraffic& traffic, Duration period, const LinkRates& measured,
                       bool admitted);
 
@@ -44,7 +44,7 @@ LinkVerdict JudgeLink(const WorkerId& worker, const PeriodTraffic& traffic, Dura
 // fragment follows its contribution. Each transfer counts as at most a day.
 Duration TransferTime(const PeriodTraffic& traffic, const LinkRates& rates);
 
-// "850 kB/s", "12.5 MB/s"; rounded down.
+// "850.0 kB/s", "12.5 MB/s"; rounded down.
 std::string RateText(uint64_t bytes_per_second);
 // "3 kB", rounded up; from a megabyte on "12 MB", rounded down.
 std::string BytesText(uint64_t bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies the queue's decisions. What a job does after each event, and how a worker enters it.
+// Applies the queue's decisions, brings workers into a job, and does what is due in a job after each event.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +14,7 @@ namespace {
 
 // A joiner starts kJoinerAhead clock steps ahead of the others, if a period has at least kLongPeriod steps.
 constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
-constexpr Duration kRest = Seconds(60);  // after a fetch that took too long; others may take the place
+constexpr Duration kRest = Seconds(60);  // bar after a fetch that took too long; others may take the place
 
 // A cordoned worker may return to its own job, and gets no other: adds all other jobs to `barred`.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
@@ -23,11 +23,11 @@ void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, st
   }
 }
 
-// The step at which a joiner starts: the job's estimated clock, or the step of the newest contribution. At a
-// lower step the joiner would repeat sends of this period, and send late. The step stays below the send step of
-// a round that cannot reach its quorum without a joiner: the workers that have sent to that round wait at its
-// apply step, and a joiner that starts after the send step would reach it only a period later. A contribution
-// may be in flight, so every send step counts, whether or not a contribution has arrived.
+// The step at which a joiner starts, and the time of a clock step. The step is the larger of the job's estimated
+// clock and the newest contribution's step: at a lower one the joiner would repeat sends of this period, and send
+// late. It stays below the send step of a round that cannot reach its quorum without a joiner: the workers that have
+// sent to that round wait at its apply step, and a joiner that starts after the send step would reach it only a
+// period later. Every send step counts, because a contribution may be in flight.
 std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run, const CoreContext& core) {
   if (run.record.state == JobState::kClosing)
     return {ClockOf(run, core.fleet), {}};  // send steps may be the stop step there

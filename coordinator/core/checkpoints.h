@@ -47,12 +47,12 @@ class Checkpoints {
   CheckpointEffects Drop(uint64_t step);
 
   // ---- several of them
-  CheckpointEffects Retry(const VersionVector& versions, bool merging);  // after a full disk
+  CheckpointEffects Retry(const VersionVector& versions, bool merging);  // writes begun ones again, or drops them
   CheckpointEffects Rewrite() const;                                     // of begun ones, once parameters are loaded
   CheckpointEffects DropOvertaken(const VersionVector& versions);
   CheckpointEffects DropAfter(uint64_t step);
   CheckpointEffects DropAll();
-  // Drops complete ones, except the newest, those kept for good, and those for which `is_needed` returns true.
+  // Drops complete ones, except the newest keep_last, those kept for good, and those for which `is_needed` is true.
   CheckpointEffects Retain(const CheckpointSpec& rule, const std::function<bool(uint64_t step)>& is_needed);
 
   // ---- the view of them

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the claims of contributions against the samples leased for them. The tokens that a worker claims for a
-// fragment, over all its committed contributions, never exceed the samples that its cursors have covered.
-// Dropped, refused and missed syncs need no special rule: their samples are covered and not claimed yet.
-// Conversely, covered samples must be claimed, except for a part (see Check). Pure; owned by the engine thread.
+// Checks the claims of contributions against the samples leased for them. A worker's tokens claimed for a fragment,
+// over all its committed contributions, never exceed the samples that its cursors covered (a restart adds a slack).
+// Dropped, refused and missed syncs need no special rule: their samples are covered and not claimed yet. Half as many
+// as claimed, and those lost in two fetches, may stay unclaimed. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_CLAIMS_H_
 #define ATOLL_COORDINATOR_CORE_CLAIMS_H_
 

@@ -32,7 +32,7 @@ void CountMiss(Run& run, FragmentIndex fragment, const WorkerId& worker, std::ve
        {{"worker", worker.value}, {"fragment", absl::StrCat(fragment.value)}}});
 }
 
-// Workers are missing only because they evaluate or fetch, so that a late round is no fault.
+// Whether all missing workers only evaluate or fetch, and their heartbeats arrive: then a late round is no fault.
 bool WaitsAsItShould(const Run& run, const CoreContext& core, const Round& round) {
   bool any = false;
   for (const auto& [id, member] : core.fleet.Of(run.id())) {
@@ -53,7 +53,7 @@ bool WaitsAsItShould(const Run& run, const CoreContext& core, const Round& round
 // Workers that have missed too many are no longer expected if the others suffice.
 void CountMissing(Run& run, CoreContext& core, FragmentIndex fragment) {
   Round& round = run.rounds[fragment.value];
-  if (round.Arrived() == 0) return;  // all may be kept from it by the same cause
+  if (round.Arrived() == 0) return;  // all may be missing for the same cause
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& other = run.rounds[p];
     const RoundRule rule = RuleOf(run, core.fleet, FragmentIndex{p});
@@ -139,8 +139,8 @@ void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enoug
   for (uint32_t p = 0; p < versions.size(); ++p) {
     const FragmentIndex other{p};
     if (!run.IsStarved(other, front)) continue;
-    // A starved fragment's round stops expecting the workers that contribute only to this fragment: waiting
-    // for them could leave it without a majority forever.
+    // A starved fragment's round stops expecting the workers that had a contribution to `fragment` merged just now:
+    // waiting for them could leave it without a majority forever.
     Round& lacking = run.rounds[p];
     for (const WorkerId& id : lacking.closing() ? std::vector<WorkerId>{} : lacking.Missing()) {
       if (lacking.IsUploading(id) || !run.rounds[fragment.value].IsMerged(id) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the coordinator and its jobs share: the fleet, the counters, the time, and the effects of the present step.
-// Pure; owned by the engine thread.
+// The state that the coordinator (Machine) and its jobs share: the fleet, the counters, the time, and the effects of
+// the present step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_CONTEXT_H_
 #define ATOLL_COORDINATOR_CORE_CONTEXT_H_
 
@@ -26,9 +26,9 @@ struct CoreContext {
   Instant now{};
   int64_t wall_nanos = 0;
   Effects out;
-  // Set by the coordinator, which knows all jobs.
-  std::function<const JobId*(const JobId& job, uint64_t checkpoint)> heir_of;  // the job yet to begin from it; or null
-  std::function<void(const JobSpec& spec)> begun;  // a job has its parameters, or has ended without
+  // Functions that Machine sets, because it knows all jobs.
+  std::function<const JobId*(const JobId& job, uint64_t checkpoint)> heir_of;  // pending job that needs it, or null
+  std::function<void(const JobSpec& spec)> begun;  // to call when a pending job has its parameters, or ends without
   std::function<void(Member& member, const std::string& why)> quarantine;
 
   void SendTo(const Member& member, CoordinatorMessage message) {
@@ -45,7 +45,7 @@ struct CoreContext {
     counters_touched = true;
     return Incarnation{counters.next_incarnation++};
   }
-  void Free(Member& member) {  // it has no job any more, and no lease
+  void Free(Member& member) {  // takes it off its job, and voids its leases so far
     fleet.Assign(member, {});
     member.VoidLeasesBefore(LeaseId{counters.next_lease});
     member.LeaveJob();

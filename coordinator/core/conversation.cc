@@ -19,8 +19,8 @@ bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
 }
 
-// Whether `deviants` are most of all training members. These include members without the parameters, or not yet
-// reconnected since a restart, although their reports do not count: the first few reports alone stop nothing.
+// Whether at least two, and most, of the job's training members are `deviants`. Members without the parameters, or
+// not yet back since a restart, count as training, so that the first few reports alone stop nothing.
 bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& deviants) {
   size_t there = 0, deviating = 0;
   for (const auto& [id, member] : fleet.Of(job)) {
@@ -48,7 +48,7 @@ void SuspectRanges(Run& run, CoreContext& core, const WorkerId& worker, const st
       it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // never leased again
     }
     if (settled == range.size()) continue;
-    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: now among the newest
+    std::erase(run.suspects, std::pair(worker, range));  // a range of an earlier failure moves to the newest
     if (run.suspects.size() == Run::kSuspects) run.suspects.erase(run.suspects.begin());
     run.suspects.emplace_back(worker, range);
   }
@@ -86,7 +86,7 @@ std::string WhyBroken(const Run& run, const Fleet& fleet, const std::string& rea
     return entry.second.for_all && member != nullptr && !member->lost();
   });
   const size_t failed = run.failures.size();
-  // The only remaining worker is the one with the remarkable contributions, which may have broken the model.
+  // Whether the only worker left is the one with the most remarks on its contributions: it may have broken the model.
   const Member* suspect = fleet.Find(run.remarks.Suspect());
   const bool left = suspect != nullptr && suspect->record().job == run.id() && !suspect->lost() && able == 1;
   if (SpeaksOfNonFinite(reason) && left) {
@@ -100,7 +100,7 @@ std::string WhyBroken(const Run& run, const Fleet& fleet, const std::string& rea
                      : absl::StrCat("all ", failed, " workers failed; the last said: ", reason);
 }
 
-// Called at each heartbeat of the worker. A worker without rates keeps its verdict.
+// Judges the worker's link at each of its heartbeats. Without measured rates or a step time, the verdict stays.
 void JudgeLinkOf(const Run& run, Member& member) {
   const bool counts = member.Trains(run.id()) && member.stage() == Stage::kTraining;
   const LinkRates rates{member.heartbeat().upload_bytes_per_second, member.heartbeat().download_bytes_per_second};
@@ -111,8 +111,8 @@ void JudgeLinkOf(const Run& run, Member& member) {
   member.JudgeLink(verdict.reason);
 }
 
-// Called at each heartbeat of the worker, which contains its pace. So nothing has to survive a restart,
-// and a lost message is sent again.
+// Sends the worker another pace if that is worth it: at each of its heartbeats, which contain the present pace. So
+// nothing has to survive a restart, and a lost message is sent again.
 void BalancePace(const Run& run, CoreContext& core, Member& member) {
   const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
                      member.stage() == Stage::kTraining;
@@ -267,9 +267,9 @@ void Job::Hear(Member& member, const Ready& message) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run_.pool.HeldBy(id).empty();
     if (!answers && (empty || message.step >= run_.record.stop_step)) member.Finish(false);
-    // A worker that was fetching has not received ClosingStarted. After a restart of the coordinator this
-    // may also apply to a worker with the stage kTraining. A worker that has received it repeats its
-    // last message, if this was it.
+    // A worker that was fetching has not received ClosingStarted. After a restart of the coordinator this may also
+    // apply to a worker with the stage kTraining. A worker that already has it answers by repeating its final Ready,
+    // if it has sent that.
     if (joins || answers) core_.SendTo(member, ClosingStarted{run_.id(), run_.record.stop_step, run_.Versions()});
   }
   if (!joins || member.record().evaluate_only || member.draining() || !run_.Gathers()) return;

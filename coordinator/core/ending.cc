@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are given up";
 
-// The worker waits at an apply step for a round that has neither a quorum nor an upload in progress.
+// Whether the worker waits at an apply step for a round that has neither a quorum nor an upload in progress.
 bool WaitsInVain(const Run& run, const Fleet& fleet, const Member& member) {
   if (member.heartbeat().activity != WorkerActivity::kWaiting) return false;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
@@ -223,7 +223,7 @@ void Job::On(const CheckpointWritten& e) {
 }
 
 void Job::Retain() {
-  // A checkpoint from which another job starts stays until that job has begun; the next checkpoint checks again.
+  // Keeps a checkpoint that is being checked, or that a pending job needs: once that has begun, Retain runs again.
   core_.Add(run_.checkpoints.Retain(run_.spec->checkpoint, [&](uint64_t step) {
     return run_.rollback_check == step || core_.heir_of(run_.id(), step) != nullptr;
   }));

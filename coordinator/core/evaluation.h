@@ -6,9 +6,9 @@
 //   NONE -- Start --> UNASSIGNED -- Advance: a worker is ready --> ASSIGNED -- Fail, Hear of a failure --> FAILED
 //                         ^---- Advance: too slow, or lost; Take; Release ----'----------- the same ---------'
 //
-// Hear of a valid result, Drop, RollBack and the fifth Take end the pending evaluation: NONE. Restart: UNASSIGNED.
-// Effects: Advance returns who lost and who got the evaluation, Hear whether a result was recorded. The parent
-// (job.h) sends, logs and stores accordingly.
+// Hear of a valid result, Drop, RollBack and Take at the fifth try end the pending evaluation: NONE. Restart:
+// UNASSIGNED. Effects: Advance returns the worker that lost the evaluation and the one that got it, Hear whether a
+// result was recorded. The parent (job.h) sends, logs and stores accordingly.
 #ifndef ATOLL_COORDINATOR_CORE_EVALUATION_H_
 #define ATOLL_COORDINATOR_CORE_EVALUATION_H_
 
@@ -96,7 +96,7 @@ class Evaluation {
  public:
   void Restore(std::vector<EvaluationRecord> done) { done_ = std::move(done); }
   void Start(uint64_t number);    // unless one is pending
-  void Restart(uint64_t number);  // if one is pending: its workers have left the job
+  void Restart(uint64_t number);  // makes a pending one unassigned: its workers have left the job
   void Drop() { pending_.reset(); }
   void RollBack(const VersionVector& versions);
   void ForgiveTries();  // they were for older versions
@@ -109,7 +109,7 @@ class Evaluation {
   void Fail(std::string why);  // of the holder
   EvaluationTaken Take(const VersionVector& versions, Instant now);
   void Release() { pending_->held.reset(); }  // the holder left: this is no try
-  void Excuse(Duration time, Instant now);    // the coordinator did not run for that time, until now
+  void Excuse(Duration time, Instant now);    // does not count this time, until now: the coordinator did not run
 
   // ---- the view of it
   const std::vector<EvaluationRecord>& done() const { return done_; }  // by number, without those undone by a rollback
@@ -122,7 +122,7 @@ class Evaluation {
   bool IsUntouched() const { return done_.empty() && skipped_.empty(); }  // none was made, none was skipped
   // In an ending job: the last evaluation, at these versions, was neither made nor skipped.
   bool IsWanted(const EvaluationSpec& rule, const VersionVector& versions) const;
-  // Nothing to do until `now`: none is pending, or its holder still has time.
+  // Whether nothing is due at `now`: no evaluation is pending, or its holder still has time.
   bool Waits(bool holder_is_able, Instant now) const;
   Instant Wake(Instant now) const;
   EvaluationAssigned Assignment(const JobId& job, uint64_t samples) const;  // to its holder
@@ -138,7 +138,7 @@ class Evaluation {
     uint64_t clock_step = 0;
     VersionVector versions;    // of the newest assignment
     std::set<WorkerId> asked;  // all workers that got it for those versions: their results count
-    uint32_t tries = 0;        // workers that were too slow, were lost or failed
+    uint32_t tries = 0;        // workers that were too slow, were lost or failed, and extensions
     bool score_tasks = false;
     std::optional<Held> held;
     WorkerId failed;  // the last worker that failed; it may get it again from retry_at on

@@ -29,7 +29,7 @@ struct WorkerConnected {
   ConnectionId connection = 0;
   Hello hello;
 };
-// Any message but Hello, already validated by the service.
+// Any message but Hello (WorkerConnected) and LogLines (handled by the engine), already validated by the service.
 struct WorkerSaid {
   ConnectionId connection = 0;
   WorkerMessage message;
@@ -55,7 +55,7 @@ struct UploadFinished {
 struct ContributionDurable {
   UploadId upload = 0;
 };
-// The upload's stream broke before the acceptance; the verified bytes stay in the segment, where a resume continues.
+// The upload's stream broke, or its bytes were refused, before the acceptance. A resume continues at verified bytes.
 struct UploadBroken {
   UploadId upload = 0;
 };
@@ -101,7 +101,7 @@ struct JobUnwanted {
   RequestId request = 0;
   JobId job;
 };
-// kCordon: gets no other job. kEvict: into quarantine. kReadmit: ends both.
+// kDrain: the worker is asked to leave. kCordon: it gets no other job. kEvict: into quarantine. kReadmit: ends both.
 enum class WorkerAction { kDrain, kCordon, kEvict, kReadmit };
 struct WorkerSteered {
   RequestId request = 0;
@@ -143,7 +143,7 @@ struct CheckpointWritten {
   std::vector<Digest> hashes;
   int64_t wall_nanos = 0;
 };
-// The disk has no space for the checkpoint. The core asks again; rounds go on.
+// The disk has no space for the checkpoint. The core asks again, or for a newer checkpoint; rounds go on.
 struct CheckpointDelayed {
   JobId job;
   uint64_t step = 0;
@@ -202,9 +202,9 @@ struct JobNote {
   std::map<std::string, std::string> fields;
 };
 
-// The effects of one step. The engine makes `records` durable as one transaction before any send,
-// verdict, answer or task of the same step is released (commit, then publish); steps are released
-// in order. FlushAcceptance may run in parallel with the commit.
+// The effects of one step. The engine commits `records` in one transaction, perhaps with those of later steps, before
+// it releases any other effect of the step (commit, then publish). Steps are released in order. Only FlushAcceptance
+// may run in parallel with the commit.
 struct Effects {
   std::vector<LedgerRecord> records;
   std::vector<Send> sends;

@@ -70,7 +70,7 @@ std::string FailuresLine(const Run& run) {
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
-// Why that worker was refused: it has followed a newer state than this coordinator's. Empty: none was.
+// Why the worker `ahead` was refused: it has followed a newer state than this coordinator's. Empty: none was.
 std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
   if (ahead.boot.value == 0) return "";
   return absl::StrCat("worker ", ahead.worker.value, " has followed boot ", ahead.boot.value,

@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// Deadlines of one fetch, each twice as long as the previous one; at the last, the worker is taken off the job.
+// Deadlines of one fetch, at intervals that double each time; at the last, the worker is taken off the job.
 constexpr uint32_t kFetchDeadlines = 3;
 
 struct FetchTime {

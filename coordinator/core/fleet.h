@@ -33,11 +33,11 @@ class Fleet {
   void Disconnect(Member& member);
   // Sets the job in the record, which is written at the end of the step; an empty name: no job.
   void Assign(Member& member, const JobId& job);
-  // Alive and assigned to train the job, by name.
+  // Members that are assigned to train the job and are neither lost nor draining, by name.
   std::vector<WorkerId> TrainersOf(const JobId& job) const;
-  // The number of those that have the parameters and train it now.
+  // The number of members, draining ones too, that are not lost, have the parameters and train the job now.
   uint32_t TrainingCount(const JobId& job) const;
-  // Members that are not lost; excludes those only known from before the coordinator's start.
+  // Members that are not lost; excludes those without a job that were not heard since the coordinator's start.
   size_t Alive() const;
   std::map<WorkerId, Member>& members() { return members_; }
   const std::map<WorkerId, Member>& members() const { return members_; }

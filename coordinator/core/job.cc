@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beginning, recovery and state of a job, and its part in what happens to a worker.
+// Beginning, recovery and state of a job; its part when a worker returns, is lost, leaves or is forgotten.
 #include "coordinator/core/job.h"
 
 #include <algorithm>

@@ -17,10 +17,10 @@ namespace atl {
 
 class Job {
  public:
-  static constexpr char kStopped[] = "stopped: ";  // prefix of the reason of a job that no person has paused
+  static constexpr char kStopped[] = "stopped: ";  // begins the reason of a job that paused as it could not continue
 
   Job(CoreContext& core, JobRecord record, PoolRecord pool) : core_(core), run_(std::move(record), std::move(pool)) {}
-  Job(CoreContext& core, RecoveredJob job);  // then Restore, and BeginRounds once the fleet is known
+  Job(CoreContext& core, RecoveredJob job);  // recovery; then call Restore, and BeginRounds once the fleet is known
   void Restore(const LeaseRecord& lease) { run_.pool.Restore(lease); }
   void BeginRounds();
   void Start(const std::string* damage);  // of its round log; null: none
@@ -29,7 +29,7 @@ class Job {
   void TakeChanges(std::vector<LedgerRecord>& out);
   const Run& run() const { return run_; }
 
-  // ---- events: uploads.cc; commits.cc: RoundAggregated; stopping.cc: ParametersReady, TaskFailed; room.cc: delays
+  // ---- events: uploads.cc, commits.cc, screening.cc, ending.cc, rollback.cc, stopping.cc and room.cc
   UploadVerdict Offer(const UploadOffered& e);
   void On(const UploadFinished& e);
   void On(const ContributionDurable& e);
@@ -64,10 +64,10 @@ class Job {
   // ---- its workers
   void Assign(Member& member);
   void WelcomeBack(Member& member, const std::vector<LeaseCursor>& leases);  // on a new stream
-  void Rejoin(const WorkerId& worker);                                       // as after the end of its process
+  void Rejoin(const WorkerId& worker);                                       // new process: its evaluation failed
   void Lose(const WorkerId& worker);
   void Drop(Member& member, const std::string& why);    // it leaves the job: returns leases, refuses uploads
-  void Detach(Member& member, const std::string& why);  // and is notified if connected, otherwise fenced
+  void Detach(Member& member, const std::string& why);  // drops it, and notifies it if connected, else fences it
   void Forgive(const WorkerId& worker) { run_.failures.erase(worker); }
   void ForgetStrikes(const WorkerId& worker) { run_.strikes.Forget(worker); }
   void Forget(const WorkerId& worker);
@@ -94,7 +94,7 @@ class Job {
   void AdvanceRounds();
   void CloseWhatHasItsQuorum();  // before a pause
   void ReportOverdue(FragmentIndex fragment, const RoundRule& rule, const RoundVerdict& verdict);
-  // Restarts the deadlines of the open rounds; with a worker, only of those that wait for that worker alone.
+  // Restarts deadlines of open rounds. With a worker: only of those that lack it and no other expected worker.
   void AllowAfresh(const WorkerId& only_for);
   void SettleRevoked();
   void AfterCommit(FragmentIndex fragment);
@@ -130,7 +130,7 @@ class Job {
   absl::Status Resume();
   absl::Status Cancel(bool drain);
   void RollBack(const CheckpointRecord& checkpoint);
-  void AnswerRollback(absl::Status status);  // unless there is none, or its checkpoint is being checked
+  void AnswerRollback(absl::Status status);  // no effect without a request, or while its checkpoint is checked
 
   CoreContext& core_;
   Run run_;

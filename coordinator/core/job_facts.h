@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// Workers that are assigned to the job again after a pause, and neither expected nor arrived in the held-over round.
+// Workers assigned again after a pause that may still contribute to the held-over round, and are not expected in it.
 std::vector<WorkerId> OnTheirWay(const Run& run, const Fleet& fleet, const Round& round);
 RoundRule RuleOf(const Run& run, const Fleet& fleet, FragmentIndex fragment);
 // The time from the opening of a round to its deadline.
@@ -23,10 +23,10 @@ uint64_t NewestStep(const Run& run, const Fleet& fleet);
 // The largest step that at least half of the training workers have reached.
 uint64_t StepOfHalf(const Run& run, const Fleet& fleet);
 inline uint64_t ClockOf(const Run& run, const Fleet& fleet) { return run.ClockStep(NewestStep(run, fleet)); }
-// The workers with nothing left to train: each waits, was denied samples, and all its samples are committed.
+// A running job's workers with nothing left to train: no sample is free; each was denied some, waits, has no lease.
 std::set<WorkerId> UsedUp(const Run& run, const Fleet& fleet);
-// Whether every sample is trained: none is free, some worker was denied samples, every worker waits, and all held
-// samples are in accepted or committed contributions. Ignores workers at the job's stop step, which train no more.
+// Whether every sample is trained: none is free, a worker was denied samples, every worker waits, and all held
+// samples are in accepted or committed contributions. Ignores those held by workers at the stop step.
 bool DataIsTrained(const Run& run, const Fleet& fleet);
 // Whether the holders of the last samples have sent nothing for too long: some worker has nothing left to train, and no
 // round was made within `limit`, or twice that with an upload in progress.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The samples of one job: never leased, leased to a worker, returned, or in a committed
-// contribution (docs/design.md section 7, "Data"). At every moment unleased + leased + consumed +
-// abandoned = dataset (I12), and no sample is in two leases (I9). Positions are those of the job's
-// data order, in samples. Pure; owned by the engine thread.
+// The samples of one job: never leased, leased to a worker, returned, in a committed contribution, or abandoned
+// (docs/design.md section 7, "Data"). At every moment unleased + leased + consumed + abandoned = dataset (I12), and
+// no sample is in two leases (I9). Positions are those of the job's data order, in samples. Pure; owned by the engine
+// thread.
 #ifndef ATOLL_COORDINATOR_CORE_LEASES_H_
 #define ATOLL_COORDINATOR_CORE_LEASES_H_
 
@@ -32,10 +32,10 @@ class LeasePool {
   // keep_to belongs to accepted contributions: it stays, revoked, until they are committed or left out.
   // Repeating the call with the same or a lower keep_to is harmless. An unknown lease changes nothing.
   void Return(LeaseId id, uint64_t keep_to);
-  // Abandons the samples of the range that are free at the moment. Returns their number.
+  // Abandons those samples of the range that were leased and returned to the pool. Returns their number.
   uint64_t Abandon(SampleRange range);
-  // Marks everything at or after `frontier` as never leased. Leased samples below it stay consumed, also
-  // those of contributions after the checkpoint. Requires no open lease.
+  // Marks everything at or after `frontier` as never leased. Samples below it that were leased and not returned count
+  // as consumed, also those of contributions after the checkpoint. Requires no open lease.
   void RollBack(uint64_t frontier);
 
   const LeaseRecord* Find(LeaseId id) const;
@@ -47,7 +47,7 @@ class LeasePool {
   bool HasLeaseOf(const WorkerId& worker) const;  // includes revoked ones
   // Workers with an unrevoked lease that extends beyond its consumed part and beyond its cursor in `cursors`.
   std::set<WorkerId> Holders(const std::map<LeaseId, uint64_t>& cursors) const;
-  // Samples leased to the worker and in no committed contribution yet.
+  // Samples of the worker's unrevoked leases that are in no committed contribution yet.
   uint64_t Outstanding(const WorkerId& worker) const;
   uint64_t Unleased() const;
   BalanceView Balance() const;

@@ -29,7 +29,7 @@ Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
     return nullptr;
   };
   core_.begun = [this](const JobSpec& spec) {
-    if (Job* const source = SourceOf(spec)) source->Retain();  // its checkpoint may have been kept only for this one
+    if (Job* const source = SourceOf(spec)) source->Retain();  // its checkpoint may have been kept only for this job
   };
   core_.quarantine = [this](Member& member, const std::string& why) { Quarantine(member, why); };
   for (RecoveredJob& job : recovered.jobs) {

@@ -80,7 +80,7 @@ class Machine {
   void Fence(Member& member, const std::string& why);  // returns leases, refuses uploads, takes an unused incarnation
   void DropWork(Member& member, const std::string& why);
 
-  // ---- conversation.cc: messages that are not for the worker's job
+  // ---- conversation.cc: messages that do not name the worker's job, and Leaving
   void Hear(Member& member, const Heartbeat& message);
   void Hear(Member& member, const LeaseRequest& message);
   void Hear(Member& member, const Applied& message);
@@ -92,8 +92,8 @@ class Machine {
   void AssignEvaluators();
 
   // ---- helpers
-  bool IsCalm(const Event& event);  // a heartbeat, while no member fetches or is due: only its job needs work
-  Instant MembersWake() const;      // when a member needs an action by itself
+  bool IsCalm(const Event& event);  // heartbeat of a member that is not fetching, and none is due: only its job acts
+  Instant MembersWake() const;      // the next time at which a member needs an action without an event
   Job* Find(const JobId& job);
   const Run* StateOf(const JobId& job) const;
   Job* JobOf(const Member& member) { return member.Assigned() ? Find(member.record().job) : nullptr; }

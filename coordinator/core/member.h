@@ -5,8 +5,8 @@
 //   CONNECTED -- silent for membership_timeout: Lose --> LOST -- absent for one period: Fence --> FENCED
 //       ^------- Return, same incarnation --------------'  `-- Leave: LEFT      `-- Return, Join: new incarnation
 //
-// A lost member keeps its leases for one more period of absence (ten minutes if it was not heard since the
-// coordinator's start). Fencing gives its record an incarnation that no worker has. Within the assigned job:
+// A lost member keeps its leases for one more period (ten minutes if it was not heard since the coordinator's start),
+// or until the pool is empty. Fencing gives its record an incarnation that no worker has. Within the assigned job:
 //
 //   kNone -- Fetch --> kFetching -- Train --> kTraining -- Finish, LeaveOut: finished; Continue: not finished
 //     ^----- LeaveJob -----'--------------------'
@@ -45,12 +45,12 @@ class Member {
 
   // ---- presence
   void Recover(Instant now);               // at the coordinator's start
-  void BeginStream(uint64_t start_nonce);  // the same process stays asked to leave
+  void BeginStream(uint64_t start_nonce);  // a draining process stays draining, a new one does not
   void Return(Instant now);
   void Hear(Instant now) { heard_ = now; }  // any message
   void Lose(Instant now);
   void Leave(Instant now);                  // lost after its own Leaving
-  void Excuse(Duration time, Instant now);  // the coordinator did not run for that time, until now
+  void Excuse(Duration time, Instant now);  // does not count this time, until now: the coordinator did not run
   void Drain() { draining_ = true; }
 
   // ---- the record
@@ -59,7 +59,7 @@ class Member {
   void VoidLeasesBefore(LeaseId lease) { record_.leases_from = lease; }
   void Quarantine(const std::string& why) { record_.quarantine = why; }
   void Cordon() { record_.cordoned = true; }
-  void Readmit(Instant now);  // from now on it is remembered as long as any other
+  void Readmit(Instant now);  // ends quarantine and cordon; a quarantined member counts as lost since now
 
   // ---- its part in the job
   void Fetch(Instant now);
@@ -95,7 +95,7 @@ class Member {
   Instant lost_at() const { return lost_at_; }
   bool draining() const { return draining_; }  // gets no new work, and is asked to leave on each stream of its process
   Stage stage() const { return stage_; }
-  Instant fetch_since() const { return fetch_since_; }       // start of the present stage, if that is kFetching
+  Instant fetch_since() const { return fetch_since_; }       // start of the fetch, once parameters were available
   uint32_t fetch_reports() const { return fetch_reports_; }  // passed deadlines of that fetch
   const JobId& rests_from() const { return rests_from_; }    // it may get that job again from rests_until() on
   Instant rests_until() const { return rests_until_; }
@@ -105,11 +105,11 @@ class Member {
   Instant step_at() const { return step_at_; }  // time of that report
   const Heartbeat& heartbeat() const { return heartbeat_; }
   const std::set<JobId>& barred() const { return barred_; }            // jobs at which it failed since it connected
-  const std::optional<LeaseRequest>& wish() const { return wish_; }    // a denied request, not repeated since
+  const std::optional<LeaseRequest>& wish() const { return wish_; }    // newest denied request; none after a grant
   const std::string& link_too_slow() const { return link_too_slow_; }  // in this job (admission.h); empty: fast enough
   bool not_waited_for() const { return not_waited_for_; }              // it was informed that no round waits for it
   bool Assigned() const { return !record_.job.value.empty(); }
-  // It has no job and no operator's decision applies to it: only its name is left.
+  // It is lost and has no job, and no operator's decision applies to it: only its name is left.
   bool Gone() const { return lost_ && !Assigned() && record_.quarantine.empty() && !record_.cordoned; }
   bool Trains(const JobId& job) const { return record_.job == job && !record_.evaluate_only; }
 
@@ -125,7 +125,7 @@ class Member {
   JobId rests_from_;
   Instant rests_until_{};
   bool finished_ = false, left_out_ = false;
-  uint32_t unanswered_ = 0;  // assignments on this stream without a Ready, which has its position, so far
+  uint32_t unanswered_ = 0;  // assignments on this stream that no Ready has answered so far
   uint64_t step_ = 0;
   Instant step_at_{};
   Heartbeat heartbeat_;
@@ -136,9 +136,9 @@ class Member {
   bool not_waited_for_ = false;
 };
 
-// Why the activity of a member that is not lost is unknown: it was not heard since the
-// coordinator's start, or two heartbeats are overdue by at least half an interval. Empty: its
-// heartbeats arrive, or it is lost. For people; decisions treat it as present until it is lost.
+// Why the activity of a member that is not lost is unknown: it was not heard since the coordinator's start, or its
+// second heartbeat in a row is overdue by half an interval. Empty: its heartbeats arrive, or it is lost. For people,
+// and to judge whether a late round is a fault; other decisions treat it as present until it is lost.
 std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now);
 
 }  // namespace atl

@@ -14,7 +14,7 @@ namespace {
 // The time after which a lost member is fenced, if it was not heard since the coordinator's start (period unknown).
 constexpr Duration kAbsenceOverAStart = Seconds(600);
 
-// `run`: of the member's job; null: it has none.
+// Whether a Hello resumes the member's incarnation. `run`: of the member's job; null: it has none.
 bool MayResume(const Run* run, BootNumber boot, const Member& member, const Hello& hello) {
   const WorkerRecord& record = member.record();
   // The worker's state is from a history that this coordinator does not have.
@@ -194,10 +194,10 @@ void Machine::Fence(Member& member, const std::string& why) {
   member.Fence(core_.NewIncarnation());
 }
 
-// Workers that went away stay visible to people for a while and are then forgotten, so that neither
-// the fleet nor the ledger grows with every name ever used. This is safe: the worker was fenced
-// when it went, and numbers of incarnations and leases are never reused. If it comes back, it joins
-// as a new worker, and its earlier leases are void.
+// Workers that went away stay visible to people for a while and are then forgotten, so that neither the fleet nor the
+// ledger grows with every name ever used. This is safe: a forgotten worker has no job, its leases were taken back,
+// and numbers of incarnations and leases are never reused. If it comes back, it joins as a new worker, and its
+// earlier leases are void.
 void Machine::ForgetMembers() {
   const auto long_gone = [this](const Member& member) {
     return core_.now >= member.lost_at() + limits::kGoneWorkerMemory;

@@ -15,7 +15,7 @@
 
 namespace atl {
 
-// Consecutive rounds that a worker was expected in and missed, by fragment.
+// Consecutive rounds, or deadlines of rounds, that a worker has missed, by fragment.
 class MissBook {
  public:
   explicit MissBook(size_t fragments) : missed_(fragments) {}
@@ -39,7 +39,7 @@ class FragmentProgress {
   explicit FragmentProgress(size_t fragments) : front_at_(fragments, 0) {}
   // After a start: at most `lags` periods have passed since the newest round of each fragment.
   void Recover(const VersionVector& versions, const std::vector<uint64_t>& lags);
-  // A round of the fragment was committed with enough workers; `front`: after this round.
+  // A round of the fragment was committed: of a starved one, with the workers that the job needs. `front`: after it.
   void Committed(FragmentIndex fragment, uint64_t front) { front_at_[fragment.value] = front; }
   // The rounds of the front fragment since the newest one of this fragment.
   uint64_t Lag(FragmentIndex fragment, uint64_t front) const {
@@ -64,7 +64,7 @@ class RemarkBook {
   void Clear() { newest_.clear(); }
   // The worker with the most remarks; empty: none stood out.
   WorkerId Suspect() const;
-  // One clause that names that worker, its newest such contribution and the remedy; empty: none stood out.
+  // One clause that names that worker, the number of its remarks and the newest of them; empty: none stood out.
   std::string Line() const;
 
  private:

@@ -26,7 +26,7 @@ PoolRecord FirstPool(const JobRecord& record) {
   return pool;
 }
 
-// Of all jobs, ended ones too: each takes 1 to 2 KB of memory for as long as its state directory is used.
+// Limit over all jobs, ended ones too: a fragment takes 1 to 2 KB of memory as long as its state directory is used.
 constexpr uint64_t kFragmentsOfJobs = 1 << 17;
 
 }  // namespace
@@ -171,7 +171,7 @@ absl::Status Job::Do(const JobUpdated& e) {
   return absl::OkStatus();
 }
 
-// Operators and workers: drain, cordon, evict, readmit.
+// Carries out an operator's request for a worker: drain, cordon, evict or readmit.
 absl::Status Machine::Steer(const WorkerSteered& e) {
   Member* member = core_.fleet.Find(e.worker);
   if (member == nullptr) {

@@ -24,7 +24,7 @@ struct Contribution {
   ContributionHeader header;
   UploadId upload = 0;
   bool flushing = false;  // the trailer is being flushed: it will be accepted
-  Instant at{};           // accepted then
+  Instant at{};           // when it was accepted
 };
 
 // A sync that its worker reported as dropped on purpose.
@@ -48,7 +48,7 @@ struct RoundRule {
 
 enum class RoundStage {
   kMerging,   // it is closed
-  kFlushing,  // it would close, but an accepted contribution is still being flushed
+  kFlushing,  // it would close, but the trailer of a contribution is still being flushed
   kShort,     // it lacks contributions
   kGrace,     // it has its quorum, and waits for others
   kLate,      // it has its quorum, and the grace window has passed
@@ -79,25 +79,25 @@ class Round {
   Offered Offer(UploadId upload, const ContributionHeader& header);
   void Finish(const WorkerId& worker) { uploads_.at(worker).flushing = true; }  // its trailer is being flushed
   bool Durable(UploadId upload, Instant now);  // false: no such upload is being flushed
-  void Break(UploadId upload);                 // nothing breaks an upload that is flushed
+  void Break(UploadId upload);                 // no effect while its trailer is being flushed
   // Ends the uploads of the worker (null: of every worker), except those being flushed. Returns the ended ones.
   std::vector<UploadId> DropUploads(const WorkerId* worker);
-  // The worker has dropped its sync to `version`. False, without effect: the round does not take it.
+  // The worker dropped its sync. False, without effect: the round closes, has another version or its contribution.
   bool DropSync(Version version, const WorkerId& worker, uint64_t send_step, Instant now);
-  // Takes out the worker's accepted contribution, refused by a screen. Returns its digest; none: there is none.
+  // A screen refused the worker's accepted contribution: takes it out, and expects none. Returns its digest, if any.
   std::optional<Digest> Refuse(const WorkerId& worker);
 
   // ---- workers
   void Open(std::set<WorkerId> expected, bool past_finished, Instant now, Instant deadline);
-  void ExpectJoiner(const WorkerId& worker);  // at the very start, or where no other worker is at work
+  void ExpectJoiner(const WorkerId& worker);  // before any acceptance, at version 0 or while no worker is expected
   void ExpectOnly(std::set<WorkerId> expected, bool past_finished);  // in an ending job
   void StopExpecting(const WorkerId& worker) { expected_.erase(worker); }
-  void PassFinished(const WorkerId& worker);  // it has nothing left to train, and is not waited for
+  void PassFinished(const WorkerId& worker);  // it has nothing left to train: not waited for, unless it is uploading
   void Leave(const WorkerId& worker);
   // ---- time
-  void Begin(Instant now, Instant deadline);  // again: a worker can contribute from now on
+  void Begin(Instant now, Instant deadline);  // restarts the clock: a worker can contribute from now on
   void Extend(Instant deadline) { deadline_ = deadline; }
-  void Excuse(Duration time, Instant now);  // the coordinator did not run for that time, until now
+  void Excuse(Duration time, Instant now);  // does not count this time, until now: the coordinator did not run
   void HoldOver() { held_over_ = !accepted_.empty(); }
   void ReportWait() { wait_reported_ = true; }
   // ---- the end
@@ -119,7 +119,7 @@ class Round {
   // ---- the view of it
   Version version() const { return version_; }                      // committed
   const Digest& hash() const { return hash_; }                      // content hash at that version
-  Instant opened() const { return opened_; }                        // or when a worker could contribute again
+  Instant opened() const { return opened_; }                        // when it opened, or was restarted (Begin)
   Instant deadline() const { return deadline_; }                    // without a quorum it is reported then
   const std::set<WorkerId>& expected() const { return expected_; }  // training at the opening, not lost since
   const std::map<WorkerId, Contribution>& accepted() const { return accepted_; }  // durable
@@ -140,7 +140,7 @@ class Round {
   std::vector<WorkerId> Missing() const;          // expected and not arrived, by name
   uint32_t Quorum(const RoundRule& rule) const;   // contributions that suffice once the grace window has passed
   Duration Spread() const;                        // from the first arrival to the last
-  uint32_t TailOf(const WorkerId& worker) const;  // contributions of it since the last round that was not past_finished
+  uint32_t TailOf(const WorkerId& worker) const;  // its contributions merged since the last round not past_finished
 
  private:
   Instant ArrivalNumber(size_t index) const;
@@ -151,7 +151,7 @@ class Round {
   Instant opened_{}, deadline_{};
   std::set<WorkerId> expected_;
   std::map<WorkerId, Contribution> accepted_;  // only a screen, a commit, a rollback or the job's end takes one out
-  std::map<WorkerId, Digest> screened_;        // newest refused by a screen in this round
+  std::map<WorkerId, Digest> screened_;        // the newest digest that a screen refused in this round
   std::map<WorkerId, Drop> dropped_;
   std::map<WorkerId, Contribution> uploads_;
   std::map<WorkerId, Contribution> committed_;

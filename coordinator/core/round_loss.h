@@ -19,7 +19,7 @@ constexpr int64_t kUnremarkableLossMicro = 33'280'000;
 // A loss of the round counts as at most this, in 1e-6 nats: kUnremarkableLossMicro, or twice the
 // middle loss if that is more (every worker diverges). The middle one of an even number is the lower.
 int64_t MostLossCountedMicro(const RoundRecord& record);
-// The workers that claimed a larger loss than that.
+// The workers that claimed a larger loss than MostLossCountedMicro.
 std::vector<WorkerId> LossesBounded(const RoundRecord& record);
 
 }  // namespace atl

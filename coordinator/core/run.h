@@ -5,8 +5,8 @@
 //   PENDING -> WAITING_FOR_WORKERS -> RUNNING -> CLOSING (rounds, evaluation, checkpoint) -> SUCCEEDED | CANCELLED
 //                      ^---- PAUSED <------------------------'   every state -> CANCELLED
 //
-// A job that cannot continue before its first commit is FAILED; later it is PAUSED with the reason,
-// because it holds work.
+// A job that cannot continue is FAILED while nothing of it was committed or accepted; later it is PAUSED with the
+// reason, because it holds work. A job that ends, undrained, with a starved fragment is FAILED too.
 #ifndef ATOLL_COORDINATOR_CORE_RUN_H_
 #define ATOLL_COORDINATOR_CORE_RUN_H_
 
@@ -85,7 +85,7 @@ struct Run {
   const JobId& id() const { return record.job; }
   VersionVector Versions() const;
   uint32_t inner_steps() const { return spec->sync.inner_steps; }
-  // The number of workers that may take part now, by experiment.pool; below: workers.min and workers.max, cut to it.
+  // The number of workers that experiment.pool allows now. It caps workers.min and .max in the two functions below.
   uint32_t PoolNow() const;
   uint32_t LeastWorkers() const { return std::min(spec->workers.min, PoolNow()); }
   uint32_t MostWorkers() const { return std::min(spec->workers.max, PoolNow()); }
@@ -98,7 +98,7 @@ struct Run {
   bool Gathers() const {
     return record.state == JobState::kRunning || (record.state == JobState::kClosing && ending == Ending::kRounds);
   }
-  // The job is ending and its last evaluation is still to be made.
+  // For an ending job: whether its last evaluation is still to be made.
   bool WantsEvaluation() const {
     return record.held_out_samples > 0 && evaluation.IsWanted(spec->evaluation, Versions());
   }
@@ -111,7 +111,7 @@ struct Run {
   // The job clock's minimum once fragment 0 has `version`: the send step of that version's
   // contributions, at most the stop step.
   uint64_t StepOf(Version version) const;
-  // `newest_step`: the largest one reported by its training workers. The stop step once the job has succeeded.
+  // The job clock. `newest_step`: the largest that its training workers reported. After success: the stop step.
   uint64_t ClockStep(uint64_t newest_step) const;
   // The worker's newest committed contribution to the fragment was sent at the stop step or later,
   // and includes all steps that the worker has reported.
@@ -130,10 +130,10 @@ struct Run {
     const auto has = [&worker](const Round& r) { return r.HasArrived(worker) || r.IsUploading(worker); };
     return std::any_of(rounds.begin(), rounds.end(), has) || pool.HasLeaseOf(worker);
   }
-  // The announcement of the fragment's newest version, which is not 0. Without size and clock if
-  // that version was committed before the start.
+  // The announcement of the fragment's newest version, which is not 0. Without size and clock if that version was
+  // committed before the coordinator's start, or restored by a rollback.
   UpdatePublished NewestUpdate(FragmentIndex fragment) const;
-  // By fragment: periods since its newest committed contribution, from the send steps.
+  // By fragment: periods from its newest committed contribution to the newest of any fragment, by their send steps.
   std::vector<uint64_t> PeriodsSinceRounds() const;
   // The samples that a worker trains on in `periods` periods.
   uint64_t PeriodSamples(uint64_t periods) const;
@@ -144,7 +144,7 @@ struct Run {
   // The samples covered by the worker's accepted contributions beyond the committed ones, without
   // and with `header`.
   Coverage CoverageOf(const ContributionHeader& header) const;
-  // The worker missed too many consecutive rounds of the fragment: none waits for it until it contributes again.
+  // The worker missed too many rounds of the fragment in a row: if others suffice, none waits for it until its next.
   bool PassesOver(FragmentIndex fragment, const WorkerId& worker) const {
     return misses.Running(fragment, worker) >= spec->sync.max_missed;
   }

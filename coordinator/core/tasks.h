@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks that the core gives to the engine's executors: blocking work. A task ends with the event after
-// its arrow (events.h); one without an arrow has no event. Pure values.
+// Tasks that the core gives to the engine's executors: blocking work. A task ends with the event after its arrow
+// (events.h), unless its job is released before; one without an arrow has no event. Pure values.
 #ifndef ATOLL_COORDINATOR_CORE_TASKS_H_
 #define ATOLL_COORDINATOR_CORE_TASKS_H_
 
@@ -29,7 +29,7 @@ struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFaile
   uint64_t spec_revision = 0;
   std::vector<ContributionHeader> contributions;  // in worker-name order
   uint64_t clock_step = 0;                        // job clock after the commit
-  bool past_finished = false;                     // as in Round (round.h): the few norms are judged by history alone
+  bool past_finished = false;                     // a worker has nothing more for it; few norms are judged by history
 };
 struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the preceding commits
   JobId job;
