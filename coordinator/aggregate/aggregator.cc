@@ -131,7 +131,7 @@ RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const Co
   return result;
 }
 
-// The clip factors: from the gate, if there is one, otherwise as recorded with the inputs. Fills `result.norms`.
+// The clip factors: from the gate, which also fills `result.norms`; without a gate, as recorded with the inputs.
 std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGate* gate, uint32_t inner_steps,
                                 RoundResult& result) {
   std::vector<double> clips;
@@ -148,8 +148,8 @@ std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGa
   return clips;
 }
 
-// The factor of each contribution. Under a rule other than kMean, all counted contributions have
-// the same factor, and the rule does the weighting.
+// The factor by which each contribution is scaled. Under a rule other than kMean that is the clip factor alone (0
+// without a weight), and the rule does the weighting.
 std::vector<float> Scales(const MergeSpec& merge, std::span<const double> weights, std::span<const double> clips) {
   const bool mean = merge.rule == MergeRule::kMean;
   std::vector<float> scales;
@@ -175,7 +175,7 @@ std::vector<double> WeightsOf(const OuterParameters& p, std::span<const RoundInp
   return p.merge.rule == MergeRule::kMean ? weights : EvenWeights(std::move(weights));
 }
 
-// The contribution with the largest values, if those values and not the stored state make the step overflow.
+// The contribution with the largest share of the merge, if the step overflows by it and not by the stored state.
 std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<const ContributionScreen> screens,
                                std::span<const float> scales) {
   constexpr double kHarmless = 1e30;  // for one contribution's share of the merged pseudo-gradient
@@ -213,7 +213,7 @@ bool ClearsResidual(const OuterParameters& parameters, Version version) {
   return (version.value + 1) % parameters.loco.reset_syncs == 0;
 }
 
-// Updates whether momentum and residual are all zeros after that step. With a lossless codec, h - D(q) is +0.
+// Updates whether `momentum` and `residual` are zeros after the step from `version`; +0 after a lossless codec.
 void FollowZeros(const OuterParameters& parameters, Version version, bool& momentum, bool& residual) {
   momentum = momentum && parameters.kind == OuterKind::kSgd;
   switch (parameters.download_error_memory) {

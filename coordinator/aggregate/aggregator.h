@@ -2,12 +2,12 @@
 // Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment: docs/design.md,
 // sections 3 ("Outer step") and 4 ("Aggregation in one pass"); DiLoCo 2311.08105 algorithm 1; LoCo 2407.04480.
 //
-// An Aggregator owns the state of each fragment of one job: the public copy, the momentum, the
-// download residual (12 bytes per parameter) and the version. There is no other theta: the virtual
-// master is public + residual.
+// An Aggregator owns the state of each fragment of one job: the public copy, the momentum, the download residual (12
+// bytes per parameter) and the version. With error feedback, public copy + residual is the virtual master: the result
+// of all outer steps without loss by the codec. It is not stored in addition.
 //
-// Invariants: the result is a function of the set of contributions and the state, not of arrival order, thread
-// count or CPU type; nothing changes unless CloseRound commits. Thread rule: calls for one fragment must not
+// Invariants: the result is a function of the set of contributions and the state, not of arrival order, thread count
+// or CPU type; a CloseRound that does not commit changes nothing. Thread rule: calls for one fragment must not
 // overlap; different fragments may be closed concurrently. Uses no clock, file, socket or log.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
 #define ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
@@ -54,7 +54,7 @@ struct OuterParameters {
   double momentum = 0;       // rounded once to fp32
   WeightRule weights = WeightRule::kTokens;
   MergeSpec merge;
-  uint32_t inner_steps = 1;  // H: under kUniform a contribution of fewer steps weighs steps / H
+  uint32_t inner_steps = 1;  // H: under kUniform and kShardSize, fewer steps than H weigh in proportion
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory download_error_memory = ErrorMemory::kFeedback;
   LocoSpec loco;  // under kLoco; the residual is cleared at versions divisible by its reset_syncs
@@ -80,17 +80,17 @@ struct ContributionReport {
 
 struct RoundResult {
   bool committed = false;  // false: contributions must not be merged, and nothing was changed. Only `contributions`
-                           // (finite, norm) and one of the next three are set. Close again without those contributions.
+                           // (finite, norm) and some of the next three are set. Close again without those named.
   std::vector<WorkerId> non_finite;
   std::vector<NormVerdict> norms;   // per contribution, with a norm gate: not committed if one is refused
-  std::vector<WorkerId> too_large;  // with a norm gate: the merge could overflow with the largest contribution
+  std::vector<WorkerId> too_large;  // with a norm gate: the worker with the largest values, if they could overflow
   std::vector<ContributionReport> contributions;
   Version reached;             // the current version
   Digest hash;                 // ContentHash(public copy, reached, layout digest)
-  RawBytes update;             // q = Q(h) in the download codec
+  RawBytes update;             // h = u + r, the outer step and the residual, in the download codec
   Digest update_digest;        // DigestOf(update)
   double merged_norm = 0;      // L2 of the merged pseudo-gradient
-  double outer_step_norm = 0;  // L2 of u, before codec and residual
+  double outer_step_norm = 0;  // L2 of the outer step u, before codec and residual
   // L2 of the download codec's loss divided by L2 of its input, u + r; 0 if the input is 0. This
   // value and both alignments are taken over at most 64 evenly spread blocks of 4,096 elements.
   double download_error = 0;
@@ -102,11 +102,11 @@ struct RoundResult {
   std::optional<double> step_alignment;
 };
 
-// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 /
-// steps, shard_samples x (steps / H, at most 1). A contribution without steps has weight 0. If all weights are
-// 0 (a closing round right after a sync), all become equal. Requires inner_steps >= 1. Empty for no inputs.
+// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps,
+// shard_samples x (steps / H, at most 1). A contribution without steps has weight 0. If all weights are 0, all become
+// equal. Requires inner_steps >= 1. Empty for no inputs.
 std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
-// As RoundWeights, for a rule other than kMean: nonzero weights become equal, the others stay 0.
+// Makes all nonzero `weights` equal, with sum 1; the others stay 0. For merge rules other than kMean.
 std::vector<double> EvenWeights(std::vector<double> weights);
 
 // The outer momentum of a round that ends a job: proportional to the steps of its longest contribution, and

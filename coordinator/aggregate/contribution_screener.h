@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Screens a contribution while its bytes arrive, so that closing a round need not read them again.
+// Screens a contribution while its bytes arrive, so that closing a round needs no separate pass over them.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 #define ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
 
@@ -14,7 +14,7 @@
 
 namespace atl {
 
-// Combines the screens of blocks, added in block order.
+// Combines the statistics of blocks to a screen. The caller adds the blocks in order.
 class ScreenSum {
  public:
   void Add(const vecmath::BlockStats& block);
@@ -30,8 +30,8 @@ class ScreenSum {
 class ContributionScreener {
  public:
   ContributionScreener(CodecKind codec, uint64_t elements);
-  // Adds the next bytes, which begin at `offset` of the contribution. If they do not follow the
-  // previous bytes (a resumed transfer), there will be no result.
+  // Adds the next bytes, which begin at `offset` of the contribution. If they do not follow the previous bytes (a
+  // resumed transfer), or exceed the encoded size, there will be no result.
   void Update(uint64_t offset, std::span<const Bytes> pieces);
   // Equal to ScreenAll on all bytes, to the bit. None unless all bytes arrived, once each
   // and in order.

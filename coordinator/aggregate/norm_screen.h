@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm screen compares a round's norms per inner step with the running median of the fragment
-// (docs/design.md section 6, "Screens"; a lenient form of templar's clip to the median norm of peers). A pure
-// function of history and numbers: no state but NormHistory, no clock, no log. The bits depend on the
-// compiler's double arithmetic, so a decision is recorded with its round (clip factor) and never recomputed.
+// The norm screen compares a round's norms per inner step with the fragment's running median and the round's own
+// median (docs/design.md section 6, "Screens"; a lenient form of templar's clip to the median norm of peers). A pure
+// function of history and numbers: no state but NormHistory, no clock, no log. The bits depend on the compiler's
+// double arithmetic, so a commit records the clip factors of its round, and a replay of the round uses them.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 #define ATOLL_COORDINATOR_AGGREGATE_NORM_SCREEN_H_
 
@@ -21,8 +21,8 @@ namespace atl {
 
 constexpr size_t kNormRounds = 16;       // rounds in the running median
 constexpr size_t kNormRoundsNeeded = 8;  // with fewer, the screen only reports
-// The required number of contributions in the round (unless past_finished), and of workers in the
-// running median. With fewer, the screen only reports.
+// The required number of contributions in the round (unless past_finished), and of workers in the running median.
+// With fewer, the screen only reports a ratio up to kBeyondDoubt.
 constexpr size_t kNormsNeeded = 4;
 constexpr uint64_t kNormPeriods = 4;  // cap on the periods of steps by which a norm may grow
 // Above this ratio a contribution is the result of a fault (a flipped exponent bit) or malice, not
@@ -30,12 +30,12 @@ constexpr uint64_t kNormPeriods = 4;  // cap on the periods of steps by which a 
 // less: at most as the first step of a learning-rate warm-up does from a whole period of it (ADR 22).
 constexpr double kBeyondDoubt = 1e6;
 
-// The norms of one contribution, per inner step of a whole period of inner_steps. The norm of k steps grows
-// between sqrt(k) and k; each figure uses the end of that range that favours an honest worker.
+// The norm of one contribution, as two estimates per inner step. The norm of k steps grows between sqrt(k) and k;
+// each estimate uses the end of that range that favours an honest worker.
 struct NormSample {
   WorkerId worker;
   double judged = 0;  // compared with the others: norm over steps, the steps taken as at least one and at most
-                      // kNormPeriods whole periods, so that few steps excuse nothing and many excuse little
+                      // kNormPeriods whole periods, so that claiming fewer steps changes nothing, more little
   double shown = 0;   // used as reference for the others: norm / sqrt(steps x inner_steps), the least norm of a whole
                       // period at this pace; 0 without steps
 };
@@ -45,9 +45,9 @@ NormSample SampleOf(const WorkerId& worker, double norm, uint64_t steps, uint32_
 // Lower median; 0 for no values. Outliers in fewer than half of the values cannot move it beyond the others.
 double LowerMedian(std::span<const double> values);
 
-// The newest committed rounds of one fragment. Each worker counts once, with its largest `shown`
-// value in them. So neither many contributions nor a round of few workers moves the median. Honest
-// contributions with less than their steps suggest (a joiner's ramp, a late merge) do not lower it.
+// The newest merged rounds of one fragment. Each worker counts once, with its largest `shown` value in them. So
+// neither many contributions nor a round of few workers moves the median. Honest contributions of a smaller norm than
+// their steps suggest (a joiner's ramp, a late merge) do not lower it.
 class NormHistory {
  public:
   // `merged`: norms after clipping. `rate`: the inner learning rate of the round. A round in which
@@ -55,7 +55,7 @@ class NormHistory {
   void Add(std::span<const NormSample> merged, double rate);
   size_t rounds() const { return rounds_.size(); }
   size_t workers() const;  // includes those with `shown` 0: empty contributions do not disable the screen
-  // Lower median over workers, 0 without rounds. A value from a rate below `rate` is scaled up in proportion.
+  // Lower median of the workers' values above 0, else 0. A value from a rate below `rate` is scaled up in proportion.
   double Median(double rate) const;
 
  private:
@@ -73,11 +73,11 @@ struct NormVerdict {
   double clip_factor = 1;  // below 1 for kClip
 };
 
-// The reference is the larger of the running median and the round's own median, so that a change
-// common to all workers is not held against any. `past_finished`: most workers have nothing more to
-// send, so the few contributions are compared with the running median alone. With too little
-// history, a value above kBeyondDoubt times both the running median and the lower median of the
-// round's other values is still judged. In the order of `round`.
+// The reference is the larger of the running median and the round's own median, so that a change common to all
+// workers is not held against any. `past_finished`: some workers have nothing more to send, so fewer than
+// kNormsNeeded contributions are compared with the running median alone. With too little history or too few
+// contributions, a value above kBeyondDoubt times both the running median and the lower median of the round's other
+// values is still judged. In the order of `round`.
 std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
                                     std::span<const NormSample> round, bool past_finished = false);
 

@@ -13,8 +13,8 @@
 
 namespace atl::aggregate {
 
-// The number of values that the rule drops at either end of `rows` sorted values; kMedian's number
-// for the other rules.
+// The number of values that the rule drops at either end of `rows` sorted values: by trim_share under kTrimmedMean,
+// else all but the middle one or two.
 size_t TrimCount(const MergeSpec& merge, size_t rows);
 
 // The factor of each contribution's difference from the median: min(1, radius / distance) / n, with
@@ -30,8 +30,8 @@ class RowMerger {
   // The buffer for the values of contribution r; fill it before calling the methods below.
   // `elements`: at most one block, equal for all rows.
   std::span<float> Row(size_t r, size_t elements);
-  // middle[k] := the mean of the k-th values without the dropped ones (TrimCount), added in
-  // ascending order. The rows stay.
+  // middle[k] := the mean of the rows' k-th values without the dropped ones (TrimCount), added in ascending order.
+  // Does not change the rows.
   void Middle(std::span<float> middle);
   // squares[r] += the squared differences of row r from `middle`, in vecmath's order of addition
   // within a block.

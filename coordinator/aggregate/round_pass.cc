@@ -85,7 +85,7 @@ class UpdateHasher {
   DigestHasher hasher_;
 };
 
-// The decoded and scaled values of the members in one block, for a rule other than kMean.
+// Fills `rows` with the decoded and scaled values of the members in one block, for a rule other than kMean.
 void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& rows) {
   for (size_t r = 0; r < job.members.size(); ++r) {
     const RoundInput& input = job.inputs[job.members[r]];
@@ -93,7 +93,7 @@ void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& row
   }
 }
 
-// The pass of one thread, with scratch memory for the merged block and a decoded one.
+// The merge pass of one thread, with scratch memory for merged blocks, a decoded block and the rows.
 class Walker {
  public:
   // `pulls`: used under kCenteredClip.
@@ -169,7 +169,7 @@ class Walker {
     if (!residual.empty()) vecmath::Add(residual, g_to_h);
   }
 
-  // Compares with the same block of the previous step, and replaces it.
+  // Compares this block of the step with the same block of the previous step, and keeps it for the next comparison.
   void CompareSteps(size_t kept, std::span<const float> step, BlockSums& sums) {
     const std::span<float> previous = job_.compared_step.subspan(kept * kBlock, step.size());
     sums.compared_squares = sums.step_squares;
@@ -196,7 +196,7 @@ class Walker {
     sums.residual_max = direct ? settled.lost_max : vecmath::MaxAbs(residual);
   }
 
-  // LoCo's average of the loss and r, rounded to 8 bits.
+  // Under kLoco: r := LoCo's average of the loss and r, rounded to 8 bits; 0 if this step clears r.
   void Remember(std::span<const float> lost, std::span<float> residual) {
     if (job_.clear_residual) {
       std::fill(residual.begin(), residual.end(), 0.0f);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two passes over a fragment that close a round. Private to this room. Both work block by
-// block, and the result does not depend on the distribution of blocks over threads: elements are
-// independent, and sums are kept per block and added in block order afterwards.
+// The passes over a fragment that close a round: ScreenAll, then MergeAll. Private to this room. Both work block by
+// block, and the result does not depend on the distribution of blocks over threads: elements are independent, and
+// sums are kept per block and added in block order afterwards.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 #define ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 
@@ -15,19 +15,19 @@
 
 namespace atl::aggregate {
 
-// Reads every input without a known screen once; changes nothing. Sizes must have been checked. One
-// screen per input.
+// Returns one screen per input: the known one, or one computed by reading the input once. Changes nothing. The caller
+// must have checked the sizes.
 std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, size_t elements, unsigned threads);
 
-// Directions are compared in every n-th block of a fragment, at most this many. The outer step of
-// these blocks is kept for the comparison with the next step.
+// Inputs, momentum and outer steps are compared by direction in every n-th block of a fragment, at most this many.
+// The outer step of these blocks is kept for the comparison with the next step.
 constexpr size_t kComparedBlocks = 64;
 // The number of elements in these blocks.
 size_t ComparedElements(size_t elements);
 
 struct MergeJob {
   std::span<const RoundInput> inputs;  // ascending worker id
-  std::span<const float> weights;      // of inputs; under rules other than kMean their scales
+  std::span<const float> weights;      // of inputs: weight x clip factor under kMean, else the clip factor
   MergeSpec merge;
   std::span<const size_t> members;  // the inputs merged under rules other than kMean, ascending
   vecmath::OuterCoefficients outer;
@@ -36,7 +36,7 @@ struct MergeJob {
   double loco_beta = 0;
   bool clear_residual = false;  // kLoco: this step ends with a residual of zero
   std::span<float> public_copy, momentum, residual;
-  std::span<float> compared_step;  // ComparedElements: of the previous step, zeros if there was none; replaced
+  std::span<float> compared_step;  // ComparedElements of the previous step, zeros before the first; replaced
   std::span<std::byte> update;     // EncodedSize(download_codec, public_copy.size())
   unsigned threads = 1;
 };
