@@ -54,8 +54,8 @@ absl::Status AuditLog::FindEnd() {
   return absl::OkStatus();
 }
 
-// Cuts the file after its last complete line and sets previous_ to the hash of that line. False if there is no
-// complete line. Reads only the end of the file.
+// Cuts the file after its last complete line and sets previous_ to the hash of that line. False if no
+// line is complete: the file is then empty. Reads the file from its end, only as far as that line needs.
 absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> read, files_.OpenForRead(PathOf(number)));
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, read->Size());

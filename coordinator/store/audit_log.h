@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audit log on disk: changes by administrators, and refused calls. It outlives the process's
-// log. Each line of events/audit/NUMBER.jsonl is one JSON object with the SHA-256 of the previous
-// line, so that `verify` finds a changed, deleted or inserted line (docs/formats/audit-log.md). Old
-// files are deleted.
+// The audit log on disk: calls that change something, enrolments, and refused calls. Each line of
+// events/audit/NUMBER.jsonl is one JSON object with the SHA-256 of the previous line, so that
+// `verify` finds a changed, deleted or inserted line (docs/formats/audit-log.md). The newest
+// kKeptFiles files are kept, which outlive the log that the process prints.
 #ifndef ATOLL_COORDINATOR_STORE_AUDIT_LOG_H_
 #define ATOLL_COORDINATOR_STORE_AUDIT_LOG_H_
 
@@ -21,16 +21,16 @@ namespace atl {
 class AuditLog {
  public:
   static constexpr uint64_t kFileBytes = uint64_t{16} << 20;  // a file of this size is followed by a new one
-  static constexpr uint64_t kKeptFiles = 8;                   // part of the format
+  static constexpr uint64_t kKeptFiles = 8;                   // older ones are deleted; part of the format
 
   // Continues after the last complete line and cuts off an incomplete one. `files` must outlive the
   // log.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Files& files, const DataDirectory& directory,
                                                         uint64_t file_bytes = kFileBytes);
   // Appends one line for each record (a JSON object that is not empty) and flushes the file.
-  // ResourceExhausted or Internal when the lines cannot be written: they are lost, and the next
-  // line has their count. After a failed flush their state on disk is unknown, and the next lines
-  // are written to a new file (I24).
+  // ResourceExhausted or Internal when the lines cannot be appended: they are lost, and the next
+  // line has their count. After a failed flush, which also returns its error, the lines may or may
+  // not be on disk; they do not count as lost, and the next lines are written to a new file (I24).
   absl::Status Append(std::span<const std::string> records);
   // Reports that `records` lines were lost before they reached the log: the next line has their
   // count.

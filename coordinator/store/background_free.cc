@@ -32,7 +32,7 @@ class BackgroundFreeing final : public ForwardedFiles {
   }
 
  private:
-  // Null if the file is small or cannot be opened; Remove then reports the error.
+  // Null if the file is small or cannot be opened. Remove is called in either case and reports its own error.
   std::shared_ptr<File> OpenLarge(const std::string& path) const {
     absl::StatusOr<std::unique_ptr<File>> file = inner().OpenForRead(path);
     if (!file.ok()) return nullptr;

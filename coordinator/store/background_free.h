@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deletes large files on another thread. When the last name of a large file is removed, the file
-// system frees its blocks within that call: a tenth of a second for a gigabyte, seconds on a slow
-// disk. That is too long for a thread on which contributions wait.
+// Frees the blocks of deleted large files on another thread. When the last name of a large file is
+// removed, the file system frees its blocks within that call: a tenth of a second for a gigabyte,
+// seconds on a slow disk. That is too long for a thread on which contributions wait.
 #ifndef ATOLL_COORDINATOR_STORE_BACKGROUND_FREE_H_
 #define ATOLL_COORDINATOR_STORE_BACKGROUND_FREE_H_
 

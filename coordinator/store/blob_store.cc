@@ -34,8 +34,8 @@ struct BlobStore::Part {
   uint64_t announced_bytes = 0;
   uint64_t length = 0;
   uint64_t flushed = 0;
-  // Over the first `hashed` bytes: bytes of this upload as they arrive, bytes of an earlier one
-  // piece by piece.
+  // The hash of the first `hashed` bytes. Append updates it in an upload that began at 0. After a
+  // resume HashSome computes it, and reads all bytes back.
   Sha256Hasher hasher;
   uint64_t hashed = 0;
 

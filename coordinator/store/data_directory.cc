@@ -21,15 +21,15 @@ constexpr uint32_t kHysteresisPercent = 2;
 
 class FlockedFile final : public DirectoryLock {
  public:
-  explicit FlockedFile(Descriptor file) : file_(std::move(file)) {}  // its end releases the lock
+  explicit FlockedFile(Descriptor file) : file_(std::move(file)) {}  // closing the file releases the lock
   int fd() const { return file_.get(); }
 
  private:
   const Descriptor file_;
 };
 
-// Never waits: a named pipe opens with O_NONBLOCK, and is then refused like any other kind that is no regular file.
-// ENOENT is NotFound.
+// Never waits: a named pipe opens with O_NONBLOCK. FailedPrecondition: a pipe, or another kind that
+// is no regular file. NotFound: missing. PermissionDenied: any other reason.
 absl::StatusOr<Descriptor> OpenLock(const std::string& path, int flags) {
   Descriptor lock(::open(path.c_str(), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
   const int number = errno;

@@ -4,7 +4,7 @@
 //   LOCK                                      held by the running coordinator (flock)
 //   ledger.sqlite (-wal, -shm)                the ledger
 //   blobs/aa/<sha256>                         files stored by content; <sha256>.part while incomplete
-//   events/<job>.jsonl, events/_fleet.jsonl   event logs
+//   events/<job>.jsonl, events/_fleet.jsonl   event logs; the audit log is in events/audit/
 //   jobs/<job>/rounds/e<epoch>/f<fragment>/v<version>.seg       round log segments (version the round starts from)
 //   jobs/<job>/updates/e<epoch>/f<fragment>/v<version>.upd      updates of segments that were dropped
 //   jobs/<job>/snapshots/e<epoch>/f<fragment>/v<version>.snap   snapshots
@@ -66,14 +66,14 @@ class DataDirectory {
   std::string root_;
 };
 
-// The lock of a state directory, held by one coordinator. The destructor or the death of the
-// process releases it.
+// The lock of a state directory: held alone by a coordinator, or shared by readers
+// (reading_lock.h). The destructor or the death of the process releases it.
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
 };
-// Creates the directory durably if it does not exist. Unavailable: a coordinator holds the lock (the message has
-// its process id), or a reader does. FailedPrecondition: LOCK is no regular file.
+// Locks the directory for a coordinator; creates it durably if it is missing. Unavailable: a coordinator holds
+// the lock (the message has its process id), or a reader does. FailedPrecondition: LOCK is no regular file.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory);
 
 // Creates the state directory and its missing parents, and flushes the parent of each, so that a
@@ -83,16 +83,16 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
 absl::Status MakeDurableRoot(Files& files, const std::string& root);
 
 // Creates the directory and flushes every directory from `path` up to `root`, so that the whole
-// path is durable.
+// path is durable. Does nothing if `path` exists.
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path);
 
-// Flushes every directory of the state. Called once at start: a process that was killed between the
-// creation of a file and the flush of its directory leaves a name that is visible, and that a power
-// failure can still remove.
+// Flushes the root of the state and the directories of jobs/ and blobs/, not those of events/.
+// Called once at start: a process that was killed between the creation of a file and the flush of
+// its directory leaves a name that is visible, and that a power failure can still remove.
 absl::Status SyncNames(Files& files, const DataDirectory& directory);
 
-// Whether new uploads may be granted. The state becomes kLow below `minimum_free_percent` of the
-// file system, and kOk again only above that plus 2, so that it does not flap.
+// Whether the disk has space for new uploads: kLow if less than `minimum_free_percent` of the file
+// system is free. After kLow (`before`) kOk needs 2 percent more, so that the state does not flap.
 enum class DiskState { kOk, kLow };
 DiskState JudgeDiskSpace(const Files::Space& space, DiskState before, uint32_t minimum_free_percent = 10);
 

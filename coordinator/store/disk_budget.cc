@@ -57,7 +57,7 @@ absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root) {
   while (at != std::filesystem::recursive_directory_iterator()) {
     count(at->path().string());
     at.increment(error);
-    if (error) break;  // a directory was deleted during the walk: return the sum so far
+    if (error) break;  // a directory was deleted during the walk, or cannot be read: return the sum so far
   }
   return bytes;
 }

@@ -13,8 +13,8 @@
 
 namespace atl {
 
-// Bytes allocated for the files below `root`; a file with several hard links counts once. Files
-// deleted during the walk are not counted. Internal: `root` cannot be read.
+// Bytes allocated for `root` and all below it; a file with several hard links counts once. A file deleted during
+// the walk is not counted; a deleted directory ends the walk with the sum so far. Internal: `root` cannot be read.
 absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root);
 
 // Wraps `files`: SpaceAt reports at most `budget_bytes` in all, of which the files below `root` are

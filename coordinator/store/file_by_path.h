@@ -20,7 +20,7 @@ namespace atl {
 class FileByPath {
  public:
   FileByPath(const Files& files, std::string path) : files_(files), path_(std::move(path)) {}
-  // NotFound: the file was deleted. Otherwise as File::ReadAt.
+  // NotFound: the file was deleted. OutOfRange: the file is too short for `out`. Other errors: the disk.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const {
     ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForRead(path_));
     return file->ReadAt(offset, out);

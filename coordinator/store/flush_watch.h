@@ -67,7 +67,7 @@ class FlushWatch {
     std::list<Flush*>::iterator place_;
   };
 
-  // Logs a warning `flush takes long` for each overdue flush, at once and then every minute.
+  // Logs `flush takes long` for each overdue flush: in the first call that finds it overdue, then every minute.
   void Look() ATOLL_EXCLUDES(mutex_);
   // Calls Look every second until `stop` is requested.
   void Run(const std::stop_token& stop) ATOLL_EXCLUDES(mutex_);
@@ -80,7 +80,7 @@ class FlushWatch {
     std::vector<double> small_seconds;
     std::vector<double> bytes_per_second;
   };
-  // Zero until a small flush was measured.
+  // The usual duration (above). Before any measurement: `bytes` divided by kUnmeasuredBytesPerSecond.
   Duration Usually(FlushKind kind, uint64_t bytes) const ATOLL_REQUIRES(mutex_);
   void Tell(const Flush& flush, Duration taken) ATOLL_REQUIRES(mutex_);
   void End(Flush& flush) ATOLL_EXCLUDES(mutex_);
@@ -92,8 +92,8 @@ class FlushWatch {
   std::array<Shown, 3> shown_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// Wraps `files` or `ledger` so that `watch` sees their flushes; `path` is the ledger's file. As
-// thread-safe as the wrapped object. `watch` must outlive the result.
+// Wraps `files` or `ledger` so that `watch` sees their flushes, except those of Ledger::Recover;
+// `path` is the ledger's file. As thread-safe as the wrapped object. `watch` must outlive the result.
 std::unique_ptr<Files> WithFlushWatch(std::unique_ptr<Files> files, FlushWatch& watch);
 std::unique_ptr<Ledger> WithFlushWatch(std::unique_ptr<Ledger> ledger, std::string path, FlushWatch& watch);
 

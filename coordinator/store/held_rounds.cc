@@ -50,8 +50,8 @@ absl::StatusOr<Held> ReadHeld(const File& file) {
   return held;
 }
 
-// Whether the state before the round's update still exists: no snapshot has the version that the update
-// produced, or a later one.
+// Whether the round's update can be recomputed if it is missing: no snapshot has the version that
+// the update produced, or a later one.
 absl::StatusOr<bool> CanBeRecomputed(const Files& files, const DataDirectory& directory, const RoundRecord& record) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> snapshots,
                          SnapshotsOnDisk(files, directory, record.job, record.epoch, record.reached.fragment));

@@ -20,15 +20,15 @@
 
 namespace atl {
 
-// DataLoss, as one sentence: the segment is missing, a contribution counted by
-// `record` is not in it, or its update is missing and cannot be recomputed. Another error: the
-// segment cannot be read.
+// Checks one committed round. DataLoss, with a message of one sentence: the segment is missing, a
+// contribution counted by `record` is not in it, or its update is missing and cannot be recomputed.
+// Another error: the segment cannot be read.
 absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, const RoundRecord& record);
 
-// Checks the newest segments on disk of each fragment whose rounds are committed, for all jobs that
-// have not ended, ordered by job, fragment and version. The number is limited so that the start of
-// a coordinator does not slow down with the number of kept rounds; `verify` checks all of them.
-// Errors are those of the ledger.
+// Checks, for each fragment of all jobs that have not ended, its newest kRoundsCheckedAtStart
+// segments of the job's epoch, as far as their rounds are committed. Returns the damaged and
+// unreadable ones, ordered by job, fragment and version. The limit keeps the start of a coordinator
+// fast however many rounds are kept; `verify` checks all of them. Errors are those of the ledger.
 constexpr size_t kRoundsCheckedAtStart = 64;  // per fragment
 absl::StatusOr<std::vector<DamagedRound>> CheckHeldRounds(const Files& files, const DataDirectory& directory,
                                                           const Ledger& ledger, const RecoveredState& state);

@@ -2,7 +2,7 @@
 // The ledger: all decisions of the coordinator, durable before they are published (docs/design.md
 // section 7). The records of one step of the core form one transaction. One conformance test covers
 // both implementations: SQLite (sqlite_ledger.h) and, in tests, memory. Thread rule: not
-// thread-safe; the engine calls it on one serial executor.
+// thread-safe; the engine and the calls about join tokens use one serial executor.
 #ifndef ATOLL_COORDINATOR_STORE_LEDGER_H_
 #define ATOLL_COORDINATOR_STORE_LEDGER_H_
 
@@ -20,15 +20,15 @@ namespace atl {
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  // Writes all records or none, and flushes. After any error the content on disk is unknown and the
-  // process must end (I24). ResourceExhausted: the disk is full. Internal: an appended key exists
-  // with other content, which is a bug in the core.
+  // Writes all records or none, and flushes. After any error the content on disk is unknown and the process must
+  // end (I24). ResourceExhausted: the disk is full. FailedPrecondition: the file was moved or removed. Internal:
+  // the disk failed, or an appended key exists (a round: with other content), which is a bug in the core.
   virtual absl::Status Commit(const std::vector<LedgerRecord>& records) = 0;
-  // Increments the boot number durably and reads everything. `accepted` of the jobs stays empty
-  // (see AddAccepted in round_log.h). DataLoss: the stored records contradict each other.
+  // Increments the boot number durably and reads everything except `accepted` of the jobs, which
+  // AddAccepted (round_log.h) fills. DataLoss: stored records are damaged or contradict each other.
   virtual absl::StatusOr<RecoveredState> Recover() = 0;
   // The committed rounds of a fragment that produced the versions from `after` + 1 on, ascending,
-  // at most `limit`. For replay.
+  // at most `limit`. For replay, the norm screens, checks at start and missing lines of event logs.
   virtual absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
                                                           Version after, size_t limit) const = 0;
   // Join tokens, one row each, durable before OK. Errors mean the same as those of Commit.

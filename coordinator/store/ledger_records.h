@@ -15,8 +15,8 @@
 
 namespace atl {
 
-// Must run inside a transaction. `next_seq` numbers the rows of all history tables. Internal: the
-// key of a history table exists with other content.
+// Writes one record, inside a transaction of the caller. `next_seq` is the number of the next row of any history
+// table, and grows with each such row. Internal: the round exists with other content, or the evaluation exists.
 absl::Status WriteRecord(Database& database, const LedgerRecord& record, uint64_t& next_seq);
 
 // Appended records except rounds, in the order of their commits.
@@ -26,19 +26,19 @@ struct LedgerRows {
   BootNumber boot;
   uint64_t next_seq = 0;
   CountersRecord counters;
-  std::vector<LedgerRecord> state;     // upserted records, with the counters, except the following
-  std::vector<LedgerRecord> screened;  // of rounds after all in the ledger
+  std::vector<LedgerRecord> state;     // upserted records and the counters, but not `screened`
+  std::vector<LedgerRecord> screened;  // of rounds that are not committed: to be folded after the history
   LedgerHistory history;
 };
-// DataLoss, with the name of the row, if a row has impossible values.
+// Reads all rows but those of rounds. DataLoss if a row has impossible values; the message names it if it is a job.
 absl::StatusOr<LedgerRows> ReadLedgerRows(const Database& database);
 
 struct RoundRow {
-  uint64_t seq = 0;         // in the order of commits with the history
+  uint64_t seq = 0;         // the order of commits, counted together with the rows of LedgerHistory
   FragmentVersion reached;  // the row's key, which is also in the record
   RoundRecord record;
 };
-// Visits all rounds in the order of their commits, one at a time, because a job may have millions.
+// Visits all rounds in the order of their commits until `visit` fails; one at a time: a job may have millions.
 absl::Status VisitRounds(const Database& database, const std::function<absl::Status(RoundRow)>& visit);
 
 }  // namespace atl

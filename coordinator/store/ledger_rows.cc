@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<std::string>> TableNames(const Database& database) {
   return Texts(database, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
 }
 
-// row_crc of all columns except `crc`.
+// The SQL expression that computes row_crc of all columns of `table` except `crc`.
 absl::StatusOr<std::string> Sum(const Database& database, const std::string& table) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> columns,
                          Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table,

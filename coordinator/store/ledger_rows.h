@@ -23,7 +23,7 @@ absl::Status SealMeta(Database& database);
 absl::Status SealRows(Database& database);
 
 // DataLoss with the name of the first row whose checksum differs; also if SQLite finds damaged
-// pages.
+// pages. Internal: a page cannot be read.
 absl::Status CheckRows(Database& database);
 // All damaged rows of readable pages, each as a clause with table and key.
 absl::StatusOr<std::vector<std::string>> FindDamagedRows(const Database& database);

@@ -16,9 +16,9 @@ namespace atl {
 // database, or another process has it open.
 absl::Status PrepareLedgerSchema(Database& database, const std::string& path);
 
-// The same with the given upgrades: the SQL of steps[r] leads from revision r to r + 1, each in one
-// transaction. After each step every row gets its checksum; the last column of a table must be
-// `crc`. DataLoss before the first step: a row of the older revision is damaged.
+// Does the same as PrepareLedgerSchema with the given upgrades: the SQL of steps[r] leads from revision
+// r to r + 1, each in one transaction. After each step every row gets its checksum; the last column of
+// a table must be `crc`. DataLoss before the first step: a row of the older revision is damaged.
 absl::Status PrepareSchema(Database& database, const std::string& path, std::span<const char* const> steps);
 
 }  // namespace atl

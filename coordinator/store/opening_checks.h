@@ -24,16 +24,16 @@ absl::Status CheckLedgerExists(const Files& files, const DataDirectory& director
 // A function like access(2): 0 if the path may be used in that mode, else -1 with errno.
 using Access = std::function<int(const char* path, int mode)>;
 
-// FailedPrecondition: a directory or the ledger in the state directory belongs to another user, for example after
-// a start with sudo. `access` is for tests.
+// FailedPrecondition: the ledger, or jobs/, blobs/ or events/, exists and cannot be written; mostly
+// it belongs to another user, for example after a start with sudo. `access` is for tests.
 absl::Status CheckWritable(const Files& files, const DataDirectory& directory, const Access& access = ::access);
 
-// FailedPrecondition: `jobs/` contains files of a job that the ledger does not know. The ledger is then older than
-// these files, or that of another state directory, and a new job of the same name would overwrite
-// them. Logs a warning for each ended job whose files are missing.
+// FailedPrecondition: `jobs/` contains files of a job that the ledger does not know. The ledger is then
+// older than these files, or that of another state directory, and a new job of the same name would overwrite
+// them. Logs a warning for each ended job that still has parameters and whose directory is missing.
 absl::Status CheckJobFiles(const Files& files, const DataDirectory& directory, const RecoveredState& ledger, Log& log);
 
-// FailedPrecondition: the file system does not support hard links, which checkpoints need.
+// FailedPrecondition: no hard link, which checkpoints need, can be made: not supported, or no permission to write.
 absl::Status CheckHardLinks(Files& files, const DataDirectory& directory);
 
 // NotFound or InvalidArgument: `data_root` (--data-root) is not empty and not a readable directory.

@@ -17,7 +17,7 @@ struct DroppedFiles {
   uint64_t files = 0, bytes = 0;
 };
 
-// Removes each stored file named only by jobs without parameters (after `atoll job purge`, or
+// Removes each stored file named only by ended jobs without parameters (after `atoll job purge`, or
 // because the job never had any). A file that no job names stays: it may belong to a job that is
 // about to be submitted. Call it while no BlobStore is in use: a job being submitted looks for its
 // files before the ledger has a record of the job. Logs the removed files, and a warning for each

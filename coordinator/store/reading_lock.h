@@ -9,9 +9,9 @@
 
 namespace atl {
 
-// A shared lock, which keeps a coordinator from starting. Creates nothing, and locks nothing if there is no file LOCK,
-// as in a copy. FailedPrecondition, naming directory and process, if a coordinator runs; PermissionDenied if LOCK
-// cannot be opened.
+// Takes a shared lock, which keeps a coordinator from starting. Creates nothing, and locks nothing
+// if there is no file LOCK, as in a copy. FailedPrecondition: a coordinator runs (the message names
+// directory and process), or LOCK is no regular file. PermissionDenied: LOCK cannot be opened.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockForReading(const DataDirectory& directory);
 
 }  // namespace atl

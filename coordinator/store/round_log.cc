@@ -91,7 +91,7 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
       segment->next_sequence = StreamKey(secret_, path);
       segment->header = {kSegmentRevision, key.job, key.epoch, key.target, layout, boot_};
       const std::string header = SerializeSegmentHeader(segment->header);
-      // The directory first: a file with a header always has a durable name.
+      // The directory is flushed first, so that a file with a header always has a durable name.
       absl::Status begun = files_.SyncDirectory(directory);
       if (begun.ok()) begun = segment->AppendRecord(RecordType::kSegmentHeader, std::array{AsBytes(header)});
       if (begun.ok()) begun = segment->Flush();

@@ -14,9 +14,9 @@
 // - Damage below a length that a later record reports as flushed is DataLoss with the offset. It is
 //   never skipped.
 //
-// Errors: after a failed flush the caller must end the process (I24). A failed append is cut off again and
-// returned, so that a full disk refuses an upload and loses nothing. Thread rule: thread-safe; calls for one
-// segment wait for each other. All calls except VerifiedPrefix may block on the disk.
+// Errors: after a failed flush the caller must end the process (I24). A failed append is cut off again and returned,
+// so that a full disk refuses an upload and loses nothing. Thread rule: thread-safe; calls for one segment wait for
+// each other, except for the reads of ReadContribution. Any call may block on the disk or for another call.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 
@@ -63,12 +63,12 @@ class RoundLog {
   RoundLog(const RoundLog&) = delete;
   RoundLog& operator=(const RoundLog&) = delete;
 
-  // Creates the segment durably, or opens and scans an existing one. Required before other calls on
-  // the key. DataLoss: damaged in the middle. FailedPrecondition: a newer revision or another
-  // layout. IsFailedFlush: the existing segment may not be durable.
+  // Creates the segment durably, or opens an existing one, cuts off its torn tail and flushes it. Required
+  // before most other calls. DataLoss: damaged in the middle. FailedPrecondition: a newer revision,
+  // another layout, or records of a later boot. IsFailedFlush: the existing segment may not be durable.
   absl::Status Open(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
-  // Opens the segment of a committed round for reading: creates, cuts and appends nothing. DataLoss
-  // also if the file is missing.
+  // Opens the segment of a committed round for reading: creates, cuts, flushes and appends nothing.
+  // Errors are those of Open; DataLoss also if the file is missing.
   absl::Status OpenCommitted(const RoundKey& key, Digest layout) ATOLL_EXCLUDES(opening_, mutex_);
 
   // Flushes an open segment, because a process that was killed may have left unflushed bytes in it.
@@ -79,21 +79,21 @@ class RoundLog {
   // only the trailer is missing or the contribution is accepted. An unaccepted contribution of the
   // same worker with another digest is replaced; so is an accepted one with the digest `refused`,
   // which the screens have excluded from the round. AlreadyExists: the worker has another accepted
-  // contribution. FailedPrecondition, also from Append: the worker has restarted so often that it
-  // has used its share of the file (kTakenFactor in round_segment.h).
+  // contribution. FailedPrecondition, also from Append: the worker has restarted so often, or sent
+  // such small pieces, that it has used its share of the file (kTakenFactor in round_segment.h).
   absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header, Digest refused = {});
-  // 0 if nothing with this digest is stored, or if `key` is not open.
+  // The stored bytes of the worker's contribution with this digest; 0 if there is none, or if `key` is not open.
   uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
-  // Appends `pieces` in order, at most limits::kMessageBytes in all. OutOfRange unless `offset` is
-  // the current length and the end is within encoded_bytes. ResourceExhausted: the disk is full,
-  // and the segment is unchanged.
+  // Appends `pieces` in order, at most limits::kMessageBytes in all, to a contribution that is not
+  // accepted. OutOfRange unless `offset` is the current length and the end is within encoded_bytes.
+  // NotFound: Begin was not called. ResourceExhausted: the disk is full, and the segment is unchanged.
   absl::Status Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces);
-  // OK if all bytes have arrived and have the announced digest. Otherwise DataLoss: the bytes are
-  // discarded and the sender starts again.
+  // OK if all bytes have arrived and have the announced digest. FailedPrecondition: bytes are
+  // missing. DataLoss: another digest; the bytes are discarded and the sender starts again.
   absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
-  // Calls CheckComplete, appends the trailers and flushes once. Idempotent. After an error, also on
-  // a full disk, no contribution is accepted yet, and some of them may be at the next start: the
-  // caller must end the process.
+  // Calls CheckComplete for each worker, appends the trailers and flushes once. Idempotent. After
+  // an error, also on a full disk, this call has accepted none of them, but some of them may be
+  // accepted at the next start: the caller must end the process.
   absl::Status Accept(const RoundKey& key, std::span<const WorkerId> workers, int64_t wall_nanos);
   absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
     return Accept(key, std::span(&worker, 1), wall_nanos);
@@ -101,8 +101,8 @@ class RoundLog {
   // Discards an unaccepted contribution.
   void Abandon(const RoundKey& key, const WorkerId& worker);
 
-  // The encoded bytes of an accepted contribution, verified against its digest. NotFound, DataLoss.
-  // Reuses the memory of `buffer` for the result.
+  // The encoded bytes of an accepted contribution, read and verified against its digest. NotFound: no
+  // such contribution is accepted. DataLoss: damaged. Reuses the memory of `buffer` for the result.
   absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker,
                                                           std::vector<std::byte> buffer = {}) const;
   // Appends the encoded update and flushes. Replaces the update of an earlier attempt that was not
@@ -112,9 +112,9 @@ class RoundLog {
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
   // The update of an open segment. NotFound if it has none.
   absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
-  // Finds the encoded update for downloads; the segment need not be open. Also finds an update that
-  // was kept when its segment was dropped. The first call verifies it; later calls return the same
-  // reader. NotFound: no such segment, or no update in it. DataLoss and other errors as Open.
+  // Finds the encoded update for downloads, in the segment, which need not be open, or as it was kept when
+  // its segment was dropped. Verifies the update, unless the reader of an earlier call is remembered.
+  // NotFound: no such file, or no update in it. DataLoss: damaged. Other errors are those of Open.
   absl::StatusOr<std::shared_ptr<const UpdateReader>> OpenUpdate(const RoundKey& key, Digest layout)
       ATOLL_EXCLUDES(mutex_);
 
@@ -124,15 +124,15 @@ class RoundLog {
   void Close(const RoundKey& key);
   // Versions with a segment on disk, ascending.
   absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
-  // Unlinks the segments with a version below `keep_from`. Returns the bytes freed. Updates from
-  // version `updates_from` on are kept if the disk has space; all others are deleted.
+  // Unlinks the segments with a version below `keep_from`, and returns their bytes. Their updates from version
+  // `updates_from` on stay as files of their own, if the disk has space; older updates kept so are deleted.
   absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
                                       std::optional<Version> updates_from = {});
   // Whether a file exists in which OpenUpdate can look for the update.
   bool HasUpdate(const RoundKey& key) const;
   absl::Status Drop(const RoundKey& key);
-  // Closes and unlinks the segments of epochs below `epoch`, at most `most` files. True when all of
-  // them are removed.
+  // Closes and unlinks the segments of epochs below `epoch` and their kept updates, in this call at
+  // most `most` files. True when all of them are removed; false: call again.
   absl::StatusOr<bool> DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most = SIZE_MAX);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One open segment of the round log: the file, its contents, and appending to it. For the files of the round log, and
-// for audits, which only read.
+// One open segment of the round log: the file, its contents, and appending to it. Used by the .cc
+// files of the round log, and by audits, which only read.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
 
@@ -40,7 +40,7 @@ struct RoundContribution {
 constexpr uint64_t kTakenFactor = 8, kTakenSlack = uint64_t{16} << 20;
 constexpr uint64_t kChunkHeadBytes = 12;  // slot, offset
 
-// The start of a payload: the slot.
+// The first bytes of a payload about a contribution: its slot.
 std::string SlotHead(uint32_t slot);
 
 // One open segment file and what is in it.
@@ -58,7 +58,7 @@ struct RoundSegment {
   absl::Status CheckIdentity(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
 
   // Appends one record whose payload is `head`, then `body`. After an error the file is restored to
-  // its previous length. If that fails, all later calls fail.
+  // its previous length. If that fails, all later appends and flushes fail.
   absl::Status AppendRecord(RecordType type, std::span<const Bytes> head, std::span<const Bytes> body = {})
       ATOLL_REQUIRES(mutex);
   absl::Status Flush() ATOLL_REQUIRES(mutex);

@@ -85,7 +85,7 @@ constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
 enum class ScanOf { kAll, kUpdate, kMessages };
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
 absl::StatusOr<ScanResult> ScanRecords(const File& file, const ScanVisitor& visitor, ScanOf of = ScanOf::kAll);
-// As ScanRecords. Damage and the visitor's error are errors, of which damage (DataLoss) names path and offset.
+// Calls ScanRecords. Damage (DataLoss, with path and offset) and the visitor's error are errors; a torn tail is not.
 absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
                                        ScanOf of = ScanOf::kAll);
 

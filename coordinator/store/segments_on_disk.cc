@@ -54,7 +54,7 @@ absl::StatusOr<bool> RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch
     MutexLock lock(mutex_);
     std::erase_if(open_, [&](const auto& open) { return open.first.job == job && open.first.epoch < epoch; });
   }
-  // Kept updates are removed first, because callers look for them only while segments exist.
+  // Kept updates are removed first, because a later start finds leftovers only by the directory of rounds.
   ATOLL_ASSIGN_OR_RETURN(const bool gone,
                          RemoveEpochsBefore(files_, directory_.KeptUpdatesDirectory(job), epoch, most));
   return gone ? RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch, most) : absl::StatusOr<bool>(false);

@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Reads every byte of a snapshot file and checks it; also reads the arrays into `loaded`, if given. DataLoss, without
-// the path; FailedPrecondition: a newer revision. Without `loaded` it needs memory for 256 KiB.
+// Reads and checks every byte of a snapshot file; stores the arrays in `loaded`, if given, else needs 256
+// KiB of memory. DataLoss: damaged; the message lacks the path. FailedPrecondition: a newer revision.
 absl::StatusOr<SnapshotHeader> ReadSnapshot(const File& file, LoadedSnapshot* loaded = nullptr);
 // The offset of the damage in the file, from an error of ReadSnapshot, if known.
 std::optional<uint64_t> DamageOffset(const absl::Status& status);

@@ -52,15 +52,15 @@ class SnapshotStore {
  public:
   SnapshotStore(Files& files, DataDirectory directory, BootNumber boot);
 
-  // Writes a snapshot. `hash` is the ContentHash of the public copy. Idempotent: a valid file with
-  // the same hash is kept. Releases each written part of `state` (StateShot::Passed), so a
-  // StateShot can be written once only. The digests of momentum and residual are those of the
-  // written bytes. Empty arrays at the end become a hole in the file.
+  // Writes a snapshot. `hash` is the ContentHash of the public copy. Idempotent: an existing file
+  // is kept if its header is valid and has the same hash and layout. Releases each written part of
+  // `state` (StateShot::Passed), so a StateShot can be written once only. The digests of momentum
+  // and residual are those of the written bytes. Empty arrays at the end become a hole in the file.
   absl::Status Write(const SnapshotKey& key, StateShot& state, Digest hash, Digest layout);
   // For arrays that do not change during the call.
   absl::Status Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout);
-  // Reads and verifies the whole file. NotFound. DataLoss with the path and the differing values.
-  // FailedPrecondition: a newer revision or another layout.
+  // Reads and verifies the whole file. NotFound: missing. DataLoss: damaged; the message has the
+  // path and the damaged part. FailedPrecondition: a newer revision or another layout.
   absl::StatusOr<LoadedSnapshot> Load(const SnapshotKey& key, Digest layout) const;
   absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenReader(const SnapshotKey& key) const;
   // Versions on disk, ascending.
@@ -78,24 +78,24 @@ class SnapshotStore {
   // all of them are removed. Links of checkpoints stay.
   absl::StatusOr<bool> DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most);
 
-  // Links the snapshots of `record.versions` in `epoch`, which must exist, and writes the manifest.
-  // Idempotent.
+  // Links the snapshots of `record.versions` in `epoch`, which must exist, into the checkpoint's
+  // directory and writes the manifest. Idempotent.
   absl::Status WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch);
   // The manifest as a record. NotFound: no checkpoint, or an incomplete one.
   absl::StatusOr<CheckpointRecord> ReadCheckpoint(const JobId& job, uint64_t step) const;
-  // One fragment of a checkpoint with its outer state, verified.
+  // Reads and verifies one fragment of a checkpoint, with its outer state. Errors are those of Load.
   absl::StatusOr<LoadedSnapshot> LoadCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment,
                                                         Digest layout) const;
-  // The same verification piece by piece, with 256 KiB of memory.
+  // Verifies the file that LoadCheckpointFragment reads, piece by piece, with 256 KiB of memory.
   absl::StatusOr<SnapshotHeader> CheckCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment,
                                                          Digest layout) const;
   absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenCheckpointReader(const JobId& job, uint64_t step,
                                                                        FragmentIndex fragment) const;
   // Removes the manifest, then the links. OK if the checkpoint does not exist.
   absl::Status DropCheckpoint(const JobId& job, uint64_t step);
-  // Removes every checkpoint whose step is not in `known`: a process died before it had removed
-  // them. Keeps the checkpoints that a ledger with these `epoch` and `heads` cannot have dropped,
-  // because such a ledger is an older copy than the files. Returns the steps kept for that reason.
+  // Removes every checkpoint whose step is not in `known`: a process died before it had removed them.
+  // Keeps the checkpoints that are newer than a ledger with these `epoch` and `heads`, because such a
+  // ledger is an older copy and cannot have dropped them. Returns the steps kept for that reason.
   absl::StatusOr<std::vector<uint64_t>> DropCheckpointsBut(const std::set<uint64_t>& known, const JobId& job,
                                                            uint64_t epoch, const VersionVector& heads);
 

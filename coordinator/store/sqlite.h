@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small C++ interface to SQLite that returns statuses: a database and prepared statements, bound
-// by position. Only the ledger uses it. Not thread-safe.
+// by position. The ledger and the audits' reader of ledgers use it. Not thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_H_
 #define ATOLL_COORDINATOR_STORE_SQLITE_H_
 
@@ -22,9 +22,9 @@ void PutBig(std::string& out, uint64_t value);
 
 class Database {
  public:
-  // Creates the file if it does not exist. FailedPrecondition: another process holds it. DataLoss:
-  // damaged, or not a database. Statements may call row_crc(value, ...): the CRC-32C of all values,
-  // each as its kind and bytes (docs/formats/ledger.md, "Checksums").
+  // Creates a missing file. PermissionDenied: it cannot be opened. Only the first statement reads it and may return
+  // FailedPrecondition (another process holds it) or DataLoss (damaged, or no database). Statements may call
+  // row_crc(value, ...): the CRC-32C of all values, each as its kind and bytes (docs/formats/ledger.md, "Checksums").
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
@@ -40,9 +40,9 @@ class Database {
   // Whether the path no longer names the open file, because the file was moved, removed or
   // replaced.
   bool IsUnlinked() const;
-  // The current SQLite error with the path and, for a failed read, write or flush, the system's
-  // error message. ResourceExhausted: disk or quota full, or the file may not grow.
-  // FailedPrecondition: busy. DataLoss: damaged.
+  // The current SQLite error with the path and, for a failed read, write or flush, the system's error
+  // message. ResourceExhausted: disk or quota full, or the file may not grow. FailedPrecondition:
+  // busy. DataLoss: damaged. PermissionDenied: it cannot be opened or written. Internal: any other.
   absl::Status Error(int code) const;
   const std::string& path() const { return path_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a fragment at one moment, for a writer that runs concurrently with training. Before
-// the arrays change, Detach copies the part that the writer has not read yet. Thread-safe.
+// The state of a fragment at one moment, for the writer of a snapshot while later rounds close. Before
+// a round changes the arrays, Detach copies the part that the writer has not read yet. Thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 #define ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 
@@ -57,9 +57,9 @@ class StateShot {
   // Reads from the arrays, not from the copy.
   void ReadArrays(uint64_t offset, std::span<std::byte> out) const;
   void ReadCopy(uint64_t offset, std::span<std::byte> out) const ATOLL_REQUIRES(mutex_);
-  // The place in the copy for the state from `offset` on: `bytes` long, or shorter where the place
-  // ends. Parts of copy_bytes_ are stored in the order of copying, so that each shot reuses the
-  // memory of the previous shot.
+  // The memory in room_ for the state from `offset` on: `bytes` long, or shorter where a part ends.
+  // Parts of copy_bytes_ are stored in the order of copying, from the end of the state, so that
+  // each shot reuses the memory of the previous shot.
   std::span<std::byte> PlaceOf(uint64_t offset, size_t bytes) const ATOLL_REQUIRES(mutex_);
   // The place of the next part to copy, which starts at `from` and ends at copied_from_. Empty:
   // nothing is left to copy.

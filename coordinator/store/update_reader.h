@@ -17,12 +17,12 @@ namespace atl {
 // Holds no open file. Thread-safe.
 class UpdateReader {
  public:
-  // The update is the `info.encoded_bytes` bytes of the file at `path` from `file_offset` on. Once
-  // that file is deleted: the last bytes of the file at `kept_path`. `files` must outlive it.
+  // The update is the `info.encoded_bytes` bytes of the file at `path` from `file_offset` on. Once that file
+  // is deleted, the last bytes of the file at `kept_path` are read instead. `files` must outlive the reader.
   UpdateReader(const Files& files, std::string path, std::string kept_path, UpdateInfo info, uint64_t file_offset);
 
   const UpdateInfo& info() const { return info_; }
-  // NotFound: neither file exists. OutOfRange: beyond the end of the update.
+  // NotFound: neither file exists. OutOfRange: beyond the end of the update. DataLoss: the kept file is too short.
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
 
  private:

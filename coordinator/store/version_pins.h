@@ -23,17 +23,17 @@ constexpr Duration kPinAfterBreak = Seconds(600);
 
 class VersionPins {
  public:
-  // Nothing is kept for a worker that is more than `most_versions` versions behind the head.
+  // Nothing is kept for a worker more than `most_versions` versions behind the head, or beyond limits::kWorkers.
   explicit VersionPins(uint64_t most_versions) : most_versions_(most_versions) {}
 
-  // A worker begins to download the fragment at `version`; files kept for this worker before are
-  // released. Returns the number of the download.
+  // A worker begins to download the fragment at `version`; files kept for this worker before are released.
+  // Returns the number of the download, or 0 if nothing is kept because too many workers are pinned.
   uint64_t Begin(const WorkerId& worker, Version version);
-  // The download has ended. Only the worker knows whether all of it arrived, so it may resume
-  // within kPinAfterBreak.
+  // The download has ended. Only the worker knows whether all of it arrived, so its files are kept
+  // for another kPinAfterBreak. No effect if the worker has begun another download.
   void End(const WorkerId& worker, uint64_t download, Instant now);
-  // The worker has the fragment and asks for the update that produced version `reached`. `head`: the newest
-  // committed version.
+  // The worker has the whole fragment and asks for the update that produced version `reached`. From now on only
+  // updates from shortly before it are kept, for kPinAfterBreak; nothing if `reached` is `head`, the newest version.
   void AskedForUpdate(const WorkerId& worker, Version reached, Version head, Instant now);
   // Whether a download of `version` may continue now that `head` is committed.
   bool MayGoOn(Version version, Version head) const {
@@ -44,7 +44,7 @@ class VersionPins {
     std::optional<Version> snapshot;      // the oldest snapshot still needed
     std::optional<Version> updates_from;  // updates of rounds from this version on
   };
-  // Also releases the pins of workers that are too far behind or have not come back.
+  // The files to keep for all workers. Releases the pins of workers that are too far behind or have not come back.
   Kept KeptFor(Version head, Instant now);
 
  private:
