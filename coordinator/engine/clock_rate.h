@@ -14,8 +14,8 @@ namespace atl {
 
 class ClockRate {
  public:
-  // Called about once a second. Forgets earlier marks when the job does not run or a rollback sets
-  // its clock back. Time before the clock first moves does not count; later waits do.
+  // Notes the job clock; called about once a second. Forgets all earlier notes when the job does not run
+  // or a rollback sets its clock back. Time before the clock first moves does not count; later waits do.
   void Note(uint64_t step, bool running, Instant now);
   // Steps per second up to `step`; 0 if unknown.
   double PerSecond(uint64_t step, Instant now) const;

@@ -33,7 +33,7 @@ class CommitPipeline {
   };
   explicit CommitPipeline(Parts parts) : parts_(std::move(parts)) {}
 
-  // Takes the effects of one step.
+  // Takes the effects of one step. Releases them within this call if they have no records and no step waits.
   void Push(Effects effects);
   bool idle() const { return !flushing_ && waiting_.empty(); }
 

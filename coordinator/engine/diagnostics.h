@@ -50,8 +50,8 @@ class Diagnostics {
     std::map<std::string, std::string> fields;
     std::vector<JobNote> warnings;
   };
-  // A round is durable. Fills the staleness and momentum_mean of `measures`, the workers' own
-  // measures, and the results of the direction screen.
+  // A round is durable. Fills staleness, momentum_mean, upload_error and the results of the
+  // direction screen in `measures`. Returns the fields of the round's event line, and warnings.
   Outcome OnRound(const RoundRecord& record, RoundMeasures& measures);
 
   // Drops the state of a job that ended some time ago.

@@ -3,12 +3,12 @@
 // decides nothing: it reports them by name in an event, a metric and a line of `job describe`.
 // Lives on the engine thread; a restart clears its state.
 //
-// The screen takes the mean of a worker's newest kDirectionRounds cosines. Each cosine is between
-// the worker's contribution and the merge of the round's other contributions. With two workers,
-// neither can be singled out, so rounds of fewer than kDirectionWorkers contributions do not count.
-// A worker has no result while the fragment's newest kDirectionRounds rounds are all such rounds,
-// or lack the worker. The mean of eight cosines of unrelated directions with 160 effective
-// dimensions has a standard error of 0.03.
+// The screen takes the mean of a worker's newest kDirectionRounds cosines in a fragment. Each
+// cosine is between the worker's contribution and the merge of the round's other contributions.
+// With two workers, neither can be singled out, so rounds of fewer than kDirectionWorkers
+// contributions give no cosine. A worker has no result while it has fewer cosines, or if none of
+// the fragment's newest kDirectionRounds rounds gave it one. The mean of eight cosines of unrelated
+// directions with 160 effective dimensions has a standard error of 0.03.
 #ifndef ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 #define ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 
@@ -32,8 +32,8 @@ constexpr double kAgainstCosine = -0.1;
 // A worker is reported again only after its mean has reached this value.
 constexpr double kAlongCosine = 0;
 
-// The screen starts over for a worker that was in none of the last kDirectionMemory versions. A
-// broken connection alone clears nothing.
+// The screen starts over for a worker that was in none of a fragment's last kDirectionMemory
+// rounds, and in each new epoch. A broken connection alone clears nothing.
 constexpr uint64_t kDirectionMemory = 64;
 
 constexpr char kAgainstTheOthers[] = "worker against the others";  // JobNote::kind
@@ -47,7 +47,7 @@ class DirectionWatch {
   // worker to report: one note until the worker has pointed along with the others again.
   std::vector<JobNote> OnRound(const RoundRecord& record, RoundMeasures& measures);
   void ForgetJob(const JobId& job);
-  // The mean as of each worker's newest round, for the workers that have one.
+  // The mean of each worker that has a result (top of this file), as of the worker's newest round.
   std::map<WorkerId, double> Means(const JobId& job, FragmentIndex fragment) const;
 
  private:

@@ -74,7 +74,7 @@ std::string NameOf(const FragmentVersion& at) {
   return absl::StrCat("version ", at.version.value, " of fragment ", at.fragment.value);
 }
 
-// The same source, which releases `held` when it is released.
+// `source` itself, which also keeps `held` until it is released.
 std::shared_ptr<BulkSource> Holding(std::shared_ptr<const void> held, std::shared_ptr<BulkSource> source) {
   const auto both = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<BulkSource>>>(
       std::move(held), std::move(source));

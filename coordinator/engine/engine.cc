@@ -136,8 +136,8 @@ struct Engine::State {
     }
   }
 
-  // Whether a round is being merged or committed. A pass posts its result to the mailbox before it
-  // ends.
+  // Whether a round may still be in its merge or commit; any waiting work counts as one. A pass
+  // posts its result to the mailbox before it ends.
   bool Merges() { return parts.data.Merges() || !mailbox.empty() || !completions.empty() || !pipeline.idle(); }
 
   void Note(const JobNote& note) {

@@ -54,7 +54,7 @@ struct JobGlance {
   std::vector<WorkerView> workers;    // of this job
   std::vector<EventLine> events;      // new since this watcher's last glance
   std::vector<double> recent_losses;  // newest 120 points, oldest first
-  JobHistory totals;                  // events and curves left out; the rest is filled
+  JobHistory totals;                  // without events, next_revision and curves
   double tokens_per_second = 0;       // sum over training workers
   double seconds_left = -1;           // < 0: unknown
 };
@@ -85,55 +85,55 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Resumes the work that recovery found. Call once, before Run or the first Turn. Each incomplete
-  // round is logged in its job's event log. A job whose parameters need a damaged round stops when
-  // they are loaded.
+  // Resumes the work that recovery found. Call once, before Run or the first Turn. Each cut or
+  // damaged round is logged in its job's event log. A job with an unusable round log stops; one
+  // whose parameters need a damaged round stops when they are loaded.
   void Start(const RoundsAtStart& rounds = {});
-  // Handles all waiting and due work. Returns the latest time at which it must be called again.
+  // Handles the waiting and due work that no hold (ReadFairness) delays. Returns the latest time for the next call.
   Instant Turn();
   // Turns until asked to stop. Then returns once the waiting work is handled and the rounds being
   // merged are committed, or after a few seconds. The caller's thread is the engine thread.
   void Run(std::stop_token stop);
 
   // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------
-  // A control stream with its first message. `sink` is kept until ControlClosed.
+  // Opens a control stream with its first message. `sink` is kept until ControlClosed.
   ConnectionId OpenControl(Hello hello, std::shared_ptr<ControlSink> sink);
   // False: the mailbox is full, or holds the maximum for this stream, and the message is lost. The
   // stream must be closed, so that the worker reconnects.
   bool ControlSaid(ConnectionId connection, WorkerMessage message);
   void ControlClosed(ConnectionId connection);
 
-  // An upload conversation. The verdict comes through the sink.
+  // Begins an upload conversation. The verdict, or a refusal of the header, reaches `sink` later.
   UploadId OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink);
-  // The upload ended before its acceptance, for this reason. Payload is sent to the DataPlane directly; its
-  // refusals are reported to the engine through this call.
+  // The upload ended before its acceptance, for this reason. Payload is sent to the DataPlane directly;
+  // refusals of payload are reported to the engine through this call. No effect if the upload has ended.
   void BreakUpload(UploadId upload, absl::Status why);
 
-  // An event that has no requester, such as a change of disk space.
+  // Passes an event without a requester to the core, such as a change of disk space.
   void Tell(Event event);
-  // Calls of people: the event's `request` is filled in; `answer` runs on the engine thread, after the commit.
+  // Passes a person's call to the core with `request` filled in. `answer` runs on the engine thread after the commit.
   void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
-  // Runs `look` on the engine thread when all of the core's state is durable. At most kLooksAtOnce run in a
-  // row; then waiting events are handled. `look` must not block.
+  // Runs `look` on the engine thread when all of the core's state is durable and looks have time left
+  // (LookShare). At most kLooksAtOnce run in a row; then waiting events are handled. `look` must not block.
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Runs `answer` on the engine thread at its next turn, independent of the ledger: shows only that
   // the engine turns.
   void Probe(std::function<void()> answer);
-  // As Query, with the job's complete past in `history`. The past of a job that ended before the
-  // start is read at the first call; until then only its newest part is present.
+  // Calls Query once `history` holds the job's complete past. The log of a job that ended before the start
+  // is read at the first call; until then, or if it cannot be read, `history` has only its newest part.
   void QueryPast(JobId job, std::function<void(const Core& core, const History& history, Instant now)> look);
-  // Counts the bytes sent for a download. An empty worker: not a worker. `kind` is update,
-  // fragment, block, checkpoint or blob.
+  // Counts the bytes sent for a download, if the job exists. An empty worker: the client is no
+  // worker. `kind` is update, fragment, block or checkpoint; downloads of other kinds name no job.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
   // Asks a worker for its newest log lines, none older than `since_wall_nanos` (see LogsWishes).
-  // `answer` gets the lines, or an empty list if the worker is not connected or does not answer
-  // within 10 s.
+  // `answer` gets the lines; an empty list if the worker is not connected or does not answer within
+  // 10 s; or ResourceExhausted if too many calls wait for this worker.
   void WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos, LogsWishes::Answer answer);
 
-  // Shows the job on the engine thread at once, at every event of the job and at least twice a
-  // second, until Unwatch or the job's end (the last glance shows the ended state). On an error the
-  // sink gets one call with it, and no other: NotFound for an unknown job, ResourceExhausted while
-  // there are too many watchers.
+  // Shows the job to `sink` on the engine thread, once its past is read, at every event of the job and
+  // about twice a second, until Unwatch or the job's end (the last glance shows the ended state). Glances
+  // have the events after `after_revision`; 0: those from now on. On an error the sink gets one call with
+  // it, and no other: NotFound for an unknown job, ResourceExhausted while there are too many watchers.
   uint64_t Watch(JobId job, uint64_t after_revision, GlanceSink sink);
   void Unwatch(uint64_t watcher);
   // Engine thread only: the view that Watch shows.

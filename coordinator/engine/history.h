@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The past of jobs, for people: newest events, curves, byte accounts. Can be rebuilt from the event
-// log, is bounded in memory, and is never read by a decision. Lives on the engine thread.
+// The past of jobs, for people: newest events, curves, byte accounts, which can be rebuilt from the event
+// log, and newest measures. Bounded in memory, never read by a decision. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 #define ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 
@@ -35,7 +35,7 @@ class Curve {
  public:
   void Add(CurvePoint point);
   void DropAfter(uint64_t step);
-  // Drops every second point but keeps the newest.
+  // Drops every second point, but keeps the newest. From then on Add keeps half as many new points.
   void Thin();
   const std::vector<CurvePoint>& points() const { return points_; }
 
@@ -52,7 +52,7 @@ struct JobHistory {
   std::map<WorkerId, uint64_t> uploaded_bytes, downloaded_bytes;  // payload, by worker
   uint64_t uploaded_total = 0, downloaded_total = 0;
   double last_loss = 0;  // mean of the newest committed round, nats
-  // Of the newest round that this process merged.
+  // The measures of each fragment's newest round that this process merged.
   std::map<FragmentIndex, RoundMeasures> measures;
   std::map<WorkerId, double> participation;  // share of the newest rounds, of connected workers
 };
@@ -71,10 +71,10 @@ class History {
   // Adds a line with the job's next revision. Returns the revision.
   uint64_t AddEvent(const JobId& job, EventLine line);
   void AddPoint(const JobId& job, const std::string& curve, CurvePoint point);
-  // Drops the points of versions that a rollback discarded.
+  // Drops the points after `step`, which a rollback discarded; last_loss becomes that of the newest point left, or 0.
   void DropPointsAfter(const JobId& job, uint64_t step);
-  // Replaces the history of the job with the one read from its log; `read` holds that job alone.
-  // Newer events and the totals stay. The caller calls Bound after adopting a batch.
+  // Replaces the history of the job with the one read from its log; `read` holds that job alone. Events
+  // newer than the log's, and the larger totals, stay. The caller calls Bound after adopting a batch.
   void Adopt(const JobId& job, History read);
   // Enforces the limits over all jobs; visits each job.
   void Bound();
@@ -83,7 +83,7 @@ class History {
   // Counts payload bytes of a worker; with an empty worker, for the job alone.
   void CountUpload(const JobId& job, const WorkerId& worker, uint64_t bytes);
   void CountDownload(const JobId& job, const WorkerId& worker, uint64_t bytes);
-  // The worker's bytes stay in the totals of the jobs.
+  // Drops the worker's own byte accounts. Its bytes stay in the totals of the jobs.
   void Forget(const WorkerId& worker);
 
  private:

@@ -12,9 +12,9 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kManifestsBytes = uint64_t{512} << 20;  // of a job, in all: 1.5 trillion tokens of four bytes
+constexpr uint64_t kManifestsBytes = uint64_t{512} << 20;  // manifests of a job: 1.5 trillion tokens of four bytes
 
-// Reads the manifests, without the hashes of their blocks; problems become violations.
+// Reads the manifests, without the hashes of their blocks; a missing or faulty one becomes a violation.
 absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < spec.data.corpora.size(); ++i) {
@@ -44,8 +44,8 @@ absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeR
   return absl::OkStatus();
 }
 
-// Reads the files that evaluations score: every fault becomes a violation, and `examples` becomes
-// their number.
+// Reads the files that evaluations score. Every missing or faulty file becomes a violation, and
+// `examples` of each task becomes the number of examples that are scored.
 absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < spec.evaluation.tasks.size(); ++i) {
@@ -76,7 +76,7 @@ absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& res
   return absl::OkStatus();
 }
 
-// Task files are text, so scoring them needs the tokenizer.
+// Adds a violation if the corpora's tokenizer is not stored: task files are text, so scoring them needs it.
 void CheckTaskTokenizer(const JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
   if (spec.evaluation.tasks.empty() || result.plan.manifests.empty()) return;
   const CorpusTokenizer& tokenizer = result.plan.manifests[0].tokenizer;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a submitted spec into a job that can run: reads the stored manifests, fixes the defaults,
-// lays out the model, counts the samples, and reports all faults at once. Blocking (reads blobs);
-// runs on an executor, never in the engine.
+// Turns a submitted spec into a job that can run: reads the stored manifests, fixes the defaults, lays
+// out the model and counts the samples. Reports the faults of one stage together: of the spec, of the
+// stored files, then of the rest. Blocking (reads blobs); runs on an executor, never in the engine.
 #ifndef ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 #define ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 

@@ -54,8 +54,8 @@ struct JobData {
   const uint64_t epoch;  // a rollback creates a new JobData
   const JobSpec spec;    // as of preparation; sizes never change, rates come with each task
   const ModelLayout layout;
-  Aggregator aggregator;           // compute executor; the prepare executor until the job is announced
-  std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; as the aggregator
+  Aggregator aggregator;           // used by its preparation until the job is announced, then on compute executor
+  std::vector<NormHistory> norms;  // of the newest merged rounds, by fragment; used where `aggregator` is
   // Snapshots of `aggregator` being written, by fragment. Each is detached before its state
   // changes. Compute executor only.
   std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
@@ -79,10 +79,10 @@ struct JobData {
   std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
   std::vector<VersionPins> pins ATOLL_GUARDED_BY(mutex);               // by fragment
   // Snapshots taken and not yet on disk, with the statuses that receive the outcome; and the work
-  // to run on the io executor when one of them is written.
+  // to run on the io executor when one of them is written or has failed.
   std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
   std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
-  // The version of the failed snapshot, for fragments with no later snapshot written since.
+  // The version of a fragment's failed snapshot, until its next commit retries it or a snapshot is written.
   std::map<FragmentIndex, Version> owed_snapshots ATOLL_GUARDED_BY(mutex);
   // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot,
   // by fragment.
@@ -111,7 +111,7 @@ inline void JobData::Logged::Add(const RoundRecord& round) {
 // The update of a round in the form sent and logged. rounds.cc
 PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, RawBytes update);
 
-// Adds the norms of a committed round to its fragment's history. rounds.cc
+// Adds the norms of a merged round to its fragment's history. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);
 
 }  // namespace atl

@@ -19,22 +19,22 @@ namespace atl {
 class DataPlane;  // data_plane.h
 struct JobData;   // job_data.h
 
-// Owned by the compute executor until `done` runs. Meanwhile other threads may set `go_on`, and read `fragments`
-// and `loading`.
+// Owned by the prepare executor until `done` runs. Meanwhile other threads may set `go_on`, and
+// read `fragments` and `loading`.
 struct LastSnapshots {
   std::atomic<bool> go_on = true;  // set to false: the fragment being written is the last
-  std::vector<std::pair<std::shared_ptr<JobData>, FragmentIndex>> fragments;  // of all jobs in memory
+  std::vector<std::pair<std::shared_ptr<JobData>, FragmentIndex>> fragments;  // to write, of all jobs in memory
   std::vector<JobId> loading;  // jobs being loaded: the next start loads them again
   size_t next = 0;
-  // Outcome over `fragments`. Skipped: a fragment whose round was merged and not committed, and all
-  // after a failed one.
+  // Outcome over `fragments`: the number written. Skipped: a fragment whose round was merged and
+  // not committed, and all after a failed one or after `go_on` is false.
   size_t written = 0;
   absl::Status why;  // error of the failed one
   std::function<void()> done;
 };
 
-// Writes the snapshots and logs the result and the missing ones; blocks until then. Calls `go_on`
-// every tenth of a second. Needs executors with threads, after the engine's last turn.
+// Writes the last snapshots and logs the missing ones; blocks until then. Calls `go_on` every tenth of a second:
+// once it is false, no further snapshot begins. Needs executors with threads, after the engine's last turn.
 void WriteLastSnapshots(DataPlane& data, Log& log, const std::function<bool()>& go_on);
 
 }  // namespace atl

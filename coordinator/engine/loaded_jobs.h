@@ -27,9 +27,9 @@ class LoadedJobs {
   // Marks the job as being loaded. Returns the number of the preparation; an earlier preparation is
   // no longer expected.
   uint64_t Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
-  // False: since this preparation began, the job was released or another preparation began.
+  // False: this preparation is over, or since it began the job was released or another preparation began.
   bool IsExpected(const JobId& job, uint64_t number) const ATOLL_EXCLUDES(mutex_);
-  // The preparation of that number is over. Returns false and changes nothing unless it is expected.
+  // Stores the data of the preparation with that number. Returns false and changes nothing if it is not expected.
   bool Put(std::shared_ptr<JobData> data, uint64_t number) ATOLL_EXCLUDES(mutex_);
   // The job is now neither loaded nor expected. Returns its data, or null.
   std::shared_ptr<JobData> Release(const JobId& job) ATOLL_EXCLUDES(mutex_);

@@ -37,9 +37,9 @@ class LogsWishes {
   explicit LogsWishes(Send send) : send_(std::move(send)) {}
 
   // Asks at once, or as soon as the worker may be asked. Wishes for lines since the same time share
-  // a request. `answer` gets no lines if the worker is not connected or does not answer. ResourceExhausted
-  // for a call (`since_wall_nanos` is 0) while kWaiting calls wait. Followers always wait; the
-  // limit of watchers bounds them.
+  // a request. `answer` gets no lines if the worker is not connected or does not answer.
+  // ResourceExhausted for a call (`since_wall_nanos` is 0) while kWaiting calls wait. Followers
+  // (`since_wall_nanos` above 0) may always wait; the limit of watchers bounds them.
   void Want(const WorkerId& worker, uint32_t lines, int64_t since_wall_nanos, Instant now, Answer answer);
   // The worker that got this open request; null if the request is not open.
   const WorkerId* Asked(uint64_t request) const;
@@ -66,7 +66,7 @@ class LogsWishes {
     Instant deadline{};
   };
   void AskNext(const WorkerId& worker, OfWorker& of, Instant now);
-  // Answers all wishes for this worker without lines.
+  // Answers all wishes for log lines of this worker with an empty list.
   static void GiveUp(OfWorker& of);
 
   const Send send_;

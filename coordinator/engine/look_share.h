@@ -20,9 +20,9 @@ struct Look {
 
 class LookShare {
  public:
-  static constexpr int64_t kOneIn = 4;                   // part of the engine's time
-  static constexpr Duration kAtOnce = Milliseconds(50);  // of looks in a row, after half a second without
-  static constexpr Duration kMost = Milliseconds(250);   // counted of one look, in which the process may be stopped
+  static constexpr int64_t kOneIn = 4;                   // looks get one part in this many of the engine's time
+  static constexpr Duration kAtOnce = Milliseconds(50);  // of looks in a row; available again at whole_at_
+  static constexpr Duration kMost = Milliseconds(250);   // most counted for a look: the process may stop in it
 
   // When the next look may begin.
   Instant opens() const { return whole_at_ - kAtOnce * kOneIn; }

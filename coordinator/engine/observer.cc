@@ -18,12 +18,12 @@ namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
 constexpr Duration kEndedShown = Seconds(3600);  // series of an ended job
-constexpr Duration kLostShown = Seconds(3600);   // with its age; many lost workers never return
+constexpr Duration kLostShown = Seconds(3600);   // gauge of a lost worker's age; many never return
 constexpr double kMicro = 1e-6;
 constexpr std::string_view kScreenedOut = "refused";
 constexpr char kEvaluated[] = "evaluation";   // JobNote::kind
-constexpr size_t kMergesRewritten = 100'000;  // per fragment and epoch, at one start
-constexpr size_t kTransfersInLine = 256;      // a line stays readable in one piece
+constexpr size_t kMergesRewritten = 100'000;  // lines of rounds, per fragment and epoch, at one start
+constexpr size_t kTransfersInLine = 256;      // workers, so that a line stays readable in one piece
 
 // The screening outcome that a line counts as; null for other lines.
 const char* ScreenOutcome(const std::string& kind) {
@@ -293,7 +293,7 @@ void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t ste
 void Observer::Note(const JobNote& note) {
   std::optional<uint64_t> untold = 0;
   if (note.kind == kDeviant || note.kind == kContradicted) {
-    if (at_will_.size() > limits::kWorkers) at_will_.clear();  // of workers that have left
+    if (at_will_.size() > limits::kWorkers) at_will_.clear();  // most are of workers that have left
     untold = at_will_[WorkerId{note.fields.at("worker")}].Take(clock_.Now());
   }
   if (!untold) return;
@@ -377,7 +377,7 @@ void Observer::Publish(const Core& core, Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     ++by_state[view->record.state];
     const bool ended = HasEnded(view->record.state);
-    if (ended && shown_.erase(job) == 0) continue;  // the final value: an ended job has no workers
+    if (ended && shown_.erase(job) == 0) continue;  // an ended job gets its final values once
     if (ended) ended_[job] = now;
     if (!ended) shown_.insert(job);
     NoteClock(*view, now);

@@ -39,8 +39,8 @@ class Observer {
   // the job's end, reads only the end. Sets the gauges of newest commits and checkpoints. Blocking;
   // call before any other method. `post` runs work on the engine thread, from any thread.
   void Recover(const RecoveredState& recovered, const Ledger& ledger, std::function<void(std::function<void()>)> post);
-  // Calls `then` once the history holds the job's complete past: at once, except at the first call
-  // for a job that ended before the start.
+  // Calls `then` once the history holds the job's complete past: at once, unless the log of a job
+  // that ended before the start must still be read. Also calls it if the log cannot be read.
   void WithPast(const JobId& job, std::function<void()> then);
   // The core accepted the worker on this connection.
   void Connected(ConnectionId connection, const WorkerId& worker);
@@ -60,8 +60,8 @@ class Observer {
   // Updates the gauges, at most once a second.
   void Publish(const Core& core, Instant now);
   Instant NextPublish() const { return next_publish_; }
-  // Notes the clock of a running job; the time of a round is unknown until its first round has
-  // closed. Publish calls it for every job.
+  // Notes the job clock for StepsPerSecond; a job counts as running from its first committed round
+  // on. Publish calls this for every job that gets gauges.
   void NoteClock(const JobView& view, Instant now);
   // Inner steps per second of the job clock; 0 if unknown.
   double StepsPerSecond(const JobView& view, Instant now) const;
@@ -70,13 +70,13 @@ class Observer {
   // Versions with a "round committed" line in the log, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
   void RecoverTimes(const RecoveredJob& job);
-  // Sets a job's gauges of the newest commit and checkpoint to these Unix nanoseconds, unless they are
-  // set. checkpoint 0: the job makes no checkpoints and gets no such gauge.
+  // Sets a job's gauges of the newest commit and checkpoint to these Unix nanoseconds, unless they
+  // are set. `checkpoint` 0: the job makes no checkpoints; its gauge of them, if any, is removed.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
   struct Past;                     // reading_back.cc
   Past ReadLog(const JobId& job);  // the whole log; adopts its history
-  // Reads the end of the log, which must hold a line that the job reached `state`. Otherwise
-  // returns false and adopts nothing.
+  // Reads and adopts the end of the log, which must hold a line that the job reached `state`. False, with
+  // nothing adopted: there is no such line, or that end is the whole log of a job, or it cannot be read.
   bool ReadEnd(const JobId& job, const std::string& state);
   void WarnUnread(const JobId& job, const absl::Status& why) const;
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
@@ -85,15 +85,15 @@ class Observer {
   void OnEvaluation(const EvaluationRecord& record);
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
-  // The byte accounts of workers that grew since the job's previous line.
+  // The byte accounts that grew since the job's previous line, of at most kTransfersInLine workers.
   std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
-  // Adds to the history and the log, with the bytes transferred so far.
+  // Adds the line to the history and the log, with its revision and the bytes transferred so far.
   void Add(const JobId& job, EventLine line);
-  // As Add, for facts that the ledger has and the log lacks.
+  // Adds a line for a fact that the ledger has and the log lacks, with the field kFromLedgerField.
   void AddFromLedger(JobNote note, int64_t wall_nanos);
   void PublishAge(const WorkerView& worker);
-  // Drops the state kept for the rounds of an ended job.
+  // Drops the metrics of an ended job and the state kept for its rounds.
   void ForgetJob(const JobId& job);
 
   struct Moved {
@@ -111,12 +111,12 @@ class Observer {
   std::map<WorkerId, Instant> heartbeat_at_;                  // newest heartbeat of each connected worker
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
   std::map<JobId, Moved> moved_;
-  // Measures of the newest rounds, for their "round committed" lines, oldest first.
+  // Fields of durable rounds, for their "round committed" lines that are not written yet, oldest first.
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockRate> clock_rates_;
-  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or ended with it
+  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one; ended ones too
   std::set<JobId> shown_;                             // jobs with gauges of their workers
   std::map<JobId, Instant> ended_;                    // end of each job whose series are removed an hour later
   std::set<WorkerId> lost_shown_;                     // lost workers that still have a gauge

@@ -60,7 +60,7 @@ absl::Status LoadEach(const JobData& data, unsigned threads, const Load& load) {
   return failed == outcomes.end() ? absl::OkStatus() : *failed;
 }
 
-// Parameters from the safetensors blobs of a Hugging Face directory.
+// Reads the initial parameters from the job's safetensors blobs into `arena`, until `go_on` returns false.
 absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
                              const ModelLayout& layout, std::span<float> arena, const std::function<bool()>& go_on) {
   CheckpointFiles blobs;
@@ -331,7 +331,7 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
   Release(task.job);  // data of another epoch; pending writes keep a reference
   const uint64_t number = Expect(task.job);
-  BehindSnapshots([this, number, task, job] {  // so that both are never in memory at once
+  BehindSnapshots([this, number, task, job] {  // so that two epochs are never in memory at once
     auto p = std::make_shared<Preparation>();
     p->number = number;
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);

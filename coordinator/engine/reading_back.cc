@@ -23,7 +23,7 @@ struct Observer::Past {
   History history;
   LoggedVersions logged;
   std::string state;  // the newest
-  bool whole = true;  // every line was readable
+  bool whole = true;  // the log could be read; lines in it may be torn
 };
 
 namespace {
@@ -74,7 +74,7 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
   history_.Bound();
 }
 
-// The line marks the log as complete for the next start.
+// Writes the line of the job's end, which marks the log as complete for the next start.
 void Observer::WriteMissingEnd(const JobRecord& job) {
   AddFromLedger(StateNote(job.job, job.state, job.reason), job.end_wall_nanos);
 }

@@ -20,7 +20,7 @@ struct ContributionMeasures {
   double cosine_to_merged = 0;
   std::optional<double> cosine_to_others;  // to the merge of the others
   std::optional<double> others_mean;       // mean of cosine_to_others over the worker's newest rounds of the fragment
-  bool against_others = false;             // both from coordinator/engine/direction_watch.h
+  bool against_others = false;             // this and others_mean: from direction_watch.h
   uint64_t staleness_steps = 0;            // job clock at the commit minus job clock at the send
   std::optional<double> upload_error;      // as reported by the worker
 };

@@ -68,7 +68,7 @@ std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHead
   return known->second.second;
 }
 
-// Snapshots of this fragment still being written continue with a copy of its state.
+// Lets the snapshots of this fragment that are still being written continue with a copy of its state.
 void DetachShots(JobData& data, FragmentIndex fragment) {
   const auto [first, last] = data.shots.equal_range(fragment);
   if (first == last) return;

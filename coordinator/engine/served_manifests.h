@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsed manifests of the corpora whose blocks workers ask for. A manifest names every block of its corpus, so
-// parsing it for each block would cost time quadratic in the corpus size. Thread rule: as the blob store's reads.
+// Parsed manifests of the corpora whose blocks workers ask for: a manifest names every block, so parsing it
+// for each block would cost time quadratic in the corpus size. Not thread-safe: used on one serial executor.
 #ifndef ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 #define ATOLL_COORDINATOR_ENGINE_SERVED_MANIFESTS_H_
 
@@ -24,8 +24,8 @@ class ServedManifests {
   // `blobs` outlives it.
   explicit ServedManifests(const BlobStore& blobs, size_t blocks = kBlocks) : blobs_(blobs), most_blocks_(blocks) {}
 
-  // Caches the manifests used last; damage to a cached blob goes unnoticed. NotFound and DataLoss
-  // as BlobStore::Read, InvalidArgument if the blob is not a manifest.
+  // The manifest stored as `sha256`; the ones used last are cached, so damage to a cached blob goes
+  // unnoticed. Errors are those of BlobStore::Read, and InvalidArgument if the blob is not a manifest.
   absl::StatusOr<std::shared_ptr<const CorpusManifest>> Get(const Sha256& sha256);
 
  private:

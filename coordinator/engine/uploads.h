@@ -38,7 +38,7 @@ class UploadSink {
   virtual void Refused(const absl::Status& status) = 0;
 };
 
-// As RoundLog::Open. If the bytes of an existing segment cannot be flushed, calls `fatal` as in DataPlaneParts.
+// Calls RoundLog::Open. If the bytes of an existing segment cannot be flushed, also calls `fatal` (DataPlaneParts).
 absl::Status OpenSegment(RoundLog& rounds, const RoundKey& key, Digest layout,
                          const std::function<void(const absl::Status&)>& fatal);
 
@@ -68,22 +68,22 @@ class Uploads {
 
   // ---- engine thread ----
 
-  // Registers an upload. InvalidArgument if its size does not match the fragment; Unavailable while
-  // the job is being loaded; FailedPrecondition if it is neither loaded nor expected.
+  // Registers an upload. InvalidArgument: the fragment does not exist, or the size does not match it.
+  // Unavailable: the job is being loaded. FailedPrecondition: the job is neither loaded nor expected.
   absl::Status Begin(UploadId upload, const ContributionHeader& header, std::shared_ptr<UploadSink> sink)
       ATOLL_EXCLUDES(mutex_);
-  // Takes it out. Null: it has ended before.
+  // Removes the upload and returns it. Null: it has ended before.
   std::shared_ptr<const Upload> End(UploadId upload) ATOLL_EXCLUDES(mutex_);
-  // Opens the segment and sends the sink the offset to start from. Done at once, except while a
-  // snapshot of an earlier version of the fragment is being written: the grant then waits, or the
-  // log would outgrow its bound. `replaces`: as in UploadVerdict.
+  // Posts the grant to the io executor: opens the segment and sends the sink the offset to start from, or a
+  // refusal. While a snapshot of an earlier version of the fragment is being written, the grant waits, or the
+  // log would outgrow its bound. `replaces`: the worker's contribution that the screens refused; zero: none.
   void Grant(UploadId upload, Digest replaces);
-  // -> ContributionDurable. Contributions that arrive while the disk is busy are flushed together.
+  // Writes the acceptance -> ContributionDurable. Those that arrive while the disk is busy are flushed together.
   void FlushAcceptance(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
   // ---- thread-safe, except for calls of one upload ----
 
-  // Screens on the caller's thread, in parallel with other uploads. `reply` runs on the io executor.
+  // Screens on the caller's thread, in parallel with other uploads; then appends and replies on the io executor.
   void Append(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
   // All bytes have arrived: checks the digest -> UploadFinished; an error is passed to `failed`.
   void Finish(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
@@ -110,7 +110,7 @@ class Uploads {
   mutable Mutex mutex_;
   std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
   std::map<RoundKey, std::vector<std::pair<UploadId, WorkerId>>> to_accept_ ATOLL_GUARDED_BY(mutex_);
-  // The largest number ever in flight, at most kUploadCredits per upload; and the free slots.
+  // All slots: the largest number ever in flight, at most kUploadCredits per upload. Then the free slots.
   std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);
   std::vector<Arrived*> free_places_ ATOLL_GUARDED_BY(mutex_);
 };

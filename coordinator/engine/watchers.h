@@ -36,8 +36,8 @@ class Watchers {
   void MakeDue(const JobId& job, Instant now);
   // When ServeNext must be called; kNever if no watcher is due.
   Instant NextDue() const;
-  // Shows its job to the ready watcher that is due for the longest time; it is due again after half
-  // a second, or removed if its job has ended. False: no watcher is due and ready.
+  // Shows its job to the due watcher that takes a glance (GlanceSink) and has been due for the longest time;
+  // removes it if the job has ended. All watchers tried are due again after half a second. False: none was shown.
   bool ServeNext(Instant now, const std::function<JobGlance(const JobId& job, uint64_t after_revision)>& glance);
 
  private:
