@@ -17,11 +17,11 @@ namespace atl {
 
 struct WebHandlers {
   ProbeHandlers probes;
-  // Updates the gauges before an exposition; may be empty.
+  // Runs before each answer of /metrics, to update gauges; may be empty.
   std::function<void()> refresh;
 };
 
-// `metrics` must outlive the server. Errors as HttpServer::Start.
+// `metrics` must outlive the server. Unavailable: the port is in use. InvalidArgument: the address is no loopback.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartWebServer(const HttpServerOptions& options, Metrics& metrics,
                                                            WebHandlers handlers);
 
