@@ -84,7 +84,7 @@ constexpr guard::ConnectionLimits kEnrollConnections = {
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
-constexpr Duration kStoppingAtMost = Seconds(60);  // after each message to the service manager
+constexpr Duration kStoppingAtMost = Seconds(60);  // the time that each message asks of the service manager
 constexpr Duration kSameSignal = Seconds(5);       // a second signal within this time may be a copy of the first
 
 // Runs verify, replay, backup or restore; no value for any other command line.
@@ -120,8 +120,8 @@ class Coordinator {
   absl::Status Start();
   void WaitForSignal();
   void Close();  // stops the parts that serve and decide
-  // For a coordinator that has started: writes the state that the next start would otherwise
-  // recompute, until another signal of this kind arrives.
+  // For a coordinator that has started: writes the snapshots that spare the next start a
+  // recomputation, until a second stop signal asks for haste (MeansHaste).
   void SaveAll();
   void Stop();  // stops the rest; called after Close
   Log& log() { return log_; }
@@ -143,7 +143,7 @@ class Coordinator {
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
   void Opened(const std::string& port, guard::Guard& door);
-  // Logs an error of the service manager's protocol.
+  // Logs the error, if there is one, of a message to the service manager.
   void Tell(const absl::Status& told) {
     if (!told.ok()) log_.Warn("service manager", {{"reason", std::string(told.message())}});
   }
@@ -385,7 +385,7 @@ CoordinatorCapacity Coordinator::Capacity() const {
   return capacity;
 }
 
-// Logs an open port after one connection to it as an unknown client, up to the certificate or the plaintext answer.
+// Adds an open port to those that Ports::Dial checks as an unknown client, up to the certificate or the greeting.
 void Coordinator::Opened(const std::string& port, guard::Guard& door) {
   const std::string address = AddressToDial(options_.listen_address, door.port());
   const std::string preamble = options_.proxied ? "PROXY UNKNOWN\r\n" : "";
@@ -476,7 +476,7 @@ int main(int argc, char** argv) {
   // gRPC, a tenth of a round. malloc_trim returns the memory after a job or a flood.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  // An arena of a thread returns memory above 64 MiB at once, and the system clears its pages again.
+  // One arena: a thread's own arena returns memory above 64 MiB at once, and the system clears its pages again.
   mallopt(M_ARENA_MAX, 1);
   const atl::Environment environment = atl::ReadEnvironment();
   if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
