@@ -39,8 +39,8 @@ void TuneMalloc() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   atl::SetHeapStep(size_t{256} << 20);
-  // An arena of a thread returns memory above 64 MiB to the system at once, and the system clears
-  // the pages again.
+  // All threads share one arena: the own arena of a thread would return memory above 64 MiB to the
+  // system at once, and the system clears the pages again.
   mallopt(M_ARENA_MAX, 1);
 }
 
@@ -49,7 +49,7 @@ std::string HostName() {
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "";
 }
 
-// The plugin is in the directory of the program.
+// The path of the GPU plugin in the program's directory; only its file name if that directory is unknown.
 std::string PluginPath() {
   char path[PATH_MAX] = {};
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -58,7 +58,7 @@ std::string PluginPath() {
   return program.substr(0, program.rfind('/') + 1) + "libatoll_gpu.so";
 }
 
-// Loads the plugin only for a worker that may train on a GPU.
+// Loads the plugin only for `run` and `check`, and only if --device allows a GPU.
 atl::GpuPlugin PluginFor(const atl::WorkerCommandLine& line) {
   atl::GpuPlugin plugin;
   const std::optional<atl::WorkerOptions>& options = line.check ? line.check : line.run;
@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   const atl::ServiceManager manager(environment, getpid());
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, manager, clock, log);
   if (!end.paused) return end.exit_code;
-  // Starts as a new process, so that all device memory of this one is released to the owner.
+  // Restarts the program in the same process, so that all its device memory is released to the owner.
   std::vector<std::string> lines = atl::LinesOf(environment);
   (void)atl::StandardError().Flush();
   execve("/proc/self/exe", argv, atl::PointersTo(lines).data());
