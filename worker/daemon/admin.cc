@@ -9,7 +9,7 @@
 namespace atl {
 namespace {
 
-constexpr double kFading = 499.0 / 500;  // per step; long relative to a period, so that its single wait averages out
+constexpr double kFading = 499.0 / 500;  // per step: sums of about 500 steps, so that a period's wait averages out
 
 }  // namespace
 

@@ -21,7 +21,7 @@ namespace atl {
 // Records steps in the catalogue's metrics. Owned by the train thread; `metrics` is thread-safe.
 class StepMetrics {
  public:
-  // Creates the counter of undone steps with value 0, so that its first increase is visible as one.
+  // Creates the counter of non-finite steps with value 0, so that monitoring sees its first increase.
   explicit StepMetrics(Metrics& metrics);
   void Record(const StepTaken& step);
 

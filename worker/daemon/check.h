@@ -14,13 +14,13 @@
 
 namespace atl {
 
-// Whether a job fits into `available_bytes` of free memory for training; for an island, on each rank.
+// Whether a job fits into `available_bytes` and, with a GPU, into the host's memory; on each rank of an island.
 Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes);
 
-// Prints one finding per line (common/preflight): folders, device, all of CheckCoordinator, and for
-// each job the memory it needs here. Does not join. With --join-token and no identity yet, it
-// enrols like the worker and prints the identity file. Returns kWorkerLeft, or kWorkerPrecondition
-// if a finding failed. Blocks as CheckCoordinator.
+// Prints one finding per line (common/preflight): folders, device, all of CheckCoordinator, and for each offered job
+// the memory it needs here. Does not join. With --identity, gets or renews the certificate like the worker
+// (EnsureIdentity), and prints the file of a new one. Returns kWorkerLeft, or kWorkerPrecondition if a finding
+// failed. Blocks as EnsureIdentity and CheckCoordinator.
 int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                    const Clock& clock, Log& log, std::ostream& out);
 

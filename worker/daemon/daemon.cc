@@ -50,7 +50,7 @@ namespace {
 
 constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leave
 
-// The launcher of an island's ranks and its service manager may both forward the same signal.
+// The launcher of an island's ranks and its service manager may both forward one signal within this time.
 constexpr Duration kSameSignal = Seconds(5);
 
 // Waits for stop signals on its own thread. The first signal calls `leave`. A later urgent one ends
@@ -120,9 +120,9 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
-// As Connect, but a worker without a certificate waits for an unreachable coordinator, as a worker
-// with a valid one does: a service manager does not restart a process that exits with an option
-// error. Cancelled: a signal came first.
+// Gets a certificate if needed, and makes the connections. Unlike Connect, retries while the coordinator is
+// unreachable, because a service manager does not restart a process that exits with an option error. Cancelled if a
+// stop signal arrives meanwhile.
 absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Clock& clock, Log& log) {
   const sigset_t signals = StopSignals();
   for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, SystemRandomBits());;) {
@@ -162,8 +162,8 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
       std::move(device), bulk, files, clock, log);
 }
 
-// For a process that may have lost its device or island: called before it releases resources, which
-// may block forever.
+// Ends the process after kLastExit if its device is lost or it has an island. Called before the session releases
+// resources, which may block forever then.
 std::function<void(bool)> LastExit(const WorkerOptions& options) {
   return [island = options.island.size > 1](bool device_lost) {
     if (device_lost || island) EndProcessWithin(kLastExit, island ? kWorkerIsland : kWorkerHung);
@@ -220,7 +220,7 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
   log.Warn("training on the CPU", {{"reason", why}, {"what", kSayTheDevice}});
 }
 
-// `paused`: the worker left because its owner requested a pause, and no stop signal came.
+// The worker's outcome; writes the error message of a failure. `paused`: its owner requested it, and no signal came.
 WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, IslandCrew* crew, bool paused) {
   if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
   const absl::Status cause = crew == nullptr ? absl::OkStatus() : crew->Cause();
@@ -260,7 +260,7 @@ class Departure {
   std::stop_source stop_;
 };
 
-// If a rank has ended, the worker leaves too, in order.
+// Makes the worker leave, in order, if a rank has ended or the island is broken. Returns whether it did.
 bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   const absl::Status seen = crew.Look();
   if (!seen.ok()) departure.Want(std::string(seen.message()));
@@ -273,7 +273,7 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   EndProcess(kWorkerHung, absl::StrCat("atoll-worker: ", WithAdvice(why.message()), "\n"));
 }
 
-// The train loop. Returns once the session wants to end.
+// Runs the session's turns on this thread until the session wants to end.
 SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
   for (;;) {
     const TurnResult turn = session.Turn();
@@ -302,8 +302,8 @@ void WarnOfManager(const absl::Status& told, Log& log) {
   if (!told.ok()) log.Warn("service manager", {{"why", std::string(told.message())}});
 }
 
-// Reports to the service manager that the service stops, only on a signal: after a pause or the
-// loss of a rank, the process starts again or is restarted.
+// On a stop signal: reports to the service manager that the service stops, and makes the worker leave. After a pause
+// or the loss of a rank nothing is reported, because the process starts again or is restarted.
 std::function<void(const char*)> ByASignal(Departure& departure, const ServiceManager& manager, Log& log) {
   return [&](const char* name) {
     WarnOfManager(manager.Stopping(), log);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets a loop sleep until a knock or an instant.
+// Lets a loop sleep until Notify is called or an instant has passed.
 #ifndef ATOLL_WORKER_DAEMON_EVENT_GATE_H_
 #define ATOLL_WORKER_DAEMON_EVENT_GATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace atl {
 
-// Thread-safe. A knock before the wait is not lost.
+// Thread-safe. A Notify before the wait is not lost: the next WaitUntil returns at once.
 class EventGate {
  public:
   void Notify() ATOLL_EXCLUDES(mutex_) {
@@ -18,7 +18,7 @@ class EventGate {
     knocked_ = true;
     wake_.NotifyAll();
   }
-  // Waits for a knock: true. False at `until`, or after kLongest, so that a jump of the clock cannot block it for long.
+  // True after a Notify. False at `until`, or after kLongest, so that a jump of the clock cannot block it for long.
   bool WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
     constexpr Duration kLongest = Seconds(1);
     MutexLock lock(mutex_);

@@ -41,8 +41,8 @@ absl::StatusOr<CertificateFacts> FactsHeld(const WorkerOptions& options) {
   return ReadCertificate(held.certificate_pem);
 }
 
-// Checks a new certificate. With a wrong local clock it is not valid yet, or no longer: treated
-// like an outage, because it ends when the clock is corrected.
+// Checks a new certificate. Unavailable, as in an outage, if it is not valid yet or no longer, which only a wrong
+// local clock causes: the error ends when the clock is corrected.
 absl::Status CheckNew(const WorkerOptions& options, const Clock& clock) {
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, FactsHeld(options));
   const absl::Status good = CheckTimes(facts, WallSeconds(clock));
@@ -77,7 +77,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
              {{"until", DateText(facts.not_after_s)}, {"reason", std::string(renewed.message())}});
     return absl::OkStatus();
   }
-  // The certificate has ended and was not renewed: only a token can help.
+  // The certificate is not valid now and was not renewed: only a token can help.
   if (options.join_token.empty()) return Annotate(renewed, good.message());
   const absl::Status enrolled = EnrollAnew(options, log);
   if (enrolled.ok()) return CheckNew(options, clock);
@@ -95,7 +95,7 @@ Duration IdentityKeeper::PauseAfter(const absl::Status& asked) {
   return absl::IsUnauthenticated(asked) || absl::IsPermissionDenied(asked) ? kRefusedInterval : kLookInterval;
 }
 
-// If the file is unreadable, the metric keeps its value.
+// Exports the end of the certificate. If the file is unreadable, the metric keeps its value.
 void IdentityKeeper::TellEnd() {
   const absl::StatusOr<CertificateFacts> facts = FactsHeld(options_);
   if (facts.ok()) metrics_.Set(Metric::kCertificateEnd, static_cast<double>(facts->not_after_s));

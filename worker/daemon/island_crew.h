@@ -22,22 +22,22 @@ class IslandCrew {
  public:
   // Blocks until all ranks, and their GPUs if any, are connected; `device` is this rank's. Started
   // followers run this program with the same arguments and get their rank from the environment.
-  // Cancelled if one of StopSignals arrives; otherwise an error that names the ranks that are
-  // missing or have ended. `device`, `clock` and `log` outlive it.
+  // Cancelled if one of StopSignals arrives; otherwise an error with the reason, such as the ranks
+  // that are missing or have ended. `device`, `clock` and `log` outlive the crew.
   static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
                                                             const std::string& version, const Clock& clock, Log& log);
-  // Orders the followers to leave, and kills started ones that do not.
+  // Orders the followers to leave, and kills started ones that still run after five seconds.
   ~IslandCrew();
   IslandCrew(const IslandCrew&) = delete;
   IslandCrew& operator=(const IslandCrew&) = delete;
 
   // For the train thread.
   IslandWays ways() { return {*island_, gpus_ != nullptr ? static_cast<Island&>(*gpus_) : *island_}; }
-  // Not OK once a rank has ended: which one and, if this process started it, how. Also sends the
-  // followers a sign of life every ten seconds, without which they consider this rank hung. Call it
-  // about every second, from one thread.
+  // Not OK once a rank has ended (which one and, if this process started it, how) or the island is broken. Also
+  // sends the followers a sign of life every ten seconds, without which they consider this rank hung. Call it about
+  // every second, from one thread.
   absl::Status Look() ATOLL_EXCLUDES(mutex_);
-  // As Look, with the cause known to the exchanges. Call it when the train thread has finished its exchanges.
+  // The cause for which the island is broken, with killed processes; otherwise as Look. Call it after all exchanges.
   absl::Status Cause() ATOLL_EXCLUDES(mutex_);
 
  private:

@@ -34,7 +34,7 @@ int Fail(uint32_t rank, const absl::Status& status) {
   return IslandExitCode(status);
 }
 
-// Ends the process if rank 0 ends while this rank computes.
+// Ends the process kLastOrders after rank 0 has ended, even while this rank computes, unless destroyed.
 class Watchdog {
  public:
   explicit Watchdog(const TcpIsland& island) : thread_([this, &island] { Watch(island); }) {}
@@ -169,7 +169,7 @@ class Follower {
   std::unique_ptr<Trainer> trainer_;
 };
 
-// Returns when rank 0 orders to leave.
+// Executes rank 0's orders. OK once it orders to leave; Unavailable if an order fails, which breaks the island.
 absl::Status FollowAll(TcpIsland& island, Follower& follower) {
   for (;;) {
     ATOLL_ASSIGN_OR_RETURN(const std::string bytes, island.AwaitOrder());
@@ -191,7 +191,7 @@ IslandPlace PlaceOf(const IslandOptions& options, const std::string& version) {
 int32_t ThreadsOf(const WorkerOptions& options) {
   if (options.threads > 0) return static_cast<int32_t>(options.threads);
   const uint32_t cores = UsableCores();
-  // LibTorch's default is the number of visible cores, without regard to a CPU quota.
+  // LibTorch's default, kept by 0, is the number of visible cores, without regard to a CPU quota.
   if (options.island.size == 1) return cores < std::thread::hardware_concurrency() ? static_cast<int32_t>(cores) : 0;
   return static_cast<int32_t>(std::max(1U, cores / options.island.ranks_here));
 }

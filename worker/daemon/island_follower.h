@@ -20,9 +20,9 @@ IslandPlace PlaceOf(const IslandOptions& options, const std::string& version);
 // the ranks on this machine; 0 if LibTorch's default is the same.
 int32_t ThreadsOf(const WorkerOptions& options);
 
-// Runs until rank 0 orders to leave or ends, or the island breaks: then writes an error message to
-// standard error. Stop signals do not end it, because rank 0 gets them too and leaves in order.
-// Returns an exit code (exit_codes.h).
+// Runs until rank 0 orders to leave. If rank 0 ends, the island breaks, or this rank cannot join, writes an error
+// message to standard error. Stop signals do not end it, because rank 0 gets them too and leaves in order. Returns an
+// exit code (exit_codes.h).
 int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                       const Clock& clock, Log& log);
 

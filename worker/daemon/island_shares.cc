@@ -102,7 +102,7 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
   const auto own = std::span(batch.tokens).first(first(1) * length);
   auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
   if (report.ok() || absl::IsUnavailable(report.status())) return report;
-  // The others would wait for this rank's gradients.
+  // Without Break, the other ranks would wait for this rank's gradients.
   orders_.Break(std::string(report.status().message()));
   return absl::UnavailableError(absl::StrCat("rank 0 of the island: ", report.status().message()));
 }

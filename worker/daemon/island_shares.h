@@ -28,7 +28,7 @@ absl::Status CompareReplicas(Island& island, Trainer& trainer);
 // Unavailable with the cause.
 class IslandShares {
  public:
-  // The islands in `ways` outlive it; the trainer's island is `ways.values`.
+  // The islands in `ways` outlive this object; the trainer's island is `ways.values`.
   IslandShares(IslandWays ways, ModelLayout layout)
       : orders_(ways.orders), values_(ways.values), layout_(std::move(layout)) {}
   // Orders the followers to release the job.
@@ -38,7 +38,7 @@ class IslandShares {
 
   // Orders the followers to make their trainers. Call AwaitPrepared once rank 0 has made its own.
   absl::Status BeginPrepare(const JobSpec& share, int32_t end_of_text, uint64_t available_bytes);
-  // Returns the first refusal of a follower, with its rank.
+  // Waits for the followers. Returns the first refusal, with its rank, or the error of the island.
   absl::Status AwaitPrepared();
 
   // Rank 0 has changed parameters or optimizer: the next Step sends the change to the followers first.

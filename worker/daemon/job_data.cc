@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
 }
 
 JobData::~JobData() {
-  if (remote_ != nullptr) remote_->Stop();  // the reader may wait for a fetch
+  if (remote_ != nullptr) remote_->Stop();  // the reader's thread, which ends next, may wait for a fetch
 }
 
 absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data,
@@ -48,7 +48,7 @@ absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& jo
   std::vector<std::string> directories;
   std::vector<Sha256> hashes;
   for (uint32_t c = 0; c < data.corpora.size(); ++c) {
-    directories.push_back((*manifests_)[c].name);  // the coordinator's name, not the job's
+    directories.push_back((*manifests_)[c].name);  // the name in the manifest, not the job's name for the corpus
     hashes.push_back(data.corpora[c].manifest);
   }
   if (!options.data_root.empty()) {

@@ -33,8 +33,8 @@ struct JobDataOptions {
 
 class JobData final : public SampleSource {
  public:
-  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus;
-  // Cancelled if the worker is to leave. All arguments outlive it.
+  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus; Cancelled if the
+  // worker is to leave. `bulk`, `files` and `clock` outlive it.
   static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log);

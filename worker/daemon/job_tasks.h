@@ -26,7 +26,7 @@ namespace atl {
 // Owned by the session's thread; calls block.
 class JobTasks {
  public:
-  // `spec` is resolved and `layout` made from it; `bulk` outlives it. `leave` cancels fetches.
+  // `spec` is resolved, and `layout` is made from it. `bulk` outlives this object. `leave` cancels fetches.
   JobTasks(const JobSpec& spec, ModelLayout layout, CorpusTokenizer tokenizer, TensorDevice device, WorkerId worker,
            std::stop_token leave, BulkClient& bulk)
       : model_(spec.model),
@@ -39,10 +39,10 @@ class JobTasks {
         leave_(std::move(leave)),
         bulk_(bulk) {}
 
-  // As TrainingModel::ScoreTask. DataLoss for a file with another hash; InvalidArgument names the
-  // task; Cancelled if the worker is to leave.
+  // Implements TrainingModel::ScoreTask, with the `parameters` of an evaluation's first piece. DataLoss for a file
+  // with another hash; InvalidArgument names the task; Cancelled if the worker is to leave.
   absl::StatusOr<PieceScore> Score(std::span<float> parameters, const TaskPiece& piece);
-  // Frees the memory of model and scorer. Call before an inner step, which needs it. Keeps files and tokenizer.
+  // Frees model and scorer. Call before an inner step, which needs their memory. Keeps files and tokenizer.
   void Rest() {
     scorer_.reset();
     evaluator_.reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a process with destructors that may block forever: they wait for a device that waits for a lost rank.
+// Ends a process with destructors that may block forever, because a device is lost or waits for a lost rank.
 #ifndef ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 #define ATOLL_WORKER_DAEMON_LAST_EXIT_H_
 
@@ -9,7 +9,7 @@
 
 namespace atl {
 
-constexpr Duration kLastExit = Seconds(30);  // for a process of a broken island to end normally
+constexpr Duration kLastExit = Seconds(30);  // for a process with a lost device or a broken island to end normally
 
 // Returns at once. If the process still runs after `limit`, by the system's clock, it ends with
 // `code`, without destructors. Call it when only the exit is left to do.

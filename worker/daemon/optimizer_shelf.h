@@ -17,7 +17,7 @@
 namespace atl {
 
 struct OptimizerShelfOptions {
-  std::string cache_dir;     // path: optimizer/WORKER/JOB.safetensors below it, for the last job only
+  std::string cache_dir;     // the file is optimizer/WORKER/JOB.safetensors in it; files of other jobs are removed
   std::string worker;        // other workers may use the same directory
   Duration interval;         // between two snapshots; zero: none are taken
   uint64_t slack_steps = 0;  // accepted lead of a snapshot over the job's clock: work that was in flight
@@ -30,8 +30,8 @@ class OptimizerShelf {
   OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest layout, Files& files, const Clock& clock, Log& log);
   // Initialises the trainer's optimizer from the job's snapshot, or to zero. Returns only errors of the device.
   absl::Status Begin(const JobStanding& at, Trainer& trainer);
-  // Writes a snapshot if the worker leaves or it is due: after the interval, and after a hundred
-  // times the duration of the last snapshot, so that snapshots take at most 1 % of the time.
+  // Writes a snapshot if the worker is `leaving` or one is due: after the interval, and after a hundred times the
+  // duration of the last snapshot, which limits them to 1 % of the time. None before a step or with SGD.
   void Keep(const JobStanding& at, bool leaving, Trainer& trainer);
 
  private:

@@ -24,8 +24,8 @@ absl::Status CheckFolders(const WorkerOptions& options, Files& files);
 // caches nothing.
 absl::Status TryCache(const WorkerOptions& options, Files& files);
 
-// Opens the device of --device; for a rank of an island, the GPU with its number among the ranks of this
-// machine. FailedPrecondition if there are fewer GPUs, otherwise the errors of OpenDevice (gpu_plugin.h).
+// Opens the device of --device. For a rank of an island, the GPU with its number among this machine's ranks, or the
+// only GPU that its launcher shows it. FailedPrecondition with too few GPUs; otherwise errors of OpenDevice.
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);
 
 // Why the CPU is used with --device auto although the GPU plugin is installed: the plugin's reason,
@@ -35,8 +35,8 @@ std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 // The remedy for training on the CPU by mistake, logged with the reason from WhyOnCpu.
 inline constexpr char kSayTheDevice[] = "give --device gpu to train on a GPU, --device cpu otherwise";
 
-// OK unless the device is a GPU that no longer answers, as after an error of its memory or driver.
-// Then Unavailable, with both reasons; `why` is the error that showed it.
+// Call after the error `why`. Unavailable, with both reasons, if the device is a GPU that no longer answers, as after
+// an error of its memory or driver. Otherwise OK; also if `why` is ResourceExhausted.
 absl::Status WhyDeviceLost(Device& device, const absl::Status& why);
 
 // The threads for synchronisation on a machine with `cores` cores (0: unknown). In parallel with

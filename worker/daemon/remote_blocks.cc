@@ -40,7 +40,7 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
-// Resumes at the size of `sink`. Cancelled once `stop` is requested, Unavailable for an outage.
+// Downloads into `sink`, from its present size on. Cancelled once `stop` is requested, Unavailable for an outage.
 absl::Status DownloadOnto(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
                           const std::shared_ptr<StringSink>& sink, const std::stop_token& stop) {
   const absl::Status status = DownloadAndWait(client, DownloadRequest{key, sink->bytes(), worker}, sink, stop).status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetches blocks of the job's corpora over the bulk connection, and chooses between them and local files.
+// Fetches blocks of the job's corpora over the bulk connection; chooses per corpus between fetching and local files.
 #ifndef ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 #define ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 
@@ -28,11 +28,11 @@ absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha25
                                          uint64_t limit_bytes, const std::stop_token& stop = {},
                                          const BackoffOptions& pauses = {});
 
-// Fetches each block from the coordinator. Thread-safe. A fetch is one frame. It blocks at most
-// while its frames and its answer may stall (BulkClientOptions::stall_limit each), and not after
-// Stop, which cancels all fetches. A limit from size and rate, with a minimum of a minute, would
-// not be shorter. Unavailable as for DownloadBlob, and for a broken block until kDownloadAttempts
-// fetches of it have failed: the reader pauses between them.
+// Fetches each block from the coordinator. Thread-safe. A fetch blocks at most while its only frame and its
+// answer may stall (BulkClientOptions::stall_limit each), and not after Stop, which cancels all fetches. A
+// limit from size and rate, with a minimum of a minute, would not be shorter. Unavailable in an outage, and
+// for a broken block until kDownloadAttempts fetches of it have failed in sequence: the reader pauses between
+// them.
 class RemoteBlockSource final : public BlockSource {
  public:
   // `client` outlives it; `hashes` names the manifest of each corpus.
@@ -54,8 +54,8 @@ class RemoteBlockSource final : public BlockSource {
   std::map<BlockId, int> broken_ ATOLL_GUARDED_BY(mutex_);  // consecutive broken fetches
 };
 
-// One source per corpus; they outlive it. `not_local`: for each corpus the reason why it is not read from local
-// files, empty if it is. The error for a block that the coordinator lacks too includes this reason.
+// Reads each corpus from its source in `sources`, which outlive this object. `not_local`: for each corpus the reason
+// why it is not read from local files, empty if it is. A NotFound for a block includes this reason.
 class BlockSourceByCorpus final : public BlockSource {
  public:
   BlockSourceByCorpus(std::vector<BlockSource*> sources, std::vector<std::string> not_local)

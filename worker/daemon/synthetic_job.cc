@@ -45,7 +45,7 @@ class SyntheticModel final : public TrainingModel {
     return absl::UnimplementedError("this worker runs synthetic steps and cannot evaluate; use another worker");
   }
 
-  // As fast as memory allows, so that this work does not delay the measured work.
+  // Moves the next 1 / 64 of the parameters, as fast as memory allows, so that it does not delay the measured work.
   void Move(float by) {
     if (by != moved_by_) DrawMoves(by);
     const std::span<float> all = arena_->host();
@@ -68,7 +68,7 @@ class SyntheticModel final : public TrainingModel {
   const Clock& clock_;
   size_t next_ = 0;
   float moved_by_ = 0;
-  std::array<float, 2 * kMoves> moves_{};  // each up or down by the same amount; a part is used at a time
+  std::array<float, 2 * kMoves> moves_{};  // moved_by_ with random signs; a move uses a part at a random place
 };
 
 }  // namespace

@@ -87,7 +87,7 @@ class TorchModel final : public TrainingModel {
     std::unique_ptr<Evaluator> evaluator;
   };
 
-  // Logs each choice once; for islands and recordings it may become known in a later step.
+  // Logs once for each of kernels and CUDA graph whether they are used; some of it is known only after steps.
   void TellChoices() {
     if (!told_ && !trainer_->kernels_refused().ok()) {
       told_ = true;
@@ -147,7 +147,7 @@ TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device
 
 absl::StatusOr<uint64_t> TorchJobFactory::MemoryForRank() {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
-  // Each rank has a GPU's memory to itself.
+  // Each rank has a GPU to itself, but ranks on CPUs share the memory of this machine.
   return device_->info().kind == DeviceKind::kCuda ? bytes : bytes / options_.ranks_here;
 }
 

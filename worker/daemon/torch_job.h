@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a job in production: corpora from local shards or the coordinator, LibTorch's
-// trainer and evaluator, the device with its windows.
+// The parts of a job in production: corpora from local shards or the coordinator, LibTorch's trainer and evaluator,
+// and the device.
 #ifndef ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 #define ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 
@@ -32,7 +32,7 @@ struct TorchJobOptions {
   Duration optimizer_snapshot{};           // time between two snapshots of the inner optimizer; zero: none
   std::optional<IslandWays> island;        // this process is its rank 0; outlives factory and jobs
   uint32_t ranks_here = 1;                 // processes that share this machine's memory
-  EncodedBy formed_by = EncodedBy::kHost;  // the side that forms contributions on a GPU
+  EncodedBy formed_by = EncodedBy::kHost;  // the side that forms contributions if the device is a GPU
   bool records_passes = false;             // records passes if the device can
   bool kernels_in_passes = false;          // passes use the device's kernels, if it has them
   std::stop_token leave = {};              // cancels the fetches of Prepare and of tasks
