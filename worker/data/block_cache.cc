@@ -115,7 +115,7 @@ bool CachedBlockSource::MarkUsed(const Sha256& hash) {
   return true;
 }
 
-// The cache only saves work: a full disk or a failed write is no error for training.
+// Writes a block to the cache. A full disk or a failed write is no error: the cache only saves work.
 void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
   if (bytes.size() > limit_bytes_ || entries_.contains(hash)) return;
   MakeRoom(bytes.size());
@@ -123,7 +123,7 @@ void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
   auto file = files_.OpenForAppend(part);
   writable_ = file.ok();
   if (!writable_) return;
-  // Not flushed: damage from a crash is detected by the hash.
+  // The file is not flushed: ReadCached detects damage from a crash by the hash.
   writable_ = (*file)->Truncate(0).ok() && (*file)->Append(AsBytes(bytes)).ok() && files_.Rename(part, path).ok();
   if (!writable_) {
     files_.Remove(part).IgnoreError();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Caches fetched blocks on disk, so that a second epoch, or a second run of a worker, fetches nothing twice.
+// Caches fetched blocks on disk: a second epoch, or a second run of a worker, fetches only evicted blocks again.
 #ifndef ATOLL_WORKER_DATA_BLOCK_CACHE_H_
 #define ATOLL_WORKER_DATA_BLOCK_CACHE_H_
 
@@ -17,7 +17,7 @@ namespace atl {
 
 // Caches the blocks of `inner` in a directory, one file per block, named by its SHA-256, at most `limit_bytes`;
 // evicts the least recently used. A damaged file is fetched again. Adopts files of an earlier process. Only one
-// process may use the directory. Concurrent requests for a block cause one fetch.
+// process may use the directory. A request waits for a running fetch of its block, and fetches only if that fails.
 class CachedBlockSource final : public BlockSource {
  public:
   // `files` and `inner` outlive the cache. The directory is created.
@@ -25,7 +25,7 @@ class CachedBlockSource final : public BlockSource {
                                                                    uint64_t limit_bytes, CorpusManifests manifests,
                                                                    BlockSource& inner);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
-  // Returns OK without a fetch if the block is larger than the limit, or if the last write to the cache failed.
+  // OK without a fetch if the block is cached or larger than the limit, or if the last write to the cache failed.
   absl::Status KeepBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
   uint64_t used_bytes() const ATOLL_EXCLUDES(mutex_);
 

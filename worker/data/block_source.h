@@ -28,19 +28,19 @@ struct BlockId {
 // The corpora of a job, in the job's order. Immutable while shared.
 using CorpusManifests = std::shared_ptr<const std::vector<CorpusManifest>>;
 
-// The manifest index of each training shard, by corpus.
+// For each corpus, the indices of its training shards in CorpusManifest::files.
 std::vector<std::vector<uint32_t>> TrainingFiles(const std::vector<CorpusManifest>& manifests);
-// The size of a block and its hash, from the manifest. Requires an id in the manifests.
+// The size of a block and its hash, from the manifest. Require an id that CheckBlockId accepts.
 uint64_t BlockSizeBytes(const CorpusManifest& manifest, const BlockId& id);
 const Sha256& BlockHash(const CorpusManifest& manifest, const BlockId& id);
 // InvalidArgument if there is no such block.
 absl::Status CheckBlockId(const std::vector<CorpusManifest>& manifests, const BlockId& id);
-// DataLoss unless `bytes` have the manifest's hash. `where`: their source.
+// DataLoss unless `bytes` have the manifest's hash. `where`, for the message: the shard's path, or text without '/'.
 absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const std::string& bytes,
                         const std::string& where);
 
 // Implementations are thread-safe and may block, within their own limits. They return exactly the
-// block's bytes with the manifest's hash, or an error: NotFound (names the shard, the place and the
+// block's bytes with the manifest's hash, or an error, such as NotFound (names the shard, the place and the
 // remedy), DataLoss (shard, block, expected and actual hash), Unavailable (the caller may retry).
 class BlockSource {
  public:

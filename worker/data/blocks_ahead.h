@@ -21,9 +21,9 @@ namespace atl {
 std::vector<BlockId> BlocksOf(const std::vector<SampleRange>& ranges, size_t limit, const DataOrder& order,
                               const std::vector<CorpusManifest>& manifests);
 
-// Makes a source keep the blocks of leased samples, one after another. After each fetch it pauses
-// for the duration of the fetch, so it uses at most half of a link that also carries updates. Owns
-// one thread. Thread-safe.
+// Makes a source keep the blocks of leased samples, one after another. After each fetch it pauses for the duration of
+// the fetch, so it uses at most half of a link that also carries updates. Retries an unavailable source; any other
+// error ends the work for the present Want. Owns one thread. Thread-safe.
 class BlocksAhead {
  public:
   // `source` and `clock` outlive it. `limit`: the largest number of blocks that one call of Want keeps.

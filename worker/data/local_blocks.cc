@@ -21,7 +21,7 @@ bool IsPlainRelative(const std::string& path) {
   return true;
 }
 
-// `path` with links resolved, if it is below `root` (canonical). NotFound if it does not exist.
+// `path` with links resolved. NotFound if that fails, PermissionDenied for a path outside of canonical `root`.
 absl::StatusOr<std::string> ResolveBelow(const std::string& root, const std::string& path) {
   std::error_code error;
   const std::string real = fs::canonical(path, error).string();

@@ -22,13 +22,13 @@ namespace atl {
 // leads out of the root is refused.
 class LocalBlockSource final : public BlockSource {
  public:
-  // `directories` has one relative path per corpus. PermissionDenied for a path that is absolute, has "..", or
-  // leads out of the root; NotFound if the root is missing. `files` outlives the source.
+  // `directories` has one relative path per corpus: InvalidArgument for another number, PermissionDenied for a path
+  // that is absolute or has "..". NotFound if the root is not a directory. `files` outlives the source.
   static absl::StatusOr<std::unique_ptr<LocalBlockSource>> Create(const Files& files, std::string data_root,
                                                                   CorpusManifests manifests,
                                                                   std::vector<std::string> directories);
-  // OK if every file of the corpus' training split exists with the manifest's length; contents are
-  // checked per block when read. Otherwise NotFound or InvalidArgument with the reason.
+  // OK if every file of the corpus' training split exists with the manifest's length; contents are checked per block
+  // when read. Otherwise an error with the reason, such as NotFound, InvalidArgument or PermissionDenied.
   absl::Status CheckCorpus(uint32_t corpus) const;
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
 

@@ -54,10 +54,10 @@ struct SampleReader::State {
   void Deliver(LeaseId lease, uint64_t position, absl::StatusOr<std::vector<int32_t>> tokens) ATOLL_REQUIRES(mutex);
   uint64_t Remaining() const ATOLL_REQUIRES(mutex);
   std::vector<LeaseCursor> Cursors() const ATOLL_REQUIRES(mutex);
-  // Waits until `samples` are read, an error occurs, or `limit` has passed.
+  // Waits until the queue has `samples` samples, too few are leased, the source fails, or `limit` has passed.
   absl::Status WaitFor(uint32_t samples, Duration limit) ATOLL_REQUIRES(mutex);
   SampleBatch Take(uint32_t samples) ATOLL_REQUIRES(mutex);
-  // Makes the source keep the blocks of the present leases.
+  // Asks blocks_ahead, if set, to prefetch the blocks of all leased samples that are not read yet.
   void KeepAhead() ATOLL_REQUIRES(mutex);
 
   const DataOrder order;
@@ -73,7 +73,7 @@ struct SampleReader::State {
   std::deque<Sample> queue ATOLL_GUARDED_BY(mutex);   // at most max(prefetch, wanted)
   size_t wanted ATOLL_GUARDED_BY(mutex) = 0;
   absl::Status error ATOLL_GUARDED_BY(mutex);    // for the next caller; reading pauses until it is returned
-  absl::Status trouble ATOLL_GUARDED_BY(mutex);  // last retryable error
+  absl::Status trouble ATOLL_GUARDED_BY(mutex);  // the last retryable error; OK after a success
   Duration waited ATOLL_GUARDED_BY(mutex){};
   bool stopping ATOLL_GUARDED_BY(mutex) = false;
   std::jthread thread;
@@ -107,8 +107,8 @@ void SampleReader::State::Deliver(LeaseId lease, uint64_t position, absl::Status
     if (absl::IsUnavailable(why)) {
       trouble = why;
     } else {
-      // For example a file without read permission: a FailedPrecondition from Next would mean that
-      // too few samples are leased.
+      // A source returns FailedPrecondition, for example, for a file without read permission. From Next, it would
+      // mean that too few samples are leased.
       error = absl::IsFailedPrecondition(why) ? absl::InternalError(why.message()) : why;
     }
     return;

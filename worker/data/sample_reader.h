@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads samples in the order of the job's leases: position -> DataOrder -> block -> tokens. One thread reads
-// ahead into a bounded queue. The cursor counts samples returned by Next, not those read ahead, so a crash
-// repeats nothing. BlocksAhead prefetches the blocks of leased samples if the source can keep them.
+// Reads samples in the order of the job's leases: position -> DataOrder -> block -> tokens. One thread reads ahead
+// into a bounded queue. The cursor counts samples returned by Next, not those read ahead, so that a crash skips none
+// of them. BlocksAhead prefetches the blocks of leased samples if the source can keep them.
 #ifndef ATOLL_WORKER_DATA_SAMPLE_READER_H_
 #define ATOLL_WORKER_DATA_SAMPLE_READER_H_
 
@@ -27,8 +27,8 @@ class BlockMemory {
  public:
   // `source` outlives it. Keeps at most `blocks` blocks (at least 2) of kBlockBytes.
   BlockMemory(BlockSource& source, CorpusManifests manifests, size_t blocks);
-  // Tokens [first, first + out.size()) of file `file` of the corpus. OutOfRange beyond its end;
-  // errors of the source.
+  // Tokens [first, first + out.size()) of file `file` of the corpus. OutOfRange if they are beyond the end of the
+  // file; otherwise the errors of the source.
   absl::Status ReadTokens(uint32_t corpus, uint32_t file, uint64_t first, std::span<int32_t> out);
 
  private:
@@ -56,8 +56,8 @@ struct SampleBatch {
 // Thread-safe; one thread takes samples.
 class SampleReader {
  public:
-  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader,
-  // which owns at most two threads.
+  // InvalidArgument if the number of manifests differs from the job's corpora, or if a corpus has no training shard
+  // of at least one sample. `source` and `clock` outlive the reader, which owns at most two threads.
   static absl::StatusOr<std::unique_ptr<SampleReader>> Create(const DataSpec& data, CorpusManifests manifests,
                                                               BlockSource& source, const Clock& clock,
                                                               const SampleReaderOptions& options = {});
