@@ -26,7 +26,7 @@ class CpuWindow final : public HostWindow {
   std::span<float> range_;
 };
 
-// Same memory: bytes are copied at once.
+// The device's memory is host memory: Put copies the bytes before it returns.
 class CpuFeed final : public HostFeed {
  public:
   explicit CpuFeed(uint64_t most_bytes) : most_bytes_(most_bytes) {}

@@ -63,7 +63,7 @@ void Adamw(const atoll_gpu_adamw& f, bool clear, const AdamwSpans& s) {
   }
 }
 
-// In the order of adamw_math.h: lanes down the block, then halves, upper added to lower.
+// The sum of squares of one block, in the order of adamw_math.h: down the lanes, then halves, upper added to lower.
 inline float SquaresOf(const float* values, size_t count) {
   HWY_ALIGN float lanes[kSumLanes] = {};
   for (size_t at = 0; at < count; at += kSumLanes) {

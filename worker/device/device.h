@@ -81,16 +81,16 @@ class Device {
   // A window on `range`, which is memory of this device (readable through the span only on a CPU)
   // and outlives the window. ResourceExhausted if there is not enough pinned memory.
   virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
-  // For pieces of at most `most_bytes`. ResourceExhausted if twice that size of pinned memory is not available.
+  // A feed for pieces of at most `most_bytes`. ResourceExhausted without twice that size of pinned memory on a GPU.
   virtual absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) = 0;
   // A key for a group of devices. Unimplemented on a CPU, whose ranks exchange values over TCP, and
   // with a plugin without groups.
   virtual absl::StatusOr<GroupKey> NewGroupKey() = 0;
-  // Begins to join the other ranks of the key's group: Poll returns kBusy until all have joined.
+  // Begins to join the key's group: Poll returns kBusy until all ranks have joined. Unimplemented as NewGroupKey.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
                                                                  uint32_t world) = 0;
-  // For contributions formed by the device's kernels. Unimplemented on a CPU, where the host forms
-  // them, and with a plugin without these kernels; ResourceExhausted if memory is short.
+  // An encoder that forms contributions with the device's kernels. Unimplemented on a CPU, where the host forms them,
+  // and with a plugin without these kernels; ResourceExhausted if memory is short.
   virtual absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenEncoder(const DeviceEncoderOptions& /*options*/) {
     return absl::UnimplementedError("this device has no kernels that form contributions");
   }

@@ -67,7 +67,7 @@ class DeviceEncoder {
   // local := mix * local + (1 - mix) * outer, as vecmath::Merge, after all work enqueued so far on
   // `compute_stream`; later work there sees it. `local` is device memory. `outer` is a part of PinnedFloats,
   // not to be touched until the returned work is done. May overlap with the calls above. Unimplemented with a
-  // plugin without it; Internal, with nothing started, if the device refuses.
+  // plugin without merges; Internal, with nothing started, if the device refuses.
   virtual absl::StatusOr<std::unique_ptr<DeviceWork>> BeginMerge(double mix, std::span<const float> outer,
                                                                  std::span<float> local, void* compute_stream) = 0;
 };
@@ -78,8 +78,8 @@ struct DeviceEncoderOptions {
   bool residual = false;       // residuals may be given
 };
 
-// Over the plugin's table; both arguments outlive it. Unimplemented with a plugin without it,
-// ResourceExhausted if device or host memory is short.
+// Opens an encoder over the plugin's table; `table` and `context` outlive it. Unimplemented if the plugin forms no
+// contributions, or not with this codec; ResourceExhausted if device or host memory is short.
 absl::StatusOr<std::unique_ptr<DeviceEncoder>> OpenGpuEncoder(const atoll_gpu_table& table, atoll_gpu_context* context,
                                                               const DeviceEncoderOptions& options);
 

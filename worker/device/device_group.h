@@ -25,7 +25,7 @@ enum class GroupState {
 class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
-  // Internal once the group is unusable.
+  // The state of joining and of all exchanges. Internal once the group is unusable.
   virtual absl::StatusOr<GroupState> Poll() = 0;
   // values := mean over ranks, the same bits on every rank, but not added in rank order as in a
   // TcpIsland. Runs after earlier exchanges and after all work enqueued so far on `compute_stream`

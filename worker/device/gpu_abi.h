@@ -81,7 +81,7 @@ typedef struct atoll_gpu_forming {
   const float* local;    /* device memory */
   const float* outer;    /* pinned, like all following memory except `scratch` */
   const float* residual; /* or null: h = outer - local */
-  float* lost;           /* lost = h - D(q); null: not wanted */
+  float* lost;           /* receives h minus its decoded encoding; null: not wanted */
   void* encoded;         /* the encoding of `elements` elements */
   uint64_t encoded_bytes;
   atoll_gpu_block_sums* sums; /* one per block of ATOLL_GPU_SUM_BLOCK, also for a partial one */
@@ -98,7 +98,7 @@ typedef struct atoll_gpu_table {
   int32_t (*device_open)(int32_t index, atoll_gpu_context** out);
   /* Waits for running work. Memory and events of the context must have been released. */
   void (*device_close)(atoll_gpu_context* context);
-  /* NUL-terminated, cut to fit. */
+  /* The GPU's name, NUL-terminated, cut to fit. */
   int32_t (*device_name)(atoll_gpu_context* context, char* out, uint64_t out_bytes);
   /* Returns LibTorch's cached unused memory to the device first, so that it counts as free. */
   int32_t (*device_memory)(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes);
@@ -204,7 +204,7 @@ typedef struct atoll_gpu_table {
   int32_t (*graph_close)(atoll_gpu_graph* graph);
   /* Enqueues the recorded work on the default stream. Call after graph_close. */
   int32_t (*graph_play)(atoll_gpu_graph* graph);
-  /* Waits for running replays. */
+  /* Waits for running replays, then releases the recording and its memory. */
   void (*graph_free)(atoll_gpu_graph* graph);
 
   /* The parts of a model's pass between its products, over device memory. Enqueued on LibTorch's current stream of the

@@ -74,7 +74,7 @@ class GpuFeed final : public HostFeed {
       : table_(table), context_(context), most_bytes_(most_bytes) {}
   ~GpuFeed() override {
     for (Buffer& buffer : buffers_) {
-      static_cast<void>(AwaitEvent(table_, buffer.event, kCopy));  // as in GpuWindow
+      static_cast<void>(AwaitEvent(table_, buffer.event, kCopy));  // the copy must end before its memory is freed
       if (buffer.pinned != nullptr) table_.pinned_free(context_, buffer.pinned);
     }
   }

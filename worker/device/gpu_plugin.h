@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads the CUDA plugin. main calls OpenGpuPlugin once, right after reading its options and before
+// Loads the CUDA plugin. main calls OpenGpuPlugin at most once, after reading its options and before
 // any other use of CUDA (LibTorch caches its hooks at first use). The program also runs without the
 // plugin: the start-up line gives the reason.
 #ifndef ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
@@ -17,7 +17,7 @@ namespace atl {
 
 struct GpuPlugin {
   const atoll_gpu_table* table = nullptr;  // null: no plugin; valid until the process ends
-  std::string reason;                      // why there is none; empty if there is one
+  std::string reason;                      // why no GPU can be used; empty if one can
   int device_count = 0;                    // 0 also if the plugin sees no device; `reason` then explains it
   bool found = false;                      // the library exists, usable or not
 };
@@ -31,8 +31,8 @@ inline constexpr char kGpuDriver[] = "libcuda.so.1";
 // never closed. Call once, before any other thread or LibTorch call.
 GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver = "");
 
-// Opens the device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable,
-// with the reason, if a requested GPU is missing.
+// Opens the device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, if
+// a GPU was requested and there is none; InvalidArgument for another name or number.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted);
 
 // A CUDA device over the plugin's table. InvalidArgument if `index` is not below the device count.

@@ -15,7 +15,7 @@ namespace atl {
 class PassGraph {
  public:
   virtual ~PassGraph() = default;
-  // Enqueues the recorded work on the default stream. It uses the same memory addresses as during
+  // Enqueues the recorded work on the default stream. The work uses the same memory addresses as in
   // the recording. Internal, with the device's error message, if the launch fails.
   virtual absl::Status Play() = 0;
 };
