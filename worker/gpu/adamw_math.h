@@ -37,7 +37,7 @@ ATOLL_HOST_DEVICE inline Element Updated(Element e, const atoll_gpu_adamw& f) {
   return e;
 }
 
-// To nearest, ties to even; overflow becomes infinity, as in LibTorch.
+// x as bf16: rounded to nearest, ties to even; overflow becomes infinity, as in LibTorch.
 ATOLL_HOST_DEVICE inline uint16_t Rounded(float x) {
   const uint32_t bits = codec_math::BitsOf(x);
   if (codec_math::Magnitude(bits) > codec_math::kInfinity) return 0x7fc0u;

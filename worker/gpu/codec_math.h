@@ -86,7 +86,7 @@ ATOLL_HOST_DEVICE inline uint32_t Bfloat16FromBits(uint32_t bits) {
 
 ATOLL_HOST_DEVICE inline uint32_t BitsFromBfloat16(uint32_t value) { return value << 16; }
 
-// Of both block formats ------------------------------------------------------------------------------------------
+// Both block formats ---------------------------------------------------------------------------------------------
 
 // The value of a code times its scale. A GPU's own NaN would be 0x7fffffff, so NaN is made explicitly.
 ATOLL_HOST_DEVICE inline uint32_t Product(float code, uint32_t scale) {

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) Form(FormRanges r, uint64_t elements
   }
 }
 
-// Limited by the bus.
+// Limited by the bus, over which the device reads `outer`.
 __global__ void Merge(float own, float others, const float* outer, float* local, uint64_t elements) {
   const uint64_t all = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += all) {

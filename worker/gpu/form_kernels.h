@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms a contribution in one pass over device memory. The arithmetic is form_math.h, the contract
-// that of the table's `form` (worker/device/gpu_abi.h). Enqueued on `stream` of the current device
-// without waiting. Thread rule: no state.
+// Forms a contribution in one pass over device memory. The arithmetic is form_math.h, the contract that of the
+// table's `form` (worker/device/gpu_abi.h). Work is enqueued on `stream` of the current device without waiting.
+// Thread rule: no state.
 #ifndef ATOLL_WORKER_GPU_FORM_KERNELS_H_
 #define ATOLL_WORKER_GPU_FORM_KERNELS_H_
 

@@ -19,7 +19,7 @@ uint64_t Rounded(uint64_t bytes) { return (bytes + kAligned - 1) / kAligned * kA
 
 uint64_t SumsOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK; }
 
-// Offsets of the parts of the scratch. The losses overwrite the local parameters.
+// Offsets of the parts of the scratch. The losses overwrite the copy of the local parameters.
 struct Scratch {
   uint64_t local = 0, outer = 0, residual = 0, encoded = 0, sums = 0, end = 0;
 };

@@ -28,7 +28,7 @@ struct atoll_gpu_graph {
 namespace atl::gpu {
 namespace {
 
-// Turns an exception into an error message: its first line.
+// Turns an exception into the thread's error message, for a LibTorch error without its backtrace.
 template <typename Work>
 int32_t Guarded(const char* what, const Work& work) {
   try {
@@ -59,8 +59,8 @@ void Tried(const Work& work) {
   }));
 }
 
-// If a recording fails before its end, LibTorch leaves its allocators in recording mode: freed memory is not
-// reused, and the cache cannot be emptied. LibTorch itself cleans up after a recording that has ended.
+// Cleans up if a recording failed before its end: LibTorch then leaves its allocators in recording mode, so that
+// freed memory is not reused and the cache cannot be emptied. A recording that has ended needs no such cleaning.
 void LeaveRecording(atoll_gpu_graph& graph) {
   bool ended = false;
   Tried([&] { ended = graph.graph.pool() == graph.pool; });
@@ -106,8 +106,8 @@ int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
   });
 }
 
-// Backward passes enqueue from LibTorch's threads, and other threads continue to copy. The relaxed
-// mode lets neither invalidate the recording.
+// Begins a recording in the relaxed mode, so that neither the work that backward passes enqueue from LibTorch's
+// threads nor the copies of other threads invalidate it.
 int32_t GraphBegin(atoll_gpu_graph* graph) {
   return OrLeave("starting a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);

@@ -139,7 +139,7 @@ void GroupLeave(atoll_gpu_group* group) {
   const std::unique_ptr<atoll_gpu_group> owned(group);
   if (owned == nullptr) return;
   const WithDevice device(owned->device);
-  // Destroying would wait for the other ranks.
+  // Aborts the communicator, because destroying it would wait for the other ranks.
   if (owned->communicator != nullptr) static_cast<void>(ncclCommAbort(owned->communicator));
   if (owned->newest != nullptr) static_cast<void>(cudaEventDestroy(owned->newest));
   if (owned->stream != nullptr) static_cast<void>(cudaStreamDestroy(owned->stream));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches kernels, so that their units are plain C++ except for the kernels. Private to worker/gpu.
+// Launches kernels by function calls: .cu files are plain C++ except for the kernels. Private to worker/gpu.
 #ifndef ATOLL_WORKER_GPU_LAUNCH_H_
 #define ATOLL_WORKER_GPU_LAUNCH_H_
 

@@ -48,7 +48,7 @@ int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
   std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr, nullptr});
   if (context == nullptr) return FailWith("out of host memory");
-  // Does not wait for the default stream implicitly: only events define the order.
+  // The two streams do not wait for the default stream implicitly: only events define the order.
   cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
   if (code != cudaSuccess) return Fail("cudaStreamCreate", code);
   code = cudaStreamCreateWithFlags(&context->forming, cudaStreamNonBlocking);
@@ -102,7 +102,7 @@ int32_t PinnedFree(atoll_gpu_context* context, void* memory) {
   return code == cudaSuccess ? 0 : Fail("cudaFreeHost", code);
 }
 
-// Copies after the work of `compute`, with an event at the end.
+// Enqueues a copy on the copy stream, after the work of `compute`, and an event at its end.
 cudaError_t Copy(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
                  cudaStream_t compute, cudaEvent_t* done) {
   cudaError_t code = Order(compute, context->copies);
@@ -202,7 +202,7 @@ void EventRelease(atoll_gpu_event* event) {
   static_cast<void>(cudaEventDestroy(owned->event));
 }
 
-// 0 if the sizes of a call agree.
+// 0 if `encoded_bytes` is the encoded size of `elements` elements, otherwise kFailed.
 int32_t CheckSizes(atoll_gpu_codec codec, uint64_t elements, uint64_t encoded_bytes) {
   uint64_t wanted = 0;
   if (elements > atl::gpu::kMostElements) return FailWith("more elements than a codec takes at once");
@@ -256,7 +256,7 @@ int32_t SumSquares(atoll_gpu_context* context, const float* values, uint64_t ele
   return code == cudaSuccess ? 0 : Fail("summing squares", code);
 }
 
-// For a part of a pass: enqueues on LibTorch's current stream.
+// Enqueues a part of a pass on LibTorch's current stream of this thread. `what`: the part, for the error message.
 template <typename Work>
 int32_t InPass(const atoll_gpu_context* context, const char* what, cudaError_t (*enqueue)(const Work&, cudaStream_t),
                const Work* work) {

@@ -17,7 +17,7 @@ thread_local char newest_error[512] = "";
 
 static_assert(std::is_same_v<c10::DeviceIndex, int8_t>, "WithDevice keeps one");
 
-// Calls LibTorch's device functions, some of which throw if CUDA is unusable.
+// Runs `call`. Some device functions of LibTorch throw if CUDA is unusable: then cudaErrorUnknown.
 template <typename Call>
 cudaError_t Told(const Call& call) {
   try {
