@@ -16,8 +16,8 @@ namespace atl {
 namespace {
 
 constexpr Duration kLook = Milliseconds(250);  // of the watch thread
-constexpr int kLooksAtALostRank = 4;           // of the watch thread, before it ends exchanges itself
-constexpr int kPollsBetweenLooks = 64;         // of the clock and the spokes
+constexpr int kLooksAtALostRank = 4;           // failed looks of the watch thread, before it ends exchanges itself
+constexpr int kPollsBetweenLooks = 64;         // polls of the group between two looks at the clock and the spokes
 constexpr int kPollsWithoutPause = 2000;       // about a millisecond
 constexpr long kPauseNanos = 100'000;
 
@@ -27,7 +27,7 @@ void Pause(int polls) {
   ::ppoll(nullptr, 0, &pause, nullptr);
 }
 
-// Sends the key of rank 0's group to all ranks.
+// Returns the group's key: rank 0 creates it and broadcasts it over TCP.
 absl::StatusOr<GroupKey> ShareKey(TcpIsland& ranks, Device& device) {
   GroupKey key{};
   if (ranks.rank() == 0) {

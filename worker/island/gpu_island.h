@@ -37,7 +37,7 @@ class GpuIsland final : public Island {
 
   uint32_t rank() const override { return ranks_.rank(); }
   uint32_t world() const override { return ranks_.world(); }
-  // `values` is device memory. Runs until Settle.
+  // `values` is device memory. The exchange continues after the return; Settle waits for it.
   absl::Status AllReduceMean(std::span<float> values, void* compute_stream) override;
   absl::Status Settle() override;
   absl::Status AllReduceSum(std::span<double> values) override { return ranks_.AllReduceSum(values); }
@@ -52,10 +52,10 @@ class GpuIsland final : public Island {
   // Waits until the group is in `state`, or a state closer to idle.
   absl::Status Await(GroupState state) ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<GroupState> Poll() ATOLL_EXCLUDES(mutex_);
-  // Ends running exchanges; no exchange can start afterwards.
+  // Ends running exchanges, and waits for that at most let_go_; no exchange can start afterwards.
   void EndGroup() ATOLL_EXCLUDES(mutex_);
   absl::Status End(absl::Status cause) ATOLL_EXCLUDES(mutex_);  // as EndGroup; returns `cause`
-  // The thread watch_: ends running exchanges if ranks_.Look() fails, also while the owner waits for its own device.
+  // The thread watch_: ends running exchanges once ranks_.Look() has failed for a second, whatever the owner does.
   void Watch() ATOLL_EXCLUDES(mutex_);
 
   TcpIsland& ranks_;

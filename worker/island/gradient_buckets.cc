@@ -72,7 +72,7 @@ bool GradientBuckets::Halt() {
   return !sent_;
 }
 
-// In order: a ready bucket waits for the earlier ones, so that all ranks reduce the same bucket at a time.
+// Reduces buckets in order: a ready one waits for the earlier ones, so that all ranks reduce the same at a time.
 void GradientBuckets::Reduce() {
   MutexLock lock(mutex_);
   for (;;) {

@@ -22,8 +22,8 @@ struct GradientRange {
 
 class GradientBuckets {
  public:
-  // `ranges` cover the arena once, in the order in which they are expected to become ready: the same on every
-  // rank. A bucket is a run of ranges that is contiguous in the arena, closed at `bucket_elements`. `island`
+  // `ranges` cover the arena once, in the order in which they are expected to become ready: the same on every rank. A
+  // bucket is a run of ranges that is contiguous in the arena, closed once it has `bucket_elements` or more. `island`
   // and `gradients` outlive the object. Between Begin and Finish, only this object may use the island.
   GradientBuckets(Island& island, std::span<float> gradients, const std::vector<GradientRange>& ranges,
                   uint64_t bucket_elements = uint64_t{1} << 20);

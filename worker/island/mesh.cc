@@ -86,7 +86,7 @@ absl::Status TellNeighbours(const Gathering& all, const Deadline& deadline) {
   return absl::OkStatus();
 }
 
-// A launcher starts the ranks in any order, so an early rank retries.
+// Connects to `rank`. Retries until the deadline, because a launcher starts the ranks in any order.
 absl::StatusOr<Descriptor> Dial(const std::string& address, uint32_t port, uint32_t rank, const Deadline& deadline,
                                 const StillWanted& still_wanted) {
   for (;;) {

@@ -42,13 +42,13 @@ struct Mesh {
   Descriptor previous, next;       // not open at the ends of the chain
 };
 
-// Called every few milliseconds while waiting for ranks; an error ends the wait.
+// Called about ten times a second while waiting for ranks; an error ends the wait.
 using StillWanted = std::function<absl::Status()>;
 
 // Rank 0, with its own listener. DeadlineExceeded names the missing ranks, Unavailable one that ended.
 absl::StatusOr<Mesh> MeetAsLeader(const Descriptor& listener, const IslandPlace& place, const IslandLimits& limits,
                                   const Clock& clock, const StillWanted& still_wanted);
-// Every other rank. FailedPrecondition if rank 0 refuses it (secret, version, rank, size), DeadlineExceeded.
+// Every other rank. FailedPrecondition if refused (secret, version, rank, size), DeadlineExceeded after limits.join.
 absl::StatusOr<Mesh> MeetAsFollower(const IslandPlace& place, const IslandLimits& limits, const Clock& clock,
                                     const StillWanted& still_wanted);
 

@@ -14,7 +14,7 @@
 
 namespace atl {
 
-// Make the arenas of a job, with zeros; answered.
+// Make the arenas of a job, with zeros. A follower sends an answer to this order only.
 struct PrepareOrder {
   std::string spec;              // atoll.v1.JobSpec, resolved
   int32_t end_of_text = -1;      // token of the job's tokenizer; -1: none
@@ -25,8 +25,8 @@ struct PrepareOrder {
 struct ParametersOrder {
   uint64_t offset = 0, elements = 0;
 };
-// The moments have seen `steps` steps. They follow as two broadcasts; with 0 steps they are zero
-// and nothing follows.
+// The optimizer has taken `steps` steps. Its moments follow as two broadcasts. Nothing follows with 0 steps, after
+// which they are zero, or with SGD, which has none.
 struct OptimizerOrder {
   uint64_t steps = 0;
 };
@@ -48,7 +48,7 @@ std::string EncodeOrder(const IslandOrder& order);
 // InvalidArgument for bytes that EncodeOrder did not write.
 absl::StatusOr<IslandOrder> DecodeOrder(const std::string& bytes);
 
-// The result of an order.
+// The follower's result of a PrepareOrder.
 std::string EncodeAnswer(const absl::Status& status);
 absl::Status DecodeAnswer(const std::string& bytes);
 

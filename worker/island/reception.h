@@ -70,7 +70,7 @@ class Reception {
   std::list<Guest> guests_;
 };
 
-// The dialling side. FailedPrecondition with the remedy if it is refused.
+// The dialling side; both sides prove the secret. FailedPrecondition, with the reason, if either side refuses.
 absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, const IslandPlace& place,
                      const Deadline& deadline);
 

@@ -16,7 +16,7 @@ namespace atl {
 absl::StatusOr<std::string> MakeIslandSecret();
 // A number used once.
 absl::StatusOr<Sha256> MakeNonce();
-// Compared in constant time, so that a guess reveals nothing about its correct part.
+// A proof. Proofs are compared in constant time, so that a guess reveals nothing about its correct part.
 using Proof = Secret<32>;
 Proof HmacSha256(const std::string& key, const std::string& message);
 

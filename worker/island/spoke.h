@@ -30,7 +30,7 @@ struct Frame {
 };
 
 absl::Status SendFrame(const Descriptor& spoke, FrameKind kind, const std::string& payload, const Deadline& deadline);
-// Unavailable if the peer has closed its end, InvalidArgument for an invalid frame.
+// Unavailable if the peer has closed its end, DeadlineExceeded, or InvalidArgument for an invalid frame.
 absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& deadline);
 // Rank 0: sends a follower a sign of life, or nothing if earlier bytes are still queued. Returns at once.
 void SayHere(const Descriptor& spoke);
@@ -44,7 +44,7 @@ std::string Spoken(Duration d);
 // rank that ended, failed or does not answer; otherwise `own`, rank 0's own observation, with a
 // follower's kHurt message. Sends the cause to all.
 std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, const Clock& clock);
-// A follower: reports its observation and returns rank 0's verdict; `own` if none arrives within `limit`.
+// A follower: reports `own`, its observation. Returns rank 0's verdict, that rank 0 ended, or `own` after `limit`.
 std::string AwaitCause(const Mesh& mesh, FrameKind kind, const std::string& own, Duration limit, const Clock& clock);
 
 }  // namespace atl

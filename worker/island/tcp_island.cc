@@ -13,7 +13,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kScratchBytes = size_t{256} << 10;
-constexpr int kMovesBetweenLooks = 64;  // of the clock and the spokes, while values flow
+constexpr int kMovesBetweenLooks = 64;  // between two looks at the clock and the spokes, while values flow
 constexpr int64_t kTimesOwnWork = 4;
 constexpr int kDirections = 2;
 
@@ -35,7 +35,7 @@ Duration TcpIsland::Limit(uint64_t bytes) const {
   return limits_.patience + moving;
 }
 
-// The time for an answer of a healthy rank.
+// The time within which a healthy rank answers, in the search for a cause.
 Duration TcpIsland::Grace() const { return std::max(Seconds(2), limits_.patience / 4); }
 
 absl::Status TcpIsland::AllReduceMean(std::span<float> values, void*) {
@@ -170,7 +170,7 @@ absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()
   const auto moves = [](const pollfd& one) { return one.revents != 0; };
   const auto speaks = [this](const pollfd& spoke) { return Speaks(spoke); };
   const auto chain = waiting_.begin() + static_cast<ptrdiff_t>(spokes);
-  // A rank may have ended after it sent everything that the others need.
+  // Data on the chain has priority: a rank may have ended after it sent everything that the others need.
   if (std::any_of(chain, waiting_.end(), moves) || std::none_of(waiting_.begin(), chain, speaks)) {
     return absl::OkStatus();
   }

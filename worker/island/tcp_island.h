@@ -48,27 +48,27 @@ class TcpIsland final : public Island {
   absl::StatusOr<std::string> AwaitOrder();
   absl::Status Answer(const std::string& answer);
 
-  // For exchanges over another transport that are only supervised here (gpu_island.h). The deadline
-  // for an exchange of `bytes` bytes that begins now:
+  // The deadline of an exchange of `bytes` bytes that begins now; kNever if this rank only waits. For exchanges over
+  // another transport that are only supervised here (gpu_island.h), as the next three functions.
   Instant PatienceFor(uint64_t bytes);
   // Call during the wait: OK at once if all is well. Otherwise waits for the cause, breaks the island, Unavailable:
-  // a rank ended, failed or asks for this rank's state, rank 0 is silent, or `until` passed. `doing`: the wait.
+  // a rank ended, failed or asks for this rank's state, rank 0 is silent, or `until` passed. `doing`: its text.
   absl::Status Heed(Instant until, const std::function<std::string()>& doing);
   // Call if the exchange failed here, perhaps due to another rank. Waits for the cause, breaks the island, Unavailable.
   absl::Status Lose(const std::string& seen);
-  // The exchange is done: this rank works again.
+  // Call when the exchange is done: own work of this rank begins.
   void Exchanged() { worked_since_ = clock_.Now(); }
 
-  // This rank cannot go on: sends the cause to the others. Only the first call has an effect.
+  // Breaks the island because this rank cannot go on. Notifies the others (a follower: rank 0). No effect if broken.
   void Break(const std::string& cause);
   // Not OK, with the cause, once it is broken.
   const absl::Status& state() const { return broken_; }
   // Not OK once another rank (for a follower: rank 0) has ended. Names the rank. Any thread; does not wait.
   absl::Status Look() const;
-  // Whether an exchange or an order has failed, permanently. Thread-safe.
+  // Whether the island is broken, permanently: an exchange or order failed, or Break was called. Any thread.
   bool is_broken() const { return is_broken_; }
-  // Rank 0: sends the followers a sign of life every kHereEvery, however often it is called and
-  // whatever the owner thread does. Called from one other thread; does not wait.
+  // Rank 0: sends each follower a sign of life if kHereEvery has passed since the last, except while another message
+  // is sent to it. Call it every second or so, from one thread beyond the owner; does not wait.
   void SayHere();
   static constexpr Duration kHereEvery = Seconds(10);
   // A follower considers rank 0 hung after this silence: twice the patience of an exchange.
@@ -94,13 +94,13 @@ class TcpIsland final : public Island {
   void WatchSpokes();
   // Whether a spoke has a message, or a state, that ends an exchange.
   bool Speaks(const pollfd& spoke) const;
-  // The island has ended: rank 0 finds the cause and sends it, a follower waits for it. Stores and returns the cause.
+  // Breaks the island: rank 0 finds the cause and sends it, a follower waits for it. Stores and returns the cause.
   absl::Status Fail(const std::string& seen);
   absl::Status Keep(std::string cause);
-  // The longest own work since the last order. Of buckets that became ready together, only the
-  // first had work of its own.
+  // The longest own work between two exchanges since the last order, including the present one. For buckets that
+  // became ready together, only the first exchange follows own work.
   Duration OwnWork() const { return std::max(worked_, clock_.Now() - worked_since_); }
-  // Own work begins: earlier work belongs to an order, or to the answers to one.
+  // Call after an order, or after the answers to one: own work is measured from now on.
   void BeginWork();
   Duration Limit(uint64_t bytes) const;
   Duration Grace() const;
