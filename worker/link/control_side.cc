@@ -80,15 +80,15 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
 
 void ControlSide::Say(WorkerMessage message) {
   if (!stream_) return;
-  // The core acts on its state at the last boundary: messages before the Hello of this stream belong to an
-  // older stream. If the core learns of several new streams at once, it sends a Hello for each.
+  // Drops messages before the Hello of this stream, which the core meant for an older stream. Also drops a second
+  // Hello: the core sends one for each new stream, even if it learns of several streams at once.
   const bool hello = std::holds_alternative<Hello>(message);
   if (hello == hello_said_) return;
   if (hello) {
     hello_said_ = true;
     if (welcome_by_ != kNever) welcome_by_ = parts_.clock.Now() + limits::kControlDeadline;
   }
-  // A refusal is followed by on_closed, which reports the error.
+  // If Send refuses the message, on_closed follows and reports the error.
   stream_->Send(std::move(message)).IgnoreError();
 }
 
@@ -100,8 +100,8 @@ void ControlSide::CloseStream(const std::string& reason) {
   stream_->Cancel();
 }
 
-// The beginning of a wait is reported soon, because the coordinator may in turn wait for this
-// worker, as at the end of a job.
+// When waiting begins, the next heartbeat is due a quarter of an interval after the last: the coordinator may in turn
+// wait for this worker, as at the end of a job.
 void ControlSide::SetHeartbeat(Heartbeat heartbeat) {
   const auto waits = [](const Heartbeat& h) { return h.activity == WorkerActivity::kWaiting; };
   const bool begins = waits(heartbeat) && !waits(heartbeat_);
@@ -122,7 +122,7 @@ void ControlSide::Beat() {
   heartbeat_.upload_bytes_per_second = upload_rate_;
   heartbeat_.download_bytes_per_second = download_rate_;
   Say(heartbeat_);
-  // A late turn does not shift the schedule, and missed heartbeats are not sent later.
+  // A turn that is late by up to half an interval does not shift the schedule. Missed heartbeats are not sent later.
   beat_at_ = std::max(beat_at_ + interval_, now + interval_ / 2);
 }
 

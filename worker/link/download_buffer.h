@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collects the bytes of one download over its conversations.
+// Collects the bytes of one download over its conversations: calls of the transport, each resuming the last.
 #ifndef ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
 #define ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
 
@@ -19,7 +19,7 @@ namespace atl {
 // between conversations.
 class DownloadBuffer final : public BulkSink {
  public:
-  // Refuses more than `limit_bytes`. Takes its memory from `buffers`, and returns it there.
+  // Refuses more than `limit_bytes`. Takes memory from `buffers`; the last owner of Take's result returns it there.
   DownloadBuffer(uint64_t limit_bytes, std::shared_ptr<BufferShelf> buffers)
       : limit_bytes_(limit_bytes), buffers_(std::move(buffers)) {}
 
@@ -47,7 +47,7 @@ class DownloadBuffer final : public BulkSink {
   const std::shared_ptr<BufferShelf> buffers_;
   std::optional<DownloadHeader> header_;
   std::vector<std::byte> bytes_;
-  DigestHasher hasher_;  // over bytes_, computed while they are in the cache
+  DigestHasher hasher_;  // over bytes_, updated as bytes arrive, while the CPU's cache holds them
   bool restart_ = false;
 };
 

@@ -18,7 +18,7 @@
 
 namespace atl {
 
-// StreamUp, StreamDown, Received, UploadEnded, FragmentFetchFailed and UpdateFetchFailed are events of the core.
+// Fetched bytes, or for the core StreamUp, StreamDown, Received, UploadEnded or a fetch's failure.
 using LinkEvent = std::variant<worker::Event, FetchedBytes>;
 
 // All calls are thread-safe and return at once. Results are passed in order to the listener that
@@ -28,7 +28,7 @@ class Link {
   virtual ~Link() = default;
   // Sends a message. Drops it if the stream is down or had no Hello yet, and if it is a second Hello.
   virtual void Say(WorkerMessage message) = 0;
-  // Ends the stream; it is reopened after a backoff.
+  // Ends the stream; it is reopened after a backoff. `reason`: for the StreamDown event.
   virtual void CloseStream(const std::string& reason) = 0;
   // Sets the content of the next heartbeats. The link sends them on time by itself, from the Welcome on.
   virtual void SetHeartbeat(Heartbeat heartbeat) = 0;
@@ -36,10 +36,10 @@ class Link {
   // The job's caps on sending and fetching, in addition to the worker's own; 0: none.
   virtual void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) = 0;
 
-  // Sends `bytes` with `header` until accepted or refused (UploadEnded); resumes after
-  // interruptions. One upload per fragment: a new one replaces the old.
+  // Sends `bytes` with the header of `contribution` until the coordinator accepts or refuses them (UploadEnded);
+  // resumes after interruptions. One upload per fragment: a new one replaces the old, without an UploadEnded.
   virtual void StartUpload(const ContributionUpload& contribution, SharedBytes bytes) = 0;
-  // No UploadEnded follows.
+  // Ends the fragment's upload. Only an UploadEnded that is already queued may follow.
   virtual void CancelUpload(FragmentIndex fragment) = 0;
 
   // Fetches the newest snapshot, of `bytes` bytes. After an interruption continues with the same
@@ -48,9 +48,9 @@ class Link {
   virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) = 0;
   // Fetches the update that made `reached`, at most `limit_bytes`. Ends with FetchedBytes or UpdateFetchFailed.
   virtual void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) = 0;
-  // Ends the fragment's fetches. No event of these fetches follows.
+  // Ends the fragment's fetches. Only events of these fetches that are already queued may follow.
   virtual void DropFetches(FragmentIndex fragment) = 0;
-  // As DropFetches and CancelUpload, for all transfers.
+  // As DropFetches and CancelUpload, for all transfers. Also frees the received parts of whole fragments.
   virtual void DropAll() = 0;
 };
 

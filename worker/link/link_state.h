@@ -55,7 +55,7 @@ class ControlSide {
   void Say(WorkerMessage message);
   void CloseStream(const std::string& reason);
   void SetHeartbeat(Heartbeat heartbeat);
-  // From RateWindow, for later heartbeats.
+  // Sets the rates of the link, from RateWindow, which later heartbeats report.
   void SetRates(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second);
   void Finish();
   bool finished() const { return finishing_ && !stream_; }
@@ -111,20 +111,20 @@ class Transfers {
   // With `whole`: fetches the newest snapshot, unless it is below at.version. After an interruption continues
   // with that snapshot, or starts over with the newest if it is gone. Otherwise: the update that made at.version.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
-  // The received part of a whole fragment is kept until DropAll. The next download of the fragment,
-  // for example by a new incarnation after a long interruption, continues with it.
+  // Ends the fragment's downloads. The received part of a whole fragment is kept until DropAll: the next download of
+  // the fragment, for example by a new incarnation after a long interruption, continues with it.
   void DropFetches(FragmentIndex fragment);
   void DropAll();
   uint64_t uploaded_bytes() const { return uploaded_bytes_; }
   uint64_t downloaded_bytes() const { return downloaded_bytes_; }
-  // Bytes per second; see LinkTotals.
+  // The moving means that LinkTotals describes, in bytes per second.
   double upload_rate() const { return upload_mean_.bytes_per_second(); }
   double download_rate() const { return download_mean_.bytes_per_second(); }
   const RateWindow& uploads() const { return upload_window_; }
   const RateWindow& downloads() const { return download_window_; }
 
  private:
-  // One transfer over its conversations. `call` is empty while it waits for the next attempt.
+  // One transfer over its conversations, each a call of the BulkClient. `call` is null between conversations.
   struct Conversation {
     uint64_t asked = 0;  // sequence number of the request
     bool sent = false;   // all bytes are sent; only the answer is outstanding
@@ -174,7 +174,7 @@ class Transfers {
   // Call when the conversation is over. If it shows the link's rate, it becomes a sample of `window`.
   void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
   void Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean);
-  // The result of the conversation. For one beyond its limit: the operation, the time it took, and the limit.
+  // The result of the conversation. DeadlineExceeded, with TransferLimit::Passed, if it was cancelled at its limit.
   absl::Status WhyOf(const Conversation& talk, const BulkResult& result, uint64_t moved, uint64_t total) const;
 
   Parts parts_;

@@ -8,9 +8,9 @@
 // Waits and their limits: the core's Hello, kHelloPatience; a Welcome, kControlDeadline from Hello
 // on; a transfer without progress, the BulkClient's stall limit; a whole conversation, derived from
 // its size and the measured rate (transfer_limit.h); another attempt, Backoff. An upload is retried
-// until it is cancelled, which the core does when its round is over. While the coordinator is away
-// or not ready, a download is retried until it is dropped. A download that arrives damaged, or is
-// unreadable at the coordinator, fails after kDownloadAttempts without progress.
+// until it is accepted, refused, or cancelled, as the core does when the round is over. While the
+// coordinator is away or not ready, a download is retried until it is dropped. A download that is
+// damaged, or unreadable at the coordinator, fails after kDownloadAttempts without progress.
 #ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
 #define ATOLL_WORKER_LINK_NETWORK_LINK_H_
 
@@ -29,10 +29,10 @@
 
 namespace atl {
 
-// From the opening of a stream on, because the core sends Hello between two steps. The coordinator
-// ends a stream that is silent for half of this time (ControlServiceOptions).
+// The limit for the core's Hello, from the opening of a stream on: the core sends it between two steps. The
+// coordinator ends a stream that is silent for half of this time (ControlServiceOptions).
 constexpr Duration kHelloPatience = Seconds(60);
-// Smaller transfers on a wide-area link are dominated by the round trip and the coordinator's flush to disk.
+// The smallest transfer that LinkTotals' rates include: round trip and the coordinator's flush dominate smaller ones.
 constexpr uint64_t kRateBytes = 256 * 1024;
 
 struct NetworkLinkOptions {
@@ -49,8 +49,8 @@ struct NetworkLinkOptions {
 struct LinkTotals {
   uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
   uint64_t connects = 0;
-  // Moving means over finished transfers of at least kRateBytes, from request to end; 0: none yet.
-  // Concurrent transfers share the link, so each is slower than the link.
+  // Moving means over successful conversations of at least kRateBytes, from the begin of each to its end; 0: none
+  // yet. Concurrent transfers share the link, so each is slower than the link.
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
@@ -65,7 +65,7 @@ class NetworkLink final : public Link {
 
   // Does all due work and returns when to call it again at the latest. One thread at a time.
   Instant Turn();
-  // Ends the stream in order, after the messages sent so far. Turn does nothing more once the stream has ended.
+  // Drops all transfers, and ends the stream in order, after the messages sent so far. Opens no other stream.
   void Finish();
   // After Finish: all messages are sent and the stream has ended.
   bool finished() const;
@@ -86,7 +86,7 @@ class NetworkLink final : public Link {
 
  private:
   struct State;
-  // Shared with the transport's callbacks, which may run after the link is destroyed.
+  // The transport's callbacks may run after the link is destroyed: they share only its mailbox, which is then shut.
   std::shared_ptr<State> state_;
 };
 

@@ -42,7 +42,7 @@ class RateWindow {
     const double shared_;
   };
   std::unique_ptr<Use> Begin() { return std::make_unique<Use>(*this); }
-  // The transfer has moved `bytes` bytes at the link's pace until it was completed, refused, or cancelled at its limit.
+  // Stores the rate of a transfer that moved `bytes` until it was completed, refused, or cancelled at its limit.
   void Sample(const Use& use, uint64_t bytes);
 
   // The highest of the newest kSamples rates. 0 with fewer than kLeastSamples.

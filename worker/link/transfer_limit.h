@@ -19,7 +19,7 @@ struct TransferLimit {
   // `measured_bytes_per_second` may be 0: no measurement yet.
   static TransferLimit Of(uint64_t bytes, double measured_bytes_per_second);
   Duration whole() const;
-  // The error message: the operation, the time it took, and the limit; `moved` of `total` bytes have arrived.
+  // The error message for a conversation that took `waited`: this time, the limit, and `moved` of `total` bytes.
   std::string Passed(Duration waited, uint64_t moved, uint64_t total) const;
 };
 

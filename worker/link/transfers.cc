@@ -150,7 +150,7 @@ void Transfers::Begin(DownloadId id, DownloadJob& download) {
   download.sink->PrepareResume(download.whole ? download.asked.version : Version{});
   Prepare(download.talk, download.bytes - download.sink->size(), download_window_);
   DownloadRequest request;
-  if (download.whole && download.sink->size() > 0) {  // only that version
+  if (download.whole && download.sink->size() > 0) {  // continues only with the version of the received part
     request.key = FragmentKey{download.job, {download.asked.fragment, download.sink->header()->version}, false};
   } else if (download.whole) {
     request.key = FragmentKey{download.job, download.asked, true};
@@ -185,7 +185,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     download.sink->Clear();
     status = absl::DataLossError("the bytes do not have the announced digest");
   }
-  // The version of the received part is no longer stored, as found now or during the download.
+  // The version of the received part is no longer stored, which the request or a read during the download showed.
   const bool gone = download.whole && header && absl::IsNotFound(status);
   if (gone) download.sink->Clear();
   if (status.ok() || (IsFinal(status) && !gone)) {
@@ -235,7 +235,7 @@ void Transfers::DropAll() {
 // ---- conversations ------------------------------------------------------------------------------------------------
 
 void Transfers::Close(Conversation& talk, const BulkResult& result, RateWindow& window) {
-  // Cancelled: it exceeded its limit, which is a measure of a slow link.
+  // Cancelled counts too: the transfer exceeded its limit, which is a measure of a slow link.
   const bool telling = result.status.ok() || IsFinal(result.status) || absl::IsCancelled(result.status);
   if (talk.use && telling) window.Sample(*talk.use, result.payload_bytes);
   talk.use.reset();
