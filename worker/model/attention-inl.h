@@ -29,7 +29,7 @@ using rows::HWY_NAMESPACE::Exp;
 constexpr size_t kBlock = 32;  // queries with scores in memory at once
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-// Some queries of one head and the keys they attend to; columns are counted from `origin`.
+// Some queries of one head, and the keys that they attend to. Columns, one per key, are counted from `origin`.
 struct Block {
   size_t first = 0, rows = 0;  // queries
   size_t origin = 0;           // a multiple of the panel width

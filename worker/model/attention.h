@@ -36,8 +36,8 @@ struct Mixed {
 void Forward(const HeadGroup<float>& group, const Mixed<float>& mixed);
 void Forward(const HeadGroup<uint16_t>& group, const Mixed<uint16_t>& mixed);
 
-// From the gradient of `out`, in its layout, computes those of queries, keys and values, in their
-// layouts (overwritten).
+// The gradient of `out`, in its layout, and those of queries, keys and values, in their layouts, which Backward
+// computes from it and overwrites.
 template <typename T>
 struct Gradients {
   const T* dout = nullptr;

@@ -125,7 +125,7 @@ class Pass {
     }
   }
 
-  // x := x + added in the memory of `added`, if it is defined; the old tensor of x stays. Returns the norm of x.
+  // x := x + added in the memory of `added`, if it is defined; the old tensor of x stays. Returns x after RMSNorm.
   at::Tensor NormSum(at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, const at::Tensor& roots) const {
     const int64_t width = x.size(1);
     const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory can be reused
@@ -146,7 +146,7 @@ class Pass {
     return normed;
   }
 
-  // dx = gradient of NormSum's x, plus base.
+  // dx = gradient of NormSum's x, plus base if defined. Adds the weight's gradient to weight_gradient.
   void NormBack(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& roots,
                 const at::Tensor& base, const at::Tensor& dx, const at::Tensor& weight_gradient) const {
     const int64_t width = x.size(1);
@@ -302,7 +302,7 @@ class Pass {
     rows::NormGradient({static_cast<size_t>(heads), spec_.head_dim}, a);
   }
 
-  // dx: the gradient of the block's output, replaced by that of its input.
+  // dx: the gradient of the block's output, replaced by that of its input. Adds to `g`, and overwrites r.gate_up.
   void Backward(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dx) const {
     AddProduct(g.down, dx, r.activated);
     const at::Tensor dactivated = at::mm(dx, w.down);
@@ -323,7 +323,7 @@ class Pass {
       Through(*done);
   }
 
-  // The loss, and the gradient of `normed`.
+  // Returns the loss and, if gradients are computed, that of `normed`; then also adds that of the head.
   std::pair<double, at::Tensor> Head(const at::Tensor& normed, const at::Tensor& targets, double scale) const {
     const at::Tensor out = at::empty_like(normed);
     double nll = 0;

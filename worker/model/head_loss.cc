@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kScoresAtOnce = int64_t{1} << 26;
 constexpr int64_t kLeastRows = 256;
-constexpr int64_t kByKernels = 4;  // worker/train/memory.cc assumes the same memory per score
+constexpr int64_t kByKernels = 4;  // times more rows with kernels, in the same memory (worker/train/memory.cc)
 
 // Computes loss and gradient in fp32, on a copy of the scores if they have another type.
 LossAndGradient ByLibTorch(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss) {

@@ -23,12 +23,12 @@ struct HeadInputs {
   PassKernels* kernels = nullptr;  // the device's; null: LibTorch's operators
 };
 
-// Of some rows: the sum of their losses, double; if Judge got `scale`, the gradient by the scores, in their type.
+// The sum of the losses of some rows, double; if Judge got `scale`, also the gradient by the scores, in their type.
 struct LossAndGradient {
   at::Tensor loss, gradient;
 };
-// For `scores` [rows, vocab] and `targets` int64 [rows]; otherwise as HeadLossAndGradients.
-// Consumes the scores: kernels overwrite them with the gradient.
+// The loss of `scores` [rows, vocab] with `targets` int64 [rows] and, if `scale` is given, its gradient, defined as
+// for HeadLossAndGradients. Consumes the scores: the gradient may overwrite them.
 LossAndGradient Judge(at::Tensor scores, const at::Tensor& targets, std::optional<double> scale, double z_loss,
                       PassKernels* kernels);
 

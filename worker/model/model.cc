@@ -56,8 +56,8 @@ struct Model::State {
   LlamaWeights weights;
   LlamaWeights gradients;  // the same views into the gradient arena; only for a trained model
   std::function<void(uint64_t)> told;
-  LossSum loss;            // of passes with a loss not yet taken,
-  at::Tensor device_loss;  // and an addition to its nll, double; undefined: nothing
+  LossSum loss;            // of all passes since the last TakeLoss; nll: those on the host
+  at::Tensor device_loss;  // addition to loss.nll from passes on the device, double; undefined: none
   struct FixedPass {
     at::Tensor fed, tokens;  // int32 as given; int64
     at::Tensor loss;         // double: sum over the passes run
@@ -78,7 +78,7 @@ struct Model::State {
   }
   // The head's inputs: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
   HeadInputs AtHead(const at::Tensor& tokens);
-  // Returns the loss, on the device.
+  // Adds the gradients to the arena, and returns the loss, on the device.
   at::Tensor AutogradPass(const at::Tensor& tokens, double scale);
   // Returns the loss, and with `scale` adds its gradients to the arena.
   double CpuPass(const at::Tensor& tokens, std::optional<double> scale);

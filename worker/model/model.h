@@ -102,8 +102,8 @@ class Model {
   absl::Status FillFixedPass(const TokenBatch& batch);
   // As AddForwardBackward, for the copied batch.
   absl::Status RunFixedPass();
-  // During ForwardBackward, `told` is called on its thread with the offset of each range of
-  // Gradients() that is complete for the pass. Empty: no calls.
+  // During passes with gradients, `told` is called, on the caller's thread or one of LibTorch's, with the offset of
+  // each range of Gradients() that is complete for the pass. Empty: no calls.
   void OnGradient(std::function<void(uint64_t offset)> told);
   // The ranges of the gradient arena, roughly in the order in which a pass completes them.
   std::vector<ArenaRange> Gradients() const;

@@ -21,8 +21,8 @@ void OrThrow(const absl::Status& status);
 // The type's code for `kernels`: fp32 or bf16.
 int32_t TypeOf(const at::Tensor& tensor);
 
-// SwiGLU: [..., 2 width], gates and then ups, -> [..., width]. `kernels` may be null, also in the
-// functions below.
+// SwiGLU: [..., 2 width], gates and then ups, -> [..., width]. By `kernels` or, if null, by LibTorch; the same
+// applies to the functions below.
 at::Tensor Gated(const at::Tensor& gate_up, PassKernels* kernels);
 
 // From [sequences, length, heads + 2 kv_heads, head_dim]: queries and keys rotated by their
@@ -32,8 +32,8 @@ struct Heads {
 };
 Heads TurnedHeads(const at::Tensor& qkv, int64_t heads, const Positions& positions, PassKernels* kernels);
 
-// The same by LibTorch for the queries and keys `qk` [sequences, length, heads + kv_heads,
-// head_dim], with the values of `qkv`.
+// As TurnedHeads, always by LibTorch: rotates the queries and keys `qk` [sequences, length, heads + kv_heads,
+// head_dim], and takes the values of `qkv`.
 Heads RotatedHeads(const at::Tensor& qk, const at::Tensor& qkv, int64_t heads, const Positions& positions);
 
 }  // namespace atl

@@ -32,8 +32,8 @@ constexpr size_t kTileRows = HWY_LANES(float) >= 16 ? 8 : 4;  // rows of a tile:
 
 inline size_t InPanels(size_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
-// c[r][0, kPanel) = sum over k < count of a[r * a_row + k * a_step] * b[k * b_step + [0, kPanel)],
-// or added to c.
+// Tile: c[r][0, kPanel) = sum over k < count of a.at[r * a.row + k * a.step] * b[k * b_step + [0, kPanel)), plus the
+// old c with kAdd; r < kRows, and rows of c are c_row apart.
 struct Left {
   const float* at;
   size_t row, step;
