@@ -19,7 +19,7 @@ namespace atl {
 // Owned by one thread at a time, as its model is.
 class ChoiceScorer {
  public:
-  // The first two outlive it. `vocab_size` is the model's. The context is cut to the last `max_positions` tokens.
+  // `model` and `tokenizer` outlive it. Texts longer than `max_positions` + 1 tokens lose the start of their context.
   ChoiceScorer(Model& model, const Tokenizer& tokenizer, uint32_t vocab_size, uint32_t max_positions)
       : model_(model), tokenizer_(tokenizer), vocab_size_(vocab_size), max_positions_(max_positions) {}
 
@@ -38,7 +38,7 @@ class ChoiceScorer {
   const uint32_t vocab_size_, max_positions_;
 };
 
-// The single highest score; nothing on a tie.
+// The index of the single highest score; nothing on a tie.
 std::optional<uint32_t> HighestChoice(const std::vector<double>& scores);
 
 // Counts examples, and those in which the right choice alone is highest: by log-probability, and by that per byte.

@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kSamplesPerRead = 64;
 constexpr uint32_t kLeastSequence = 8, kMostSequence = 1'048'576;
 
-// A corpus may be named by its directory, as in all commands.
+// The path of a corpus's manifest. The corpus may be named by its directory, as in all commands.
 std::string ManifestPath(const std::string& given) {
   const std::string ending = ".json";
   const bool file =

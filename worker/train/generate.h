@@ -19,7 +19,7 @@ struct GenerateOptions {
   double temperature = 0.8;   // 0: always the most likely token
   uint32_t top_k = 50;        // drawn from the k most likely; 0: from all
   uint64_t seed = 0;          // same seed, same text on one machine
-  int32_t threads = 0;        // of LibTorch; 0: its default
+  int32_t threads = 0;        // of LibTorch; 0: its default, but 1 for a small model
 };
 
 // Writes prompt and continuation to `out` as they are produced, until max_tokens or end of text,
@@ -38,7 +38,7 @@ struct EvalLossOptions {
   int32_t threads = 0;
 };
 
-// Prints one JSON object per line: {"nll":…,"tokens":…,"loss":…,"perplexity":…,"bits_per_byte":…}.
+// Prints one line: {"nll":…,"tokens":…,"loss":…,"perplexity":…,"bits_per_byte":…}, the last one if it is known.
 // The samples are the split's, shard after shard, T targets each, as in the evaluations of a run.
 absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std::ostream& talk);
 

@@ -85,7 +85,7 @@ std::string TextOf(const VersionVector& versions) {
 
 std::string TextOf(const JobCourse& course) { return absl::StrCat(course.line, " ", course.epoch); }
 
-// Returns the job step of the snapshot.
+// FailedPrecondition or DataLoss unless the snapshot fits `facts`; otherwise its job step.
 absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerSnapshotFacts& facts) {
   if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is not an optimizer snapshot");
   if (ValueOf(metadata, "job") != facts.job.value || ValueOf(metadata, "layout") != facts.layout.Hex())

@@ -38,7 +38,7 @@ class PassPlan {
   // `usable`: the reason why passes are never recorded; OK if they can be.
   explicit PassPlan(absl::Status usable) : refused_(std::move(usable)) {}
 
-  // For the next step. After kProve, call Proved before the next step.
+  // Returns the mode of the next step, which has passes of `shape`. After kProve, call Proved before the next step.
   PassMode Next(const PassShape& shape);
   // The result of comparing the recording with launches.
   void Proved(const absl::Status& verdict);

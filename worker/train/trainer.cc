@@ -82,20 +82,20 @@ struct Trainer::State {
   // Requires zero gradients.
   absl::StatusOr<LossSum> LaunchPasses(const TokenBatch& batch, double scale);
   absl::StatusOr<LossSum> PlayPasses(const TokenBatch& batch, double scale);
-  // The step's passes both ways, launched last; passes the result of the comparison to the plan.
+  // Computes the step by replays, then by launches. Keeps the result of the launches; gives the plan the verdict.
   absl::StatusOr<LossSum> ProvePasses(const TokenBatch& batch, const PassShape& of);
   absl::StatusOr<GradientPrint> RecordAndPlay(const TokenBatch& batch);
   void DropRecording();
-  // Halves the micro-batch until the passes fit.
+  // Halves the micro-batch until the passes fit; not if the job fixes it, or gradients were already exchanged.
   absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets);
-  // From now on, gradients are exchanged as the pass completes them.
+  // With an island: from now on, gradients are exchanged as the pass completes them.
   void BeginExchange();
   // Replaces this rank's gradients and loss by those of all ranks.
   absl::Status JoinIsland(uint64_t targets, LossSum& sum);
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, uint64_t targets, double learning_rate);
   absl::Status ClipAndApply(double learning_rate, StepReport& report);
   absl::Status Apply(double learning_rate, double factor);
-  // Called once: if one rank of the island cannot use the kernels, no rank does.
+  // Acts in the first step only: if one rank of the island cannot use the kernels, no rank does.
   absl::Status AgreeOnKernels();
 };
 

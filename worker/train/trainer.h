@@ -41,9 +41,9 @@ struct TrainerOptions {
   // Kernels of the device; outlive the trainer. Used if they agree with LibTorch's operators on
   // this device. Ranks of an island may differ here, because they exchange only the gradients.
   PassKernels* pass_kernels = nullptr;
-  // Recorder of the device; outlives the trainer. A step's passes are recorded once and replayed,
-  // if that gives the same results as launches. Not in an island, which exchanges gradients during
-  // the pass. Null: passes are launched.
+  // Recorder of the device; outlives the trainer. A step's passes are recorded after some launched steps, and
+  // replayed if the results agree with those of launches (gradient_print.h). Not in an island, which exchanges
+  // gradients during the pass. Null: passes are launched.
   PassRecorder* recorder = nullptr;
   bool bf16_products = false;  // for tests, as in ModelOptions; also the next
   bool as_on_gpu = false;
@@ -71,9 +71,9 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // One inner step on `batch` (length T + 1). A step that runs out of memory is repeated with half the
-  // micro-batch, unless the job fixes it; ResourceExhausted if one sample is too much. On any error the
-  // parameters and moments are unchanged. The micro-batch changes the result only by rounding.
+  // One inner step on `batch` (length T + 1). A step that runs out of memory is repeated with half the micro-batch,
+  // unless the job fixes it; ResourceExhausted if one sample is too much. If the passes fail, parameters and moments
+  // are unchanged; if the update fails, they may not be. The micro-batch changes the result only by rounding.
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, double learning_rate);
   // As Step, on every rank of the island at once. `share` is this rank's part of a batch with `targets` in all,
   // and may be empty. Loss, norm and tokens are the island's, gradients are weighted by targets, and the ranks
@@ -90,8 +90,8 @@ class Trainer {
   void ParametersChanged(const ArenaRange& range);
   // The stream of LibTorch's work, for worker/device: the default stream, hence null, on every device.
   void* compute_stream() const { return nullptr; }
-  // The gradients of the last step before clipping, for tests and diagnostics; zero if the device's
-  // kernels cleared them.
+  // The gradients after the last step, for tests and diagnostics: scaled by the clipping, if it was applied, or zero
+  // if the device's kernels cleared them.
   Arena& gradients();
   // The optimizer's memory, to be saved and restored with optimizer_steps(); nullptr with SGD.
   Arena* first_moments();
@@ -99,13 +99,13 @@ class Trainer {
   // Why LibTorch's AdamW is used although kernels were given; OK if it is not, or none were given.
   // In an island the first step may set it, because the ranks agree then.
   const absl::Status& kernels_refused() const;
-  // The kernels of the options if they are used, else null; and the reason if they are not, as
-  // kernels_refused().
+  // options.pass_kernels if they are used, else null. pass_kernels_refused(): the reason why they are not used; OK if
+  // they are, or if none were given.
   PassKernels* pass_kernels() const;
   const absl::Status& pass_kernels_refused() const;
   // Why passes are launched although a recorder was given; OK if they are not, or none was given.
   const absl::Status& recording_refused() const;
-  bool plays() const;  // replays a recording, which was proved
+  bool plays() const;  // whether a proved recording of the passes is replayed
   // The steps for the bias correction: those of this optimizer, not of the job.
   uint64_t optimizer_steps() const;
   void set_optimizer_steps(uint64_t steps);
@@ -125,8 +125,8 @@ class Trainer {
 // Owned by one thread at a time.
 class Evaluator {
  public:
-  // On a CPU, `parameters` (a whole arena in `layout`) is read in place: it must outlive the
-  // evaluator and not change during Evaluate. With bf16, or on a GPU, Create copies it.
+  // On a CPU, `parameters` (a whole arena in `layout`) is read in place: it must outlive the evaluator and not change
+  // during Evaluate. With bf16, only the first pass reads it, for a rounded copy. On a GPU, Create copies it.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const ModelSpec& spec, const ModelLayout& layout,
                                                            const ModelOptions& options, TensorDevice device,
                                                            std::span<float> parameters);
