@@ -3,15 +3,15 @@
 // "Residuals"; 2407.04480).
 //
 //   off       nothing is kept.
-//   feedback  the newest loss, fp32, in the share that Commit is given; the rest stays as it was.
-//   loco      memory := beta * memory + (1 - beta) * loss, stored as the int8 codec stores it, cleared after every
-//             `reset_syncs` syncs that counted.
+//   feedback  pending := loss, in fp32.
+//   loco      pending := beta * memory + (1 - beta) * loss, stored as the int8 codec stores it; memory is cleared by
+//             every `reset_syncs`-th Commit.
 //
-// It is transactional: encoding gives a pending memory, and the old one stays until the
-// contribution's fate is known. Begin -> { MemoryAt, Keep } for each block -> Commit | Discard.
+// The store is transactional: encoding gives a pending memory, and the old memory stays until the contribution's fate
+// is known. Then Commit takes a share of it. Begin -> { MemoryAt, Keep } for each block -> Commit | Discard.
 //
-// Bytes of memory for N elements: feedback 4N, and 4N more while pending, its own or the owner's;
-// loco about N, and about N more while pending. Thread rule: calls on one object must not overlap,
+// Bytes of memory for N elements: feedback 4N, and 4N more while pending, both in the owner's memory if it gives
+// ErrorPlaces; loco about N, and about N more while pending. Thread rule: calls on one object must not overlap,
 // except MemoryAt, Keep and PendingAt for different blocks.
 #ifndef ATOLL_WORKER_REPLICA_ERROR_STORE_H_
 #define ATOLL_WORKER_REPLICA_ERROR_STORE_H_
@@ -33,8 +33,8 @@ struct ErrorPlaces {
 
 class ErrorStore {
  public:
-  // Starts empty. `places`, if given, replace memory of its own. The owner writes only between
-  // Begin and Commit, and only to the span that PendingAt returns: the two memories are swapped.
+  // Starts with zeros. `places`, if given, replace memory of the store's own. Their owner writes only between Begin
+  // and Commit, and only to the span that PendingAt returns: Commit may swap the two memories.
   ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, const ErrorPlaces& places = {});
 
   bool Remembers() const { return kind_ != ErrorMemory::kOff; }
@@ -52,8 +52,8 @@ class ErrorStore {
   void Keep(size_t at, std::span<const float> lost);
   // The destination of Keep, for a caller that computes the loss in place. Empty unless `feedback`.
   std::span<float> PendingAt(size_t at, size_t elements);
-  // The contribution counted: memory := (1 - share) * memory + share * pending, with `share` in [0, 1] (1 -
-  // mix; docs/adr/0024). Requires Keep for every block. Counts a sync. A share of 1 copies nothing.
+  // The contribution counted: memory := (1 - share) * memory + share * pending, with `share` in [0, 1] (1 - mix;
+  // docs/adr/0024); with loco, every `reset_syncs`-th call clears instead. Requires Keep for every block.
   void Commit(double share);
   // The contribution does not count: the old memory stays.
   void Discard();

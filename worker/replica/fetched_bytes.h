@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that a fragment's outer copy is installed or moved with.
+// The bytes of a download: a whole fragment, or an update of its outer copy.
 #ifndef ATOLL_WORKER_REPLICA_FETCHED_BYTES_H_
 #define ATOLL_WORKER_REPLICA_FETCHED_BYTES_H_
 
@@ -14,7 +14,7 @@ namespace atl {
 
 using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
 
-// A whole fragment, or the update that made `at.version`. The digest of the transfer has been checked.
+// A whole fragment, or the update that made `at.version`. The transfer's digest has been checked, `hash` has not.
 struct FetchedBytes {
   JobId job;
   FragmentVersion at;

@@ -26,7 +26,7 @@ constexpr size_t kChunk = 16;
 
 size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
 
-// The part of `elements` in a chunk of blocks.
+// The blocks and the elements of chunk number `chunk`, in a fragment of `elements` elements.
 struct Chunk {
   Chunk(size_t chunk, size_t elements)
       : first_block(chunk * kChunk),
@@ -206,8 +206,8 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
   return &*unresolved_;
 }
 
-// h = (outer - local) + residual; q = Q(h); h - D(q) is the pending loss. It is not computed if it
-// is neither kept nor requested, or if h is not finite.
+// h = (outer - local) + residual; q = Q(h); the loss is h - D(q). The loss is computed only if an error memory keeps
+// it or `asks_for_loss`, and not for a non-finite h, nor for fp32 without an error memory, which loses nothing.
 FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q,
                                          bool asks_for_loss) {
   const CodecKind codec = options_.upload_codec;

@@ -3,7 +3,7 @@
 // deviant and joiner of docs/design.md section 3 as separate operations over spans. worker/core decides when
 // each one runs; this room does the arithmetic. No LibTorch, clock, file or log.
 //
-//   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> Resolve... | KeepLocal }*
+//   Install -> [AdoptOuter] -> { [FormContribution] -> ApplyUpdate | Leap -> Resolve... | KeepLocal | AdoptOuter }*
 //
 //   state        meaning                                   leaves by
 //   kEmpty       no outer copy yet                         Install
@@ -12,14 +12,14 @@
 //                                                          ResolveAsNonContributor, KeepLocal, AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
 //
-// `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it
-// on a GPU (worker/device). Operations on `local` are called at a step boundary. Only two operations may
-// run in parallel with training: FormContribution on a copy of `local`, and ApplyUpdate, which does not
-// touch it. Thread rule: calls on one object must not overlap. Operations with a thread count distribute
-// their loop over that many threads (common/base/spread.h); the result does not depend on the count.
+// Install is allowed in every state. `local` is the worker's own parameters of the fragment: the arena's range on a
+// CPU, a host window of it on a GPU (worker/device). Operations on `local` are called at a step boundary. Only these
+// operations may run in parallel with training: FormContribution on a copy of `local`; TakeFormed and ApplyUpdate,
+// which do not touch `local`. Thread rule: calls on one object must not overlap. Operations with a thread count
+// distribute their loop over that many threads (common/base/spread.h); the result does not depend on the count.
 //
 // Bytes of memory for N elements: the outer copy (the caller's, 4N); the error memory (worker/replica/error_store.h);
-// the encoded contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
+// the encoded contribution until resolved; 4N from ApplyUpdate, unless as a contributor, or Leap until resolved.
 #ifndef ATOLL_WORKER_REPLICA_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_REPLICA_FRAGMENT_REPLICA_H_
 
@@ -52,7 +52,7 @@ struct ReplicaOptions {
 
 // The inputs and outputs of a contribution, besides its bytes, for code that forms it instead of
 // FormContribution: h = (outer - local) + residual, lost = h - D(Q(h)). Without an error memory
-// there is no residual, and no loss is kept.
+// `residual` and `lost` are empty.
 struct ContributionParts {
   std::span<const float> outer{}, residual{};
   std::span<float> lost{};
@@ -91,7 +91,7 @@ struct StoredContribution {
   std::shared_ptr<const std::vector<std::byte>> encoded;  // shared with the sender; immutable
   Digest digest;                                          // XXH3-128 of the bytes
   double norm = 0;                                        // L2 of the codec's input, for metrics
-  double lost_norm = 0;                                   // L2 of the codec's loss: ContributionSums
+  double lost_norm = 0;                                   // L2 of the codec's loss, or an estimate of it
 };
 
 // An outer update as received. `encoded` is borrowed for the call.
@@ -111,24 +111,24 @@ class FragmentReplica {
   // InvalidArgument if `outer` is empty.
   static absl::StatusOr<FragmentReplica> Create(std::span<float> outer, const ReplicaOptions& options);
 
-  // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the
-  // residual and withdraws an unresolved contribution (new incarnation, full fetch, healing).
-  // `fragment` may be the already filled outer span itself. DataLoss if the hash differs: the state
-  // is then kEmpty. Does not touch local parameters: AdoptOuter follows.
+  // Clears the residual and withdraws an unresolved contribution (new incarnation, full fetch, healing). Then checks
+  // the content hash of `fragment`, which may be the already filled outer span itself, and takes it as the outer copy
+  // at `version`. DataLoss if the hash differs: the state is then kEmpty. InvalidArgument, with nothing changed, for
+  // a wrong size. Does not touch local parameters: AdoptOuter follows.
   absl::Status Install(std::span<const float> fragment, Version version, Digest hash);
 
-  // Send: delta = outer - local, plus the residual; encoded, stored, labelled with version(). The reference is
-  // valid until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
-  // InvalidArgument: local has a non-finite value, or the delta overflows; nothing is stored.
+  // Send: delta = outer - local, plus the residual; encoded, stored, labelled with version(). The pointer is valid
+  // until the contribution is resolved or dropped. FailedPrecondition: one is unresolved (skip this send), or the
+  // state is not kReady. InvalidArgument, with nothing stored: wrong size, a non-finite value, or an overflow.
   absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local, unsigned threads = 1);
-  // FormContribution in two parts, for code that forms the contribution elsewhere: first its inputs and
-  // outputs, then the result, with one of `blocks` per block, also for a partial one. In between only
-  // operations that withdraw a contribution may be called, after which TakeFormed is not called. BeginForming:
-  // FailedPrecondition as FormContribution; Unimplemented with loco, which does not store fp32. TakeFormed:
-  // InvalidArgument for a non-finite block, and for a wrong size.
+  // FormContribution in two parts, for code that forms the contribution elsewhere. BeginForming returns the inputs
+  // and outputs. TakeFormed takes the encoded bytes, with one entry of `blocks` per codec block, also for a partial
+  // last one. In between only operations that withdraw a contribution may be called, after which TakeFormed is not
+  // called. BeginForming: FailedPrecondition as FormContribution; Unimplemented with loco, which does not store fp32.
+  // TakeFormed: FailedPrecondition as FormContribution; InvalidArgument for a non-finite block, and for a wrong size.
   absl::StatusOr<ContributionParts> BeginForming();
   absl::StatusOr<const StoredContribution*> TakeFormed(Bytes encoded, std::span<const FormedBlock> blocks);
-  // The loss of the contribution being formed, or formed and unresolved, as fp32; empty without feedback.
+  // The codec's loss of the contribution being formed, or of the unresolved one; empty unless with `feedback`.
   std::span<const float> PendingLoss() const { return errors_.Pending(); }
   // Null if none is unresolved.
   const StoredContribution* unresolved() const { return unresolved_ ? &*unresolved_ : nullptr; }
@@ -138,10 +138,10 @@ class FragmentReplica {
   // then applied as kNotContributor.
   void DropContribution();
 
-  // Apply: outer += D(q), then compares the hash. `standing`: whether this worker is in the update's list of
-  // contributors. kDeviant: the contribution is withdrawn; fetch the fragment and Install it.
-  // FailedPrecondition: wrong state, an update that does not reach version() + 1, or a contributor without an
-  // unresolved contribution for version(). InvalidArgument: wrong size. On an error nothing is changed.
+  // Apply: outer += D(q), then compares the hash. `standing`: whether the update includes this worker's contribution,
+  // and whether that was sent ahead (standing.h). kDeviant: the hash differs, and the contribution is withdrawn;
+  // fetch and Install the fragment. FailedPrecondition: wrong state, an update that does not reach version() + 1, or
+  // a contributor without an unresolved contribution. InvalidArgument: wrong size. Errors change nothing.
   absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing, unsigned threads = 1);
 
   // As ApplyUpdate, over several versions at once: outer becomes `fragment` (little-endian fp32), the whole
@@ -154,8 +154,8 @@ class FragmentReplica {
   // pending + mix * residual, so that delta + residual is the codec's loss for every mix (docs/adr/0024). `mix`
   // is the job's alpha, or 1 if the update came after its deadline (local and residual stay unchanged).
   absl::Status ResolveAsContributor(std::span<float> local, double mix, unsigned threads = 1);
-  // As ResolveAsContributor without the merge, for a `local` merged elsewhere; call after
-  // CheckMayMerge returned OK.
+  // CheckMayMerge: the error that ResolveAsContributor would return, except for a wrong size; call it before `local`
+  // is merged elsewhere. ResolveMerged: as ResolveAsContributor, without the merge and the need of `local`.
   absl::Status CheckMayMerge(double mix) const;
   absl::Status ResolveMerged(double mix);
   // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), with the contribution q.
@@ -172,13 +172,13 @@ class FragmentReplica {
   absl::Status KeepLocal();
 
   // local := outer, residual := 0, withdraws an unresolved contribution: for a joiner, revoked
-  // leases, max_missed, a deviant. FailedPrecondition in kEmpty and kDeviant. Ends kUnsettled.
+  // leases, max_missed, a deviant. FailedPrecondition in kEmpty and kDeviant. The state is then kReady.
   absl::Status AdoptOuter(std::span<float> local);
 
   ReplicaState state() const { return state_; }
   Version version() const { return version_; }
   std::span<const float> outer() const { return outer_; }
-  // Earlier errors that the next contribution includes. Empty when upload error memory is off.
+  // The residual, as fp32: earlier losses that the next contribution includes. Empty when error memory is off.
   std::vector<float> Residual() const { return errors_.Values(); }
 
  private:

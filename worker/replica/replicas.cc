@@ -178,7 +178,7 @@ absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   return slot.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
-// Takes the stored update, with `expected_hash` as its content hash unless that is zero.
+// Takes the stored update, with `expected_hash` as its content hash unless that is zero. Drops older stored updates.
 absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash) {
   const auto kept = slot.updates.find(version);
   if (kept == slot.updates.end()) {
@@ -267,7 +267,8 @@ absl::Status Replicas::MergeOnHost(FragmentSlot& slot, double mix) {
   return Write(slot);
 }
 
-// Does not wait for the device's merge. Only the next change of the outer copy does.
+// The first merges are made by both sides (MergeByBoth), as is one that the device refuses. Later ones are only
+// enqueued on the device: the next change of the outer copy waits for them.
 absl::Status Replicas::Merge(FragmentSlot& slot, double mix) {
   if (slot.merge_proofs < kFormingProofs) return MergeByBoth(slot, mix);
   ATOLL_RETURN_IF_ERROR(slot.replica->CheckMayMerge(mix));
@@ -344,8 +345,8 @@ absl::Status Replicas::FormFromSnapshot(FragmentSlot& slot) {
       .status();
 }
 
-// The encoder handles one fragment at a time: waits for another one's contribution. If a fragment
-// may not form a contribution now, the host reports the error.
+// False if the host is to form the contribution: after a refusal, and if none may be formed now, an error that the
+// host then reports. The encoder handles one fragment at a time: waits for another one's contribution.
 bool Replicas::BeginOnDevice(FragmentSlot& slot) {
   if (encoder_ == nullptr) return false;
   if (copy_reader_ != nullptr) copy_reader_->Finish();
@@ -362,7 +363,7 @@ bool Replicas::BeginOnDevice(FragmentSlot& slot) {
   return begun.ok();
 }
 
-// Stops using the device if its contribution differed from the host's.
+// Stops using the device if its checked contribution failed or differed from the host's.
 void Replicas::TakeVerdict(FragmentSlot& slot) {
   if (!slot.differs.ok()) Refuse(slot.differs);
 }

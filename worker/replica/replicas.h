@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fragments of one job: the arena of outer copies, a replica and a host window for each, and
-// fetched bytes that are not used yet. The operations of worker/replica, connected to the parameters
-// through worker/device. Owned by the session's thread. Long work runs on an executor in parallel
-// with training; until it ends, its fragment belongs to the executor.
+// The fragments of one job: the arena of outer copies, a replica and a host window for each, and fetched bytes that
+// are not used yet. Connects FragmentReplica's operations to the parameters through worker/device. Owned by the
+// session's thread. Long work runs on an executor in parallel with training; until the work ends or is taken back,
+// its fragment belongs to the executor.
 //
-// Memory on a CPU: in addition to the outer copies and the state in worker/replica, a copy of the largest
-// fragment. If a GPU forms contributions (worker/device/device_encoder.h), its scratch for the largest fragment, and
-// that fragment's bytes in pinned memory; outer copies and both residuals are then pinned.
+// Memory in addition to the outer copies and FragmentReplica's state. CPU: a copy of the largest fragment, once a
+// contribution is formed during steps. GPU: a pinned window for each fragment. If the GPU forms contributions
+// (worker/device/device_encoder.h): its scratch for the largest; its bytes, outer copies and residuals are pinned.
 #ifndef ATOLL_WORKER_REPLICA_REPLICAS_H_
 #define ATOLL_WORKER_REPLICA_REPLICAS_H_
 
@@ -49,15 +49,15 @@ struct ApplyEnded {
   absl::StatusOr<ApplyVerdict> verdict;  // of FragmentReplica::ApplyUpdate
 };
 
-// The number of checked device results of each fragment, for contributions and for merges each: the
-// first ones, which the host computes too. Their bits are compared, and the host's are used. After
-// a difference, the host does all later ones.
+// The number of checked device results of each fragment, for contributions and for merges each: the first ones, which
+// the host computes too. Their bits are compared, and the host's are used. After a difference or a failed check, the
+// host does all later ones, of every fragment.
 constexpr uint32_t kFormingProofs = 2;
 
 class Replicas {
  public:
-  // `parameters` is the local arena on `device`; both outlive the object, as does the executor. If
-  // the device cannot form contributions, that is no error: forming_refused has the reason.
+  // `parameters` is the local arena on `device`; both outlive the object, as does the executor. If `formed_by` is
+  // kDevice but the device cannot form contributions, that is no error: forming_refused has the reason.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
                                                           void* compute_stream, Executor& executor,
@@ -69,45 +69,45 @@ class Replicas {
   uint64_t FragmentBytes(FragmentIndex fragment) const;
   uint64_t UpdateBytes(FragmentIndex fragment) const;
 
-  // Stores fetched bytes for Install or Apply.
+  // Stores fetched bytes for Install, Leap, Apply or BeginApply.
   void Keep(FetchedBytes fetched);
   void DropKept(FragmentIndex fragment);
-  // Makes the stored fragment the outer copy. NotFound if the version is not stored; DataLoss for wrong hash or size.
+  // Takes running work back. Outer copy := the stored fragment. NotFound: not stored. DataLoss: wrong hash or size.
   absl::Status Install(FragmentIndex fragment, Version version);
-  // As Install, for a fragment with an outer copy: FragmentReplica::Leap.
+  // As Install, for a fragment with an outer copy and no running work: the drift is kept (FragmentReplica::Leap).
   absl::Status Leap(FragmentIndex fragment, Version version);
   absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
-  // As Apply, on the executor, while local parameters change. `tell` is called once, on any thread; pass its
-  // argument to EndApply on the session's thread. Until then the fragment belongs to the executor, as between
-  // BeginForm and EndForm. In addition, its unresolved contribution may be read or dropped; both wait.
+  // As Apply, on the executor, while local parameters change. `tell` is called once, on any thread, or never if the
+  // work was taken back; pass its argument to EndApply on the session's thread. Until then the fragment belongs to
+  // the executor, as after BeginForm, but its unresolved contribution may be read or dropped; both wait.
   void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t task,
                   std::function<void(ApplyEnded)> tell);
   // False: Install or AdoptOuter took the work back, or the work belonged to an earlier job.
   bool EndApply(const ApplyEnded& ended);
-  // For an idle caller: runs applications that have not begun on this thread, and waits for the others.
+  // For an idle caller: runs applications of updates that have not begun, on this thread, and waits for others.
   void FinishApplies();
 
-  // Operations that read or change local parameters. Done on return, except a merge by the device,
-  // which is enqueued on the compute stream.
+  // Settle the local parameters after Apply, Leap or Install; KeepLocal leaves them as they are. Done on return,
+  // except merges by the device after the first kFormingProofs ones: these are enqueued on the compute stream.
   absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, if the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
 
-  // Send. Costs the training thread at most a copy of the fragment: after ReleaseParameters the local
-  // parameters may change, and the executor forms the contribution from the old ones. `tell` is called once, on
-  // any thread; pass its argument to EndForm on the session's thread. Until then only Install, AdoptOuter and
-  // DropContribution may be called for the fragment. They take the work back, and its result, if any, is then
-  // ignored. `task` is a number unique to this call. On a CPU there is memory for one copy: if that of
-  // another fragment is still being read, its contribution is finished first. `at_rest`: no step is expected
-  // meanwhile, so on a CPU the contribution is formed from the parameters themselves, without a copy.
+  // Send. Copies the fragment at most: after ReleaseParameters the local parameters may change, and the executor
+  // forms the contribution from the old ones. `tell` is called once, on any thread, perhaps before the return, or
+  // never if the work was taken back; pass its argument to EndForm on the session's thread. Until then only Install,
+  // AdoptOuter and DropContribution may be called for the fragment. They take the work back, and its result, if any,
+  // is then ignored. `task` is a number unique to this call. There is memory for one copy on a CPU, and one encoder
+  // on a GPU: if another fragment's contribution still uses it, that is finished first. `at_rest`: no step is
+  // expected meanwhile, so on a CPU the contribution is formed from the parameters themselves, without a copy.
   void BeginForm(FragmentVersion target, uint64_t task, bool at_rest, std::function<void(FormingEnded)> tell);
   // Call before other code changes local parameters: finishes contributions formed from the
   // parameters themselves.
   void ReleaseParameters();
   // False: the work was taken back. Otherwise unresolved() is its contribution, unless the status has an error.
   bool EndForm(const FormingEnded& ended);
-  // Why the host forms contributions and merges although the device should; OK otherwise. Set when
-  // work on the device cannot begin, or when a checked result fails or differs; so also late.
+  // Why the host forms contributions and merges although the device should; OK otherwise. Set by Create, or at any
+  // later time when work on the device cannot begin, or when a checked result fails or differs.
   const absl::Status& forming_refused() const { return forming_refused_; }
 
   const StoredContribution* unresolved(FragmentIndex fragment) const;
@@ -140,7 +140,7 @@ class Replicas {
   absl::StatusOr<FetchedBytes> TakeUpdate(FragmentSlot& slot, Version version, Digest expected_hash);
   FragmentSlot& CheckIdle(FragmentIndex fragment);      // requires that nothing is running
   FragmentSlot& CancelPending(FragmentIndex fragment);  // cancels running work, or waits for it
-  // Null if it was taken back; otherwise the fragment belongs to the session again.
+  // Null if the task was taken back, or is of an earlier job; otherwise the fragment belongs to the session again.
   FragmentSlot* EndTask(FragmentIndex fragment, uint64_t task);
   absl::StatusOr<std::span<float>> Read(FragmentSlot& slot);
   absl::Status Write(FragmentSlot& slot);
