@@ -17,7 +17,7 @@ namespace atl {
 
 using SessionEvent = std::variant<LinkEvent, FormingEnded, ApplyEnded>;
 
-// Thread-safe; in the order of Post.
+// Thread-safe. Entries are taken in the order of Post.
 class Inbox {
  public:
   void Post(SessionEvent entry) ATOLL_EXCLUDES(mutex_) {

@@ -21,15 +21,15 @@
 
 namespace atl {
 
-// Leased samples in order. worker/data's SampleReader is one.
+// Leased samples in order. The daemon's JobData is one, with worker/data's SampleReader.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
-  // As SampleReader::AddLease and RemoveLease.
+  // AddLease: samples of `range` from position `cursor` on follow those of earlier leases. RemoveLease drops a lease.
   virtual absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) = 0;
   virtual void RemoveLease(LeaseId lease) = 0;
-  // As SampleReader::Next. DeadlineExceeded and Unavailable: nothing was taken, and the caller may
-  // retry. FailedPrecondition means only that fewer samples are leased.
+  // The next `samples` samples; waits for at most `limit`. DeadlineExceeded and Unavailable: nothing was taken, and
+  // the caller may retry. FailedPrecondition means only that fewer samples are leased.
   virtual absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit) = 0;
 };
 
@@ -83,7 +83,7 @@ class TrainingModel {
   // Zeroes moments and steps, or restores a local snapshot of the job, from no later than about the step of
   // `at` and from no later version of any fragment: a rollback discards later versions, and their moments.
   virtual absl::Status BeginOptimizer(const JobStanding& at) = 0;
-  // Takes a snapshot for a later BeginOptimizer, if it is due or the worker is `leaving`. Errors are ignored.
+  // Takes a snapshot for a later BeginOptimizer, if it is due or the worker is `leaving`. Returns no errors.
   virtual void KeepOptimizer(const JobStanding& at, bool leaving) = 0;
   // The loss of `parameters` (host memory, job's layout) on a piece of the held-out samples, or as many as
   // exist. The pieces of one evaluation come in order, from sample 0 on, without steps or changes of
@@ -112,8 +112,8 @@ class JobFactory {
   // InvalidArgument and Unimplemented: no worker can do better. Unavailable and DeadlineExceeded:
   // retried. Cancelled: stopped because the worker is to leave.
   virtual absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) = 0;
-  // Called when a job, or its preparation, has failed with `why`. Unavailable, with both reasons, if the cause
-  // is a lost device of this worker: it then leaves, and the job is not at fault. OK otherwise.
+  // Called when a job, its preparation or an evaluation has failed with `why`. Unavailable, with both reasons, if the
+  // cause is a lost device of this worker: the worker then leaves, and the job is not at fault. OK otherwise.
   virtual absl::Status WhyLost(const absl::Status& /*why*/) { return absl::OkStatus(); }
 };
 

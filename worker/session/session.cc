@@ -155,7 +155,7 @@ TurnResult Session::Turn() {
   const bool waits = s.core.activity() == WorkerActivity::kWaiting;
   if (waits) s.waiting_since = now;
   if (waits && s.replicas) s.replicas->FinishApplies();
-  // A wait is reported with its age, in time for each heartbeat.
+  // While the core waits, each turn publishes the wait's age for the next heartbeat: one turn per heartbeat at least.
   const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
   return {s.worked || !letters.empty() || next <= now, next};
 }
@@ -272,7 +272,7 @@ void Session::State::Do(const worker::DropFetches& e) {
   if (replicas) replicas->DropKept(e.fragment);
 }
 
-// An update that cannot be applied is treated like one with another hash: the fragment is fetched whole.
+// An update that cannot be applied is answered like one with another hash: the core then fetches the whole fragment.
 void Session::State::Do(const worker::ApplyUpdate& e) {
   if (e.beside) {
     replicas->BeginApply(e.reached, e.standing, e.expected_hash, ++errands,

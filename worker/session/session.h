@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executes the decisions of worker/core: one worker on one thread, without its own thread, clock or
-// socket. It owns the core, the outer copies and replicas, and the job's parts; the network is a
-// Link, training a TrainingModel. A daemon turns it on its train thread, a harness on its only
-// thread. An executor forms contributions, and applies early updates, in parallel with training.
+// socket. It owns the core, the outer copies and replicas, and the job's parts; the network is a Link, training a
+// TrainingModel. A daemon calls Turn on its train thread, a harness on its only thread. An executor forms
+// contributions, and applies early updates, in parallel with training.
 // During a step the session also handles events of the link and the executor that concern transfers
 // and leases: a step takes seconds, which would delay the start of a transfer.
 //
@@ -35,7 +35,7 @@ struct StepTaken {
   StepOutcome outcome;
   Duration took{};       // of the model
   Duration data_wait{};  // waits for samples, summed since the previous step
-  Duration sync_wait{};  // waits at apply steps and for leases, summed since the previous step
+  Duration sync_wait{};  // waits of the core (at apply steps, for leases and others), summed since the previous step
   // All other time: snapshots, applying, merging, evaluating. The four durations add up to the time since
   // the end of the previous step; for the first step of a job, since the session asked for its samples.
   Duration sync_work{};
@@ -58,7 +58,7 @@ struct SessionOptions {
   std::function<void(bool device_lost)> on_letting_go;
   // Called after each step, on the session's thread; may be null.
   std::function<void(const StepTaken&)> on_step;
-  // Called for each formed contribution, on the session's thread or in ListenInStep: the norm of
+  // Called for each formed contribution with a norm above 0, on the session's thread or in ListenInStep: the norm of
   // the codec's loss over the norm of its input. May be null.
   std::function<void(double error_ratio)> on_contribution;
   // Metrics for the next heartbeats; may be null.
@@ -94,9 +94,9 @@ class Session {
 
   // Handles posted events and all due work; at most one inner step, evaluation or job preparation per call.
   TurnResult Turn();
-  // While Turn runs a step of the model: handles posted events in order, up to the first that must
-  // wait for the end of the step (worker::Core::HeardInStep), and starts the resulting transfers.
-  // Otherwise no effect. Thread-safe; never waits for the step.
+  // While Turn runs a step of the model: handles posted events in order, up to the first that must wait for the end
+  // of the step (worker::Core::HeardInStep) or that has an answer, and starts the resulting transfers. The result of
+  // an early update is only stored. Otherwise no effect. Thread-safe; never waits for the step.
   void ListenInStep();
   // Set once, when all final messages have been passed to the link.
   const std::optional<SessionExit>& exit() const;

@@ -81,7 +81,7 @@ struct Session::State {
   void BreakStep(const absl::Status& why);  // Break, for a step that could not be taken
   // Makes the worker leave. Its trained work is sent if possible; untrained samples return with the leases.
   void LoseDevice(const absl::Status& why);
-  // Whether a failure means that a device is lost; if so, begins LoseDevice.
+  // Whether a device is lost, now or earlier. Calls LoseDevice if `status` is the first failure that shows it.
   bool LosesDevice(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
   void TellRefusal();
@@ -109,7 +109,7 @@ struct Session::State {
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
   JobStanding optimizer_at;  // state of the job after the optimizer's newest step
-  bool leaving = false;      // leaving was requested
+  bool leaving = false;      // leaving was requested, or a device is lost
   bool device_lost = false;
   bool told_refusal = false;  // TellRefusal has logged the reason, for this job
   bool worked = false;        // a step, evaluation or preparation ran in this turn

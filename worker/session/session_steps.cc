@@ -12,8 +12,8 @@
 namespace atl {
 namespace {
 
-// Reports a mean loss above a million nats per token, from a diverging run, as a million: the
-// coordinator accepts no more, and the core adds losses in 64 bits.
+// The largest reported losses, for a diverging run: a mean of a million nats per token, above which the coordinator
+// refuses, and for one piece of an evaluation a sum that leaves room for others, because the core adds in 64 bits.
 constexpr double kMostMeanNats = static_cast<double>(limits::kMostLossMicro) / 1e6, kMostSumNats = 1e12;
 constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
 
