@@ -74,8 +74,8 @@ void Core::State::OnStreamUp() {
   SayIt(MakeHello());
 }
 
-// Work in progress is decided again at the next Welcome, which may report the contributions' fates
-// and a new boot number.
+// Cancels the uploads. The next Welcome, which may report the contributions' fates and a new boot number, decides
+// which begin again.
 void Core::State::OnStreamDown(const StreamDown& down) {
   if (welcomed) away_since = now;
   if (!refusing) Tell(NoteLevel::kWarning, "coordinator away", down.reason);  // the refusing coordinator was not away
@@ -230,7 +230,7 @@ Effects Core::Step(const Event& event, Instant now) {
   return std::move(state_->effects);
 }
 
-// Excludes refusals and revoked leases: they discard drift, and possibly the samples of the running step.
+// Excludes refusals, which withdraw a contribution, and revoked leases, which discard drift and samples of the step.
 bool Core::HeardInStep(const Event& event) {
   if (const auto* received = std::get_if<Received>(&event)) {
     const CoordinatorMessage& message = received->message;

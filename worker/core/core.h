@@ -9,19 +9,19 @@
 //     ^________|____________|____________|                        Unassign, JobBroken, failure
 //
 // SyncSchedule, the learning rate and the stop rule use steps of the job clock; limits use steps
-// taken. The clock is the steps taken, spread over more clock steps with a balanced pace
-// (PacedClock), plus an offset that grows by whole periods when the job is two periods ahead.
+// taken. The clock is the steps taken, spread over more clock steps with a balanced pace (PacedClock), plus the job's
+// clock at joining and whole periods when the job is two periods ahead, minus steps set back.
 //
 // Every wait has a deadline or a repetition, and waiting_for() names it:
-//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away. At least
-//                                    a period of measured steps, into which its transfer must fit. Afterwards training
-//                                    continues, and the update is applied later
-//   leases                           requested again after kLeaseRepeat, denied ones as soon as an update is applied
+//   an update at its apply step      sync.deadline, or else at least a period of measured steps, into which its
+//                                    transfer must fit; one heartbeat interval while the coordinator is away. Then
+//                                    training continues, and the update is applied later
+//   leases                           requested again after kLeaseRepeat; denied ones also once an update is applied
 //   a fetch                          repeated by the link; a refused one is requested again after kFetchRepeat
 //   the last contributions           leave_grace
 //   an evaluation's versions         evaluation_patience
 //   the data of an evaluation piece  requested again after kFetchRepeat, for evaluation_patience
-//   more steps than max_unsynced     until an update is applied; reported in every heartbeat
+//   sync.max_unsynced_periods        no step until an update is applied; reported in every heartbeat
 #ifndef ATOLL_WORKER_CORE_CORE_H_
 #define ATOLL_WORKER_CORE_CORE_H_
 
@@ -46,8 +46,8 @@ struct CoreOptions {
   // the job's. At most one period minus one step.
   uint32_t overlap_steps = 0;
   Duration leave_grace = Seconds(10);  // SIGTERM: to send finished work
-  // For the assigned versions to arrive, and for the data of a piece, because training pauses meanwhile. With
-  // evaluate_only, the versions get in addition twice the time of their bytes at 10 Mbit/s.
+  // How long an evaluation waits for its versions to arrive, and for the data of a piece: training pauses meanwhile.
+  // With evaluate_only, the versions get in addition twice the time of their bytes at 10 Mbit/s, at most two days.
   Duration evaluation_patience = Seconds(30);
 };
 
@@ -57,7 +57,7 @@ constexpr Duration kFetchRepeat = Seconds(2);
 // A fragment, for tests, metrics and the local health page.
 struct FragmentStatus {
   Version applied;
-  bool moving = false;  // the outer copy is changing, or being fetched whole
+  bool moving = false;  // an update is being applied to the outer copy, or there is no outer copy
   bool contribution_held = false;
   bool contribution_accepted = false;
   uint32_t missed = 0;        // consecutive missed syncs

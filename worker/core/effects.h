@@ -16,7 +16,7 @@
 
 namespace atl::worker {
 
-// Sends a message on the control stream. Lost if the stream is down; the next Hello compensates.
+// Sends a message on the control stream. Dropped if the stream is down: the next Hello reports the worker's state.
 struct Say {
   WorkerMessage message;
 };
@@ -35,7 +35,7 @@ struct PrepareJob {
 struct ChangeSpec {
   std::shared_ptr<const JobSpec> spec;
 };
-// Stop transfers of the job and free its memory.
+// Stop the job's transfers, save its moments locally if the worker leaves, and free its memory.
 struct ReleaseJob {};
 
 // -> FragmentFetched or FragmentFetchFailed. Fetches the newest snapshot, of any version; one below
@@ -45,8 +45,8 @@ struct FetchFragment {
   FragmentIndex fragment;
   Version at_least{};
 };
-// Makes the fetched bytes the outer copy -> FragmentInstalled. `leap`: replaces several updates;
-// ResolveUpdate then changes the local parameters, which keep their drift.
+// Makes the fetched bytes the outer copy -> FragmentInstalled. Does not touch local parameters: AdoptOuter follows,
+// or ResolveUpdate after a `leap`, which is in place of several updates and keeps the drift.
 struct InstallFragment {
   FragmentIndex fragment;
   Version version;
@@ -62,17 +62,17 @@ struct DropFetches {
   FragmentIndex fragment;
 };
 
-// Outer copy += update -> UpdateApplied. Does not touch local parameters. `expected_hash` zero: the
-// download's own.
+// Outer copy += update -> UpdateApplied. Does not touch local parameters. If `expected_hash` is zero, the hash that
+// came with the download counts.
 struct ApplyUpdate {
   FragmentVersion reached;
   Standing standing{};
   Digest expected_hash{};
-  bool beside = false;  // before its apply step: steps may run meanwhile, and the answer follows one
+  bool beside = false;  // before its apply step: in parallel with steps, but the answer comes between two steps
 };
-// Changes local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, with the job's
-// mix, or 1 if `late`; if sent `ahead`, local += outer(v + 1) - outer(v) + contribution. Non-contributor: local
-// += outer(v + 1) - outer(v); if the job dropped this sync, local stays unchanged.
+// Changes local parameters after ApplyUpdate, or after a leap as a non-contributor. kContributor: local := mix local
+// + (1 - mix) outer, with the job's mix, or 1 if `late`. kAhead: local += outer(v + 1) - outer(v) + contribution.
+// kNotContributor: local += outer(v + 1) - outer(v). `dropped`, by the job on purpose: local stays unchanged.
 struct ResolveUpdate {
   FragmentIndex fragment;
   Standing standing{};
@@ -91,8 +91,8 @@ struct BeginOptimizer {
   JobCourse course;
 };
 
-// delta + residual, encoded and stored -> ContributionFormed or ContributionFailed, while training continues.
-// The delta is that of the present local parameters. DropContribution cancels it, and no answer comes.
+// Forms, encodes and stores delta + residual, while training continues -> ContributionFormed or ContributionFailed.
+// The delta is that of the present local parameters. DropContribution cancels the forming, and no answer comes.
 struct FormContribution {
   FragmentVersion target;
   bool at_rest = false;  // the next step probably waits for its update

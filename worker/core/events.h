@@ -33,7 +33,7 @@ struct JobPrepared {
   JobId job;
   std::vector<FragmentSize> fragments;
 };
-// Answer to PrepareJob, or a permanent failure (missing data, out of memory, a lost device).
+// Answer to PrepareJob, or sent at any later time: the job has failed on this worker (missing data, out of memory).
 struct JobBroken {
   JobId job;
   std::string reason;      // one message
@@ -45,7 +45,7 @@ struct JobDelayed {
   std::string reason;
 };
 
-// Answers to FetchFragment. The session keeps the bytes until InstallFragment.
+// Answers to FetchFragment. The session keeps the bytes until InstallFragment or DropFetches.
 struct FragmentFetched {
   FragmentIndex fragment;
   Version version;
@@ -54,14 +54,14 @@ struct FragmentFetchFailed {
   FragmentIndex fragment;
   std::string reason;
 };
-// Answer to InstallFragment; `matches` false: the bytes do not have the announced hash.
+// Answer to InstallFragment; `matches` false: not installed, as with another hash or size of the bytes.
 struct FragmentInstalled {
   FragmentIndex fragment;
   Version version;
   bool matches = true;
 };
 
-// Answers to FetchUpdate. The session keeps the bytes until ApplyUpdate.
+// Answers to FetchUpdate. The session keeps the bytes until ApplyUpdate or DropFetches.
 struct UpdateFetched {
   FragmentVersion reached;
 };
@@ -69,7 +69,7 @@ struct UpdateFetchFailed {
   FragmentVersion reached;
   std::string reason;
 };
-// Answer to ApplyUpdate.
+// Answer to ApplyUpdate; `hash_matches` false: the outer copy then has another hash, or the update was not applied.
 struct UpdateApplied {
   FragmentVersion reached;
   bool hash_matches = true;
@@ -130,19 +130,19 @@ struct EvaluationFailed {
   uint64_t evaluation = 0;
   std::string reason;
 };
-// Answer to Evaluate or ScoreTask if a data source did not respond in time: the core requests the
-// same piece again.
+// Answer to Evaluate or ScoreTask if a data source did not respond in time: the core requests the same piece again.
+// Also if a device is lost or leaving was requested, of which another event informs the core.
 struct EvaluationDelayed {
   uint64_t evaluation = 0;
   std::string reason;
 };
 
-// SIGTERM, SIGINT or a local pause.
+// SIGTERM, SIGINT, a local pause or a lost device.
 struct LeaveWanted {
   std::string reason;
 };
 
-// No step, evaluation or effect is running: the only event after which a step may begin.
+// No step or piece of an evaluation runs; forming, applying and transfers may. Only now may a step begin.
 struct Boundary {};
 
 using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,

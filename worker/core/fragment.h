@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One fragment of this worker's replica, as a machine of its own: where its parameters are, the updates that they
 // lack, the contribution that waits for its update, and the drift that is in no merged contribution (docs/design.md
-// section 3: Send, Apply, Not a contributor). A report from outside returns false, and changes nothing, if the
-// fragment does not wait for it. A command names the states in which it may be given. The parent (state.h) decides
-// when, and carries out what follows. Pure. Private to worker/core.
+// section 3: Send, Apply, Not a contributor). Functions that report a result (WholeFetched, Applied, Formed) return
+// false, and change nothing, if the fragment does not wait for it. Comments of commands name the states in which they
+// may be given. The parent (state.h) decides when, and carries out what follows. Pure. Private to worker/core.
 #ifndef ATOLL_WORKER_CORE_FRAGMENT_H_
 #define ATOLL_WORKER_CORE_FRAGMENT_H_
 
@@ -28,7 +28,7 @@ struct Held {
   ContributionHeader header;
   int64_t loss_sum_micro = 0;
   uint64_t apply_at = 0;        // steps taken at which its update is merged
-  bool ahead = false;           // the others had sent earlier: merged on arrival, overwrites nothing
+  bool ahead = false;           // sent before the others' send step: merged on arrival, overwrites nothing
   Instant wait_until = kNever;  // set when apply_at is reached; training continues after it
   Instant waits_since{};        // set at the same time
   bool uploading = false;
@@ -56,7 +56,7 @@ struct Pending {
 };
 
 // ---- where the fragment's parameters are
-// Not in this worker's memory; whether they are being downloaded, or installed, or downloaded again at that time.
+// The parameters are not in memory. They are being downloaded, or installed, or are downloaded again at `again`.
 struct Absent {
   bool fetching = false, installing = false;
   Instant again = kNever;
@@ -74,7 +74,7 @@ struct Applying {
 struct Unsettled {
   Standing standing{};
 };
-// Being fetched whole to skip versions, with its drift. Nothing is in flight.
+// The fragment is being fetched whole to skip versions, and keeps its drift. No contribution is in flight.
 struct Leaping {
   bool installing = false;
 };
@@ -85,7 +85,7 @@ struct Drift {
   int64_t loss_sum_micro = 0;  // over those steps
 };
 
-// What an update has done with the contribution to its round.
+// The outcome of an update for this worker's contribution to its round.
 struct Settlement {
   std::optional<Held> held;  // the contribution
   bool missed = false;       // this worker's sync is not part of the version: a further one in a row
@@ -98,11 +98,11 @@ class Fragment {
   static Fragment Fetching(Version assigned);
 
   // ---- versions that the job has committed
-  // Adds one, or completes a known one. True: it was added, and FillGaps is needed.
+  // Adds a version, or completes a known one. True: added, and FillGaps is needed; not while it is fetched whole.
   bool Hear(const Pending& wanted);
   void Expect(Version version) { newest_ = std::max(newest_, version); }
-  // Makes pending() contiguous from outer() + 1 to the newest known version. A whole fragment comes
-  // from a snapshot that may be older than the newest version; the updates since then are stored.
+  // Makes pending() contiguous from outer() + 1 to the newest known version, at most 4,096 of them at once. A whole
+  // fragment comes from a snapshot that may be older than the newest version; the updates since then are stored.
   void FillGaps();
   std::vector<Version> StartFetches();  // the updates that are to be downloaded now
   void UpdateFetched(Version version);
@@ -114,12 +114,12 @@ class Fragment {
   void FetchAgain();                     // Absent
   bool Installed(Version version);       // Absent -> Resting. Leaping -> Unsettled, as a non-contributor
   bool InstalledDamaged(Instant again);  // Absent: fetched again then. Leaping: Lose follows
-  // -> Absent, and without its drift. False: that did not help at this version; again then.
+  // -> Absent, without its drift, being downloaded. False: that was tried for this version; downloaded at `again`.
   bool Lose(Instant again);
   bool MayLeap() const { return resting() && !held_; }
   void BeginLeap();  // -> Leaping
   void LackUpdate() { lacks_update_ = true; }
-  void ForbidLeaps() { no_leap_before_ = std::max(outer_, newest_); }  // no snapshot is worth one until then
+  void ForbidLeaps() { no_leap_before_ = std::max(outer_, newest_); }  // until outer() reaches it
 
   // ---- an update
   void BeginApply(Standing standing, bool during_steps);  // Resting -> Applying
@@ -143,7 +143,7 @@ class Fragment {
     held_->committed = true;
   }
   void Refuse(Instant next_version_by);  // Withdraw follows
-  // Waits for its update from now on, until the time returned.
+  // Begins the contribution's wait for its update, if it has not begun; returns its end, which is at most `at_most`.
   Instant Wait(Instant now, Duration patience, Instant at_most);
   bool ReportLate() { return !std::exchange(told_late_, true); }  // false: reported before
 

@@ -16,9 +16,9 @@ struct JoinerClock {
   Instant at{};
   Duration pace{};  // time of one step; 0: the clock is stopped
 
-  // At least `heard`, the newest clock heard since, and less than a `period` after it, like the job's clock.
-  // Below `stop` (0: none), where a worker reports that it sends nothing more. Rounded up, because a send
-  // shortly after all the others is too late, and one shortly before them is not.
+  // The estimated clock at `now`: at least `step` and `heard`, the newest clock heard since, and less than a `period`
+  // after both, like the job's clock. Unless these are at `stop` already (0: none), it is below: a worker at the stop
+  // step sends nothing more. Rounded up: a send shortly after all the others is too late, one shortly before is not.
   uint64_t ByNow(Instant now, uint64_t heard, uint32_t period, uint64_t stop) const {
     const uint64_t least = std::max(step, heard);
     if (pace.ns <= 0 || now <= at) return least;

@@ -158,8 +158,8 @@ void Core::State::OnInstalledDamaged(uint32_t p, const FragmentInstalled& instal
       absl::StrCat("fragment ", p, " version ", installed.version.value, " has another hash than announced; retrying"));
 }
 
-// A joiner starts with the job's clock, and with zero moments unless a local snapshot exists; no
-// worker waits for it.
+// Once no fragment is absent: a joiner starts with the job's clock, and with zero moments unless a local snapshot
+// exists or the moments in memory are still valid (not `fresh`). No worker waits for it.
 void Core::State::FinishJoining() {
   for (const Fragment& f : fragments) {
     if (f.absent()) return;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // For a worker several versions behind the job: fetches the whole fragment if that is fewer bytes
-// than the updates, or if the updates are no longer stored. The drift is kept (docs/design.md
-// section 3: Not a contributor).
+// than the updates, or if the updates are no longer stored. The drift is kept (docs/design.md section 3: Not a
+// contributor), unless a contribution is in flight or the fetch fails while an update is missing (Heal).
 #include <algorithm>
 
 #include "worker/core/state.h"
 
 namespace atl::worker {
 
-// The whole fragment at snapshot s is fewer bytes than the updates up to s if s - outer updates are larger.
-// Updates already fetched cost nothing. The header of the download gives the newest snapshot.
+// Begins a leap if the whole fragment is fewer bytes than the updates up to the newest version; those already fetched
+// cost nothing. If the newest snapshot is so old that updates are fewer bytes, the download fails at once.
 bool Core::State::LeapForBytes(uint32_t p) {
   const Fragment& f = fragments[p];
   if (!f.MayLeap() || EvaluationNeeds(p) || f.outer() < f.no_leap_before()) return false;
@@ -24,7 +24,8 @@ bool Core::State::LeapForBytes(uint32_t p) {
   return true;
 }
 
-// Replaces an unavailable update. No other update is fetched meanwhile, because it could not be applied.
+// Replaces an unavailable update, once no evaluation needs the present version. No other update is fetched meanwhile,
+// because it could not be applied.
 void Core::State::FetchWhole(uint32_t p) {
   Fragment& f = fragments[p];
   f.LackUpdate();
@@ -33,7 +34,7 @@ void Core::State::FetchWhole(uint32_t p) {
   Leap(p, Version{f.outer().value + 1});
 }
 
-// Does the work that was postponed for an evaluation.
+// Begins the leaps that were postponed because an evaluation needed the fragments' versions.
 void Core::State::CatchUpFragments() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (fragments[p].lacks_update() && !fragments[p].leaping()) {

@@ -203,7 +203,7 @@ struct Core::State {
   Instant prepare_at = kNever;  // next attempt
   bool prepared = false;        // the session holds this job's memory
   Instant release_at = kNever;  // frees it unless the job is assigned again to the new incarnation
-  bool fresh = true;            // the optimizer starts from zero
+  bool fresh = true;            // the optimizer begins again (BeginOptimizer)
   VersionVector reached;        // by the previous incarnation; a job below it was rolled back, which voids moments
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
@@ -226,7 +226,7 @@ struct Core::State {
   bool ran_on = false;    // passed send steps without sending while it was away
   PacedClock pace;
   uint64_t job_clock = 0;     // newest known
-  uint64_t applied_at = 0;    // steps taken when an update was last applied
+  uint64_t applied_at = 0;    // steps taken when an update was last merged, or the outer copy taken
   uint32_t step_samples = 0;  // of the running step; 0: none
   uint32_t non_finite = 0;    // consecutive
   uint64_t tokens_total = 0;

@@ -44,7 +44,7 @@ void Core::State::OnUpdateFetched(const UpdateFetched& fetched) {
   if (p < fragments.size()) fragments[p].UpdateFetched(fetched.reached.version);
 }
 
-// The update is no longer stored, or damaged: fetches the whole fragment.
+// The update is no longer stored, or damaged: fetches the whole fragment, at once or after a running evaluation.
 void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   const uint32_t p = failed_fetch.reached.fragment.value;
   if (p >= fragments.size() || fragments[p].absent() || !fragments[p].Fetches(failed_fetch.reached.version)) return;
@@ -55,8 +55,8 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   FetchWhole(p);
 }
 
-// Fetches fragment p whole, after a pause if that was already tried for this version. Discards its
-// drift (outer copy, no residual); the caller logs the reason.
+// Fetches fragment p whole, after a pause if that was already tried for this version. Discards its drift and
+// residual: its local parameters become the outer copy. The caller logs the reason.
 void Core::State::Heal(uint32_t p) {
   Withdraw(p);
   effects.push_back(DropFetches{FragmentIndex{p}});
@@ -65,8 +65,8 @@ void Core::State::Heal(uint32_t p) {
 
 // ---- updates are applied ------------------------------------------------------------------------------------------
 
-// Local parameters are merged at the apply step and not earlier, unless the merge keeps the steps
-// since the send. If no step can come, the apply step would never be reached.
+// Whether an update may change the local parameters now. A contributor's merge overwrites the steps since the send,
+// so it waits for the apply step, unless no step can come. In other roles these steps are kept, without a wait.
 bool Core::State::MaySettle(const Fragment& f, Standing standing) const {
   const bool no_samples = wish.denied && Unused() == 0;
   return standing != Standing::kContributor || taken >= f.held()->apply_at || StepsForbidden() || no_samples;
@@ -139,7 +139,7 @@ void Core::State::Settle(uint32_t p) {
     TakeOuterEverywhere(absl::StrCat(f.missed(), " syncs in a row were missed"));
 }
 
-// A lease that is trained and contributed completely is consumed, and needs no further message.
+// Removes leases that are trained and contributed completely: they are consumed, and need no further message.
 void Core::State::EndLeases(const std::vector<LeaseCursor>& contributed) {
   for (const LeaseCursor& sent : contributed) {
     const auto lease = std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == sent.lease; });
@@ -243,10 +243,10 @@ bool Core::State::SkipsForOthers(uint32_t p) {
   return true;
 }
 
-// The others have sent for this version's round (`outer_clock`) at the present step or later, so
-// their next sends come at their next send step. Waiting until then would be useless, and would
-// delay them at other fragments. A merge that overwrites the steps since the send would cost up to
-// a period of training each time, and a permanently slow worker all of it (docs/adr/0007).
+// Whether the others send to this version only after the present step: at their first send step after `outer_clock`,
+// the step at which it was published. Waiting until then would be useless, and would delay them at other fragments. A
+// merge that overwrites the steps since the send would cost up to a period of training each time, and a permanently
+// slow worker all of it (docs/adr/0007).
 bool Core::State::SendsAhead(uint32_t p) const { return OthersSend(p) > Clock(); }
 
 uint64_t Core::State::OthersSend(uint32_t p) const {
@@ -265,8 +265,8 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   if (is_new && welcomed) StartUpload(p);
 }
 
-// With a pace below the period, a step may carry the clock past the send step, for which the
-// contribution counts.
+// The step for which a contribution formed now counts: the present one, or, if a step at a pace below the period has
+// carried the clock past the send step, that send step.
 uint64_t Core::State::SendStep(uint32_t p, bool retry) const {
   if (pace.own_steps() == Period() || retry) return Clock();
   const uint64_t next = schedule->NextSendStep(FragmentIndex{p}, Clock() + 1);

@@ -88,7 +88,8 @@ void Core::State::OnBoundary() {
   TryStep();
 }
 
-// Nothing else is decided meanwhile. A leaving worker takes no steps, so every update being applied counts.
+// Whether a fragment is being installed, or an update applied that does not run in parallel with steps: the boundary
+// waits for it. A leaving worker takes no steps, so for it every update being applied counts.
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& f) {
     const Applying* const move = f.applying();
@@ -102,8 +103,8 @@ bool Core::State::CatchingUp() const {
          std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.IsOutdated(); });
 }
 
-// Whole periods, so that the phase of the schedule stays. One period remains, because commits can
-// be up to a period ahead of their apply steps.
+// Advances the clock if the job is two periods ahead: by whole periods, so that the phase of the schedule stays. One
+// period remains, because commits can be up to a period ahead of their apply steps.
 void Core::State::CatchUpClock() {
   if (job_clock < Clock() + 2 * uint64_t{Period()}) return;
   const uint64_t jump = ((job_clock - Clock()) / Period() - 1) * Period();
@@ -153,7 +154,8 @@ bool Core::State::StandsStill() {
   return false;
 }
 
-// If there is nothing to send, the drift was discarded, and its samples are returned.
+// Marks the fragments with unsent drift for sending, unless a contribution to their version was refused. If no
+// fragment has drift or a contribution, the drift was discarded: returns its samples.
 void Core::State::SendWhatIsLeft() {
   const bool any = std::any_of(fragments.begin(), fragments.end(),
                                [](const Fragment& f) { return f.held() || f.drift().steps > 0; });
@@ -217,7 +219,7 @@ void Core::State::TryStep() {
   effects.push_back(TakeStep{Clock(), taken, ramp, step_samples});
 }
 
-// The clock's present value stays; only the clock steps per further step change.
+// With a balanced pace, sets the clock steps per further step. The clock's present value stays.
 void Core::State::OnPaceAssigned(const PaceAssigned& order) {
   if (phase != Phase::kActive || spec->sync.pace != Pace::kBalanced) return;
   const uint32_t before = pace.own_steps();

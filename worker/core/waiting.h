@@ -34,7 +34,7 @@ class Waiting {
  private:
   std::string clause_;
   Instant since_{};
-  Instant samples_missing_since_ = kNever;  // no step and no other wait since
+  Instant samples_missing_since_ = kNever;  // first failed attempt since the last step or other wait
 };
 
 }  // namespace atl::worker
