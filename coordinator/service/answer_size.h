@@ -44,7 +44,7 @@ std::string Beginning(const std::string& text, size_t bytes);
 std::vector<v1::JobEvent> NewestThatFit(const std::vector<EventLine>& lines, size_t bytes);
 
 // The events in order, in messages of at most kAnswerBytes each. The last message has room for `last` bytes and
-// may be empty. Where four messages cannot hold all, older events are shortened or left out as above.
+// may be empty. Where four messages cannot hold all, NewestThatFit shortens or leaves out older events.
 std::vector<std::vector<v1::JobEvent>> InMessages(const std::vector<EventLine>& lines, size_t last);
 
 // Drops the contributions in FragmentStatus.newest of each fragment, in order, for which `bytes` has no more room.
@@ -53,8 +53,8 @@ void BoundContributions(size_t bytes, v1::Job& job);
 // The newest evaluations that fit, oldest first.
 void AddEvaluations(const std::vector<EvaluationRecord>& records, size_t bytes, v1::GetJobResponse& response);
 
-// The number of points per curve such that all curves fit together: limits::kCurvePoints, or half
-// of it, and so on.
+// The most points per curve such that all curves, of `points` points each, fit into `bytes` together:
+// limits::kCurvePoints, or half of it, and so on, but at least 1.
 size_t PointsThatFit(const std::vector<size_t>& points, size_t bytes);
 
 // Adds the points; if they are more than `most`, only every second, every fourth and so on. Keeps the newest.

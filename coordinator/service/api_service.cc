@@ -36,8 +36,8 @@ std::string AboutOf(const Request& request) {
 
 std::string WhoIs(const std::optional<Identity>& caller) { return caller ? Who(*caller) : ""; }
 
-// Answers a unary call once, from any thread, and reports the outcome to the guard. Until the caller
-// has taken the response, only its bytes remain. `place`: held until the answer.
+// The callback that answers a unary call, once and from any thread, and reports the outcome to the guard. The
+// response is kept as bytes until the caller has taken it. `place`: held until the answer.
 template <typename Response, typename Request>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
                           const grpc::CallbackServerContext& context, const Request& request, grpc::ByteBuffer* out,
@@ -104,7 +104,7 @@ class JobServiceImpl final : public JobMethods {
     return reactor;                                                                                            \
   }
 #define ATOLL_UNARY(Service, Method) ATOLL_LIMITED(Service, Method, CallerPlaces::Place())
-// Reads the files of a job, on the executor that all such calls share.
+// A call that reads the files of a job, on the executor that all such calls share: kJobsOfOne limits them.
 #define ATOLL_READING_JOB(Method) ATOLL_LIMITED(JobService, Method, reading_.Take(IdentityOf(*context)))
   ATOLL_READING_JOB(SubmitJob)
   ATOLL_UNARY(JobService, GetJob)

@@ -26,7 +26,7 @@ class AuditTrail {
   // Lines also go to `kept` from now on, written on `executor`, which must be serial. Call once,
   // before the first line.
   void KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor);
-  // Writes one line with these fields, at least one.
+  // Writes one line, with at least one field, to the process's log and, after KeepIn, to the audit log.
   void Tell(LogLevel level, std::initializer_list<LogField> fields) ATOLL_EXCLUDES(mutex_);
   // Logs that a call was allowed. `untold`: the suppressed lines of its kind since the previous one (LineRate).
   void TellAllowed(const std::string& who, const std::string& call, const std::string& token, uint64_t untold);

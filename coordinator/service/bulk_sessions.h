@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk conversations. Contributions pass through the engine's core to the round log, files to the blob store;
-// downloads read immutable sources only. Translates, checks the caller's rights and forwards. Thread-safe.
+// The coordinator's side of uploads and downloads: checks the caller's rights, translates and forwards. The engine's
+// core admits contributions to the round log, the blob store takes files, downloads only read. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides each call before its handler: revocations first, then the role table. Writes the audit lines.
+// Decides each call before its handler: by revocations, role table and the caller's budget. Writes the audit lines.
 #ifndef ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 #define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 
@@ -28,7 +28,7 @@ inline constexpr CallBudget::Limits kChangesOfOne = {.at_once = 200, .every = Se
 inline constexpr CallBudget::Limits kQueriesOfOne = {.at_once = 50, .every = Milliseconds(50)};
 
 // Thread-safe; never waits. Writes an audit line for every refused call, for every allowed call that changes
-// state, and for the outcome of a call that has one answer. Refusals, and allowed calls of workers, have a rate
+// state, and for the outcome of such a call if it has one answer. Refusals, and allowed calls of workers, have a rate
 // (LineRate): lines beyond it are counted, and the next line reports the count.
 class CallGuard {
  public:
@@ -44,7 +44,7 @@ class CallGuard {
   // From now on refuses certificates issued for this token, or to this name up to `revoke_s` (Unix seconds).
   void RevokeToken(const std::string& id) ATOLL_EXCLUDES(mutex_);
   void RevokeName(const std::string& name, int64_t revoke_s) ATOLL_EXCLUDES(mutex_);
-  // As in Revocations; CheckRevoked: PermissionDenied with the reason. For connections, renewals and enrolments.
+  // CheckRevoked, for connections and enrolments: PermissionDenied if revoked. RevokedAt: the time of the revocation.
   absl::Status CheckRevoked(const CertificateFacts& caller) const ATOLL_EXCLUDES(mutex_);
   std::optional<int64_t> RevokedAt(const std::string& name) const ATOLL_EXCLUDES(mutex_);
   // The budget of unread answers, shared by all services that this guard protects.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits what one certificate does at a time: no client may take all of what the coordinator serves at once, or
-// fill a queue that others wait in.
+// Limits the calls that one identity has in progress: no client may take all of what the coordinator serves at once,
+// or fill a queue that others wait in.
 #ifndef ATOLL_COORDINATOR_SERVICE_CALLER_PLACES_H_
 #define ATOLL_COORDINATOR_SERVICE_CALLER_PLACES_H_
 
@@ -21,8 +21,8 @@ namespace atl {
 class CallerPlaces {
  public:
   static constexpr uint32_t kWatchesOfOne = 32;  // of limits::kWatchers
-  static constexpr uint32_t kJobsOfOne = 4;      // being read from their files, one after the other
-  // `doing`: what a caller with all its places does, and what helps, around the limit: "watches", "; end one".
+  static constexpr uint32_t kJobsOfOne = 4;      // calls that read a job's files, served one after the other
+  // `doing`, `help`: parts of the error message "operator/ann DOING 32 times, the limit of one identity; HELP".
   CallerPlaces(uint32_t of_one, std::string doing, std::string help)
       : of_one_(of_one), doing_(std::move(doing)), help_(std::move(help)) {}
   // A place that the destruction of the last copy releases.

@@ -18,7 +18,7 @@
 
 namespace atl {
 
-// Streams that one identity may begin. Each writes lines to the log, and a joining worker a record to the ledger.
+// The control streams that one identity may begin. Each writes log lines, and a joining worker a ledger record.
 inline constexpr CallBudget::Limits kStreamsOfOne = {.at_once = 60, .every = Seconds(10)};
 
 // Thread-safe. Must outlive the transport that calls Accept.

@@ -23,8 +23,8 @@ struct Executors {
   ThreadExecutor ledger{1};            // commits, and reads of committed records
   ThreadExecutor logs{1};              // event logs and the audit log
 
-  // Waits for the queued work of each executor in turn. Call before anything that the work uses is
-  // destroyed, executors included: a replay posts from one to another. Later posts are dropped.
+  // Waits for the queued work of each executor in turn. Call before anything that the work uses is destroyed,
+  // executors included, because work on one may post to another. Later posts are dropped.
   void Stop() {
     for (ThreadExecutor* executor :
          {&calls, &prepare, &blob_io, &blocks, &compute, &reads, &io, &snapshot_io, &ledger, &logs})

@@ -38,7 +38,7 @@ absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std:
   return absl::OkStatus();
 }
 
-// A valid job name, [a-z0-9-]: the requested one, or one made from the clock.
+// The requested job name, or without one a valid name, [a-z0-9-], made from the clock.
 std::string JobNameFor(const std::string& wish, int64_t wall_nanos) {
   return wish.empty() ? absl::StrCat("job-", absl::Hex(wall_nanos / 1'000'000)) : wish;
 }

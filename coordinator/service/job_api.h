@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates,
-// translates, asks the engine; decides nothing. The gRPC reactors (api_service.h) and the harness
-// call the same methods. Thread-safe.
+// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, refuses jobs that do
+// not fit (job_admission.cc), translates; the engine decides everything else. The gRPC reactors (api_service.h) and
+// the harness call the same methods. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 #define ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 
@@ -28,7 +28,7 @@ using Answer = std::function<void(absl::Status, Response)>;
 struct JobApiOptions {
   std::string version;  // of the program
   int64_t start_wall_nanos = 0;
-  // The coordinator's capacity, read at each submit; may block. Unset: no job is refused for its size.
+  // The coordinator's capacity, read at each submit and update; may block. Unset: no job is refused for its size.
   std::function<CoordinatorCapacity()> capacity = [] { return CoordinatorCapacity{}; };
   // The copy of a corpus that workers can stream, read at each submit; may block. Null: there is no data root.
   std::function<CorpusCopy(const CorpusManifest&, const Sha256& manifest)> corpus_copy = nullptr;
@@ -53,9 +53,9 @@ class JobApi {
   // The newest lines, none older than `since_wall_nanos` (Unix time); 0: of any age.
   void GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_wall_nanos,
                   Answer<v1::StreamJobLogsResponse> answer);
-  // Streams new lines until the job has ended; `end` is called once, last. The worker or the log is
-  // asked for new lines only, at most once a second and never before its previous answer. Returns
-  // the watcher for StopWatching.
+  // Streams new lines until the job has ended; `end` is called once, last. The worker or the log is asked for new
+  // lines only, at most once a second until the job's end, and never before its previous answer. Returns the watcher
+  // for StopWatching.
   struct LogsSink {
     std::function<void(v1::StreamJobLogsResponse)> lines;
     std::function<void(const absl::Status&)> end;
@@ -90,11 +90,11 @@ class JobApi {
     std::vector<uint64_t> fragment_elements;
   };
   const Sizes& SizesOf(const JobRecord& record);
-  // job_admission.cc. Adds faults of the copies that workers could stream to `planned`. Blocks: no engine thread.
+  // job_admission.cc. Adds to `planned` a violation for each broken corpus copy, a note for a missing one. May block.
   void LookAtCopies(IntakeResult& planned) const;
   // job_admission.cc; engine thread. Whether a job of this spec fits with all other unfinished
-  // ones. A job of the same name does not count, and a job of the same request is accepted.
-  // AlreadyExists if another request used the request id.
+  // ones. A job of the same name does not count. A request with the id of an earlier one is accepted, or
+  // AlreadyExists if the job of that one has another name or spec.
   absl::Status CheckFits(const Core& core, const v1::SubmitJobRequest& request, const JobSpec& spec,
                          const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
   // As CheckFits, for a new spec of an existing job. Checks only resources of which the job needs

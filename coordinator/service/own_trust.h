@@ -29,9 +29,9 @@ class OwnTrust {
   // otherwise every enrolled client would refuse this coordinator from now on.
   static absl::StatusOr<std::unique_ptr<OwnTrust>> Open(OwnTrustFiles files, const Clock& clock, Log& log);
 
-  // Reads the authority and the certificate again. Called every few seconds, with more than
-  // kReloadSeconds of common/rpc/tls.h in between. A new key signs from the next call on, when the
-  // listeners trust it. A removed authority is not trusted from now on. An error is logged once.
+  // Reads the authority and the certificate again, and issues a new certificate where Open would. Called every few
+  // seconds, with more than kReloadSeconds of common/rpc/tls.h in between. A new key signs from the next call on,
+  // when the listeners trust it. A removed authority is not trusted from now on. An error is logged once.
   void Look();
 
   // The current signer.

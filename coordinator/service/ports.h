@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The open listeners of one coordinator: counts refused connections, ends revoked ones, and checks
-// that each port answers. gRPC may stop serving a port while the process looks healthy, so each
-// port is dialled as a client would.
+// The open listeners of one coordinator: logs the numbers of refused connections, ends revoked ones, and checks that
+// each port answers. gRPC may stop serving a port while the process looks healthy, so each port is dialled as a
+// client would.
 #ifndef ATOLL_COORDINATOR_SERVICE_PORTS_H_
 #define ATOLL_COORDINATOR_SERVICE_PORTS_H_
 

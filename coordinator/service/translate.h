@@ -27,12 +27,12 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
 // Changes with every update of the spec, every rollback and every change of the job's state.
 std::string EtagOf(const JobView& view);
 
-// RunUtilization of common/plan (0 to 1) for the worker's measured step time and rates; nothing
-// until all are known.
+// RunUtilization of common/plan (0 to 1) for the worker's measured step time and rates; nothing until all are known,
+// or if a rate is impossible.
 std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
                                          const std::vector<uint64_t>& fragment_elements);
 
-// Recent tokens per second of a worker on this job; 0 if unknown.
+// Recent tokens per second of a worker on this job; 0 if it is silent, neither trains nor waits, or has no step time.
 double TokensPerSecond(const WorkerView& worker, const JobSpec& spec);
 
 }  // namespace atl
