@@ -18,7 +18,7 @@ struct AuditOptions {
 
 // Exit codes (docs/backup.md).
 constexpr int kExitWell = 0;
-constexpr int kExitNoAudit = 1;  // in use, not a state directory, unreadable: no result about the state
+constexpr int kExitNoAudit = 1;  // the directory is in use, unreadable, or no state: no result about the state
 constexpr int kExitDamage = 65;  // sysexits EX_DATAERR
 
 // Writes the report to `out`, or one error message to `err` if no audit is possible. Changes

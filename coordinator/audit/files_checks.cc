@@ -176,8 +176,8 @@ class JobFilesChecker {
     return UpdateHasDigest(segment) ? "" : "a kept update that does not have its digest";
   }
 
-  // The update of a round is written after its commit, and flushed before any snapshot of its version or a
-  // later one. Until such a snapshot exists, the update can be recomputed from the contributions.
+  // Whether the round's update may be missing. An update is written after the commit, and flushed before any snapshot
+  // of its version or a later one. Until such a snapshot exists, the contributions suffice to recompute the update.
   bool MayOweUpdate(const FileKey& key) const {
     const auto behind = snapshots_.upper_bound(key);
     return behind == snapshots_.end() || behind->epoch != key.epoch || behind->fragment != key.fragment;
@@ -200,7 +200,7 @@ class JobFilesChecker {
     return absl::StrCat("only ", scan.valid_bytes, " of its ", scan.file_bytes, " bytes are whole (", scan.broken, ")");
   }
 
-  // The round is committed: the segment must hold every contribution that the ledger counts.
+  // The round is committed: the segment must hold every contribution that the ledger counts, and the ledger's update.
   void CheckCommitted(const Segment& segment, const FileKey& key, const RoundRecord& record) {
     report_.Count("committed rounds held");
     const uint64_t end = segment.scan.valid_bytes;
@@ -267,8 +267,8 @@ class JobFilesChecker {
 
   // ---- required files
 
-  // In the job's present epoch, every round from the newest whole snapshot to the head must have a segment.
-  // With keep_contributions, every round of every epoch must have one.
+  // In the job's present epoch there must be a whole snapshot, unless a rollback's is still to be restored, and a
+  // segment of every round since. With keep_contributions, every epoch must have its first snapshot and all segments.
   void CheckPresence(uint64_t epoch, uint32_t fragment, const FragmentLine& line, const JobFiles& job_files) {
     uint64_t from = line.head;
     if (epoch == standing_.epoch && standing_.job->parameters_ready) {

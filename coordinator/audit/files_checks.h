@@ -12,8 +12,8 @@
 
 namespace atl::audit {
 
-// Reads every byte of every file of the job and reports damage, contradictions to the ledger, and
-// missing files.
+// Reads every byte of the job's files, except of checkpoints that are missing or incomplete in the ledger, and
+// reports damage, contradictions to the ledger, and missing files.
 void CheckJobFiles(const Files& files, const std::string& root, BootNumber boot, const JobStanding& standing,
                    const JobFiles& job_files, Report& report);
 

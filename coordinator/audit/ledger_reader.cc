@@ -23,9 +23,9 @@ namespace atl::audit {
 namespace {
 
 constexpr char kTemporaryName[] = "atoll-audit-";
-constexpr std::chrono::minutes kSurelyHeld{1};  // after this time its creator holds a new directory
+constexpr std::chrono::minutes kSurelyHeld{1};  // an older directory is locked by its creator, if that still runs
 
-// Locks the directory. Not open if another process holds it.
+// Opens and locks the directory. The result is not open if that fails, as when another process holds the lock.
 Descriptor HoldDirectory(const std::string& path) {
   Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.open() && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) directory = Descriptor();
@@ -71,7 +71,7 @@ class TemporaryDirectory {
   Descriptor held_;
 };
 
-// Makes the copy writable, whatever the mode of the file, because SQLite opens the log for writing.
+// Copies a file. The copy is writable, whatever the mode of the file, because SQLite opens the log for writing.
 absl::Status Copy(const std::string& from, const std::string& to) {
   using std::filesystem::perms;
   std::error_code error;

@@ -82,7 +82,7 @@ class FragmentReplay {
     }
   }
 
-  // Rounds before the newest snapshot may be dropped, unless contributions are kept.
+  // Rounds of earlier epochs, or before the newest snapshot, may be dropped, unless contributions are kept.
   bool MustBeHeld(uint64_t version) const {
     return spec_.checkpoint.keep_contributions || (present_ && newest_snapshot_ && version >= *newest_snapshot_);
   }

@@ -29,8 +29,8 @@ struct Segment {
 // Reads every byte. Nothing if the file is unusable: `report` then has the damage. The caller judges a torn tail, which
 // may be damage of a committed round. A file with an unflushed header is empty.
 std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report);
-// Adds a note about a torn tail of the segment, if it has one. Not for a tail that held data of a
-// committed round, which is damage. `open`: the round is still open.
+// Adds a note about a torn tail of the segment, if it has one. Do not call it if the tail held data of a committed
+// round, which is damage. `open`: the round is still open.
 void NoteTornTail(const Segment& segment, const std::string& job, bool open, Report& report);
 
 // The bytes of `chunks`, concatenated: an accepted contribution, or the update, of a segment.

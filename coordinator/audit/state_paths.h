@@ -16,7 +16,7 @@
 
 namespace atl::audit {
 
-// Names a segment (by the version from which its round starts) or a snapshot of one job.
+// Names a segment or kept update (by the version from which its round starts) or a snapshot of one job.
 struct FileKey {
   uint64_t epoch = 0;
   uint32_t fragment = 0;
@@ -42,8 +42,8 @@ struct StateFiles {
   std::map<Sha256, std::string> blobs;  // path by content
 };
 
-// Lists everything below `root`. Empty job directories do not count. Notes incomplete files and
-// names unknown to the format.
+// Lists the stored files and the files of jobs below `root`. Empty job directories do not count. Notes incomplete
+// files and names unknown to the format.
 absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root, Report& report);
 
 // The file in an unfinished backup or restored state (docs/formats/backup.md), and the beginning of

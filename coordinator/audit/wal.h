@@ -39,7 +39,7 @@ class WalPrefix {
  public:
   // Reads on from the last known commit or, if the header changed, from the start.
   absl::Status Extend(const File& wal);
-  // There is no log: the database holds everything.
+  // Forgets the log: call it if there is none, because the database then holds everything.
   void Clear();
 
   // The header; empty if no header was written completely.
