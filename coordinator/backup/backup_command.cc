@@ -33,7 +33,7 @@ std::string WithoutSlash(std::string path) {
   return path;
 }
 
-// A state may have many files; leaves some descriptors for other uses.
+// The number of files that a cut may hold open. Raises the limit, because a state may have many, and leaves 64.
 size_t FilesToHold() {
   constexpr uint64_t kOthers = 64;
   const uint64_t all = RaiseOpenFiles();
@@ -50,7 +50,7 @@ class Copying {
         partial_(target_ + ".partial"),
         report_("verify", partial_) {}
 
-  // False if the copied state is damaged; report() has the findings.
+  // False if the copied state is damaged and was removed. report() has the findings, also those of a kept copy.
   absl::StatusOr<bool> Run() {
     ATOLL_RETURN_IF_ERROR(CheckSource());
     ATOLL_RETURN_IF_ERROR(CheckTarget());
@@ -71,8 +71,8 @@ class Copying {
   const std::string& source() const { return source_; }
 
  private:
-  // The steps to repeat after a restore. The lost directory, or the coordinator's own log, may
-  // still be readable.
+  // A line for people after a restore: the time of the state, and the steps to repeat. The audit log of the lost
+  // directory, which may still be readable, names them.
   std::string UndoneSince() const {
     return absl::StrCat("this is the state of ", DateText(made_s_),
                         ": revocations, evictions, quarantines, cordons and uses of join tokens since then are lost; "
@@ -155,7 +155,7 @@ class Copying {
     return Finish(manifest, kManifestName);
   }
 
-  // Verifies the complete copy. False: it is damaged, and was removed.
+  // Verifies the complete copy, adds its list and renames it. False: it was damaged where a start reads, and removed.
   absl::StatusOr<bool> Finish(const Manifest& manifest, const char* list_name) {
     ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
     if (!well) return false;
@@ -165,7 +165,7 @@ class Copying {
     return true;
   }
 
-  // Copies a cut of the state. Takes another one if a coordinator started during the copy.
+  // Copies a cut of the state. Takes another, kCuts in all, if a coordinator starts or truncates a file meanwhile.
   absl::Status CopyState(const Room& room, Manifest& manifest) {
     const size_t most_open = FilesToHold();
     absl::Status copied;

@@ -24,12 +24,12 @@ constexpr int kExitDone = 0;
 constexpr int kExitNotDone = 1;  // refused or aborted; the target does not exist
 constexpr int kExitDamage = 65;  // the source is damaged; the target exists if no start needs the damaged files
 
-// Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames, so TARGET is complete or
-// missing. Never overwrites existing files. Resumes a TARGET.partial of an earlier attempt. A backup takes a
-// cut of the state (cut.h), invisible to a coordinator that runs on it or starts meanwhile. It raises the
-// process's soft limit of open files. A restored ledger begins a new line (common/plan/boot_lines.h). Writes
-// one line to `out` on success. After a restore, a second line gives the time of the state and the steps to
-// repeat. Otherwise writes an error message, or findings, to `err`.
+// Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames, so TARGET is complete or missing.
+// Refuses a TARGET that exists, unless as an empty directory. Resumes a TARGET.partial of an earlier attempt. A
+// backup takes a cut of the state (cut.h), invisible to a coordinator that runs on it or starts meanwhile, and raises
+// the process's soft limit of open files. A restored ledger begins a new line (common/plan/boot_lines.h). Writes one
+// line to `out` if TARGET was made. After a restore, a second line gives the time of the state and the steps to
+// repeat. Writes an error message or findings to `err`, also for a TARGET with damage in files that no start needs.
 int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err);
 
 // FailedPrecondition if `state_dir` is a backup, finished or not: a coordinator running on it would

@@ -24,7 +24,7 @@ absl::Status CopyOne(Files& files, const std::string& from, const Sha256& hash, 
                                           " names: it was changed or is damaged; use another backup"));
 }
 
-// False: on another file system, and nothing was created.
+// Makes `to` a hard link to `from`, in place of an existing file. False: not possible, as on another file system.
 absl::StatusOr<bool> LinkWherePossible(Files& files, const std::string& from, const std::string& to) {
   ATOLL_RETURN_IF_ERROR(files.Remove(to));
   absl::Status linked = files.HardLink(from, to);

@@ -43,8 +43,8 @@ struct Cut {
 // Whether a coordinator appends to files of that name. All others are immutable once they have their name.
 bool IsAppendedTo(const std::string& path);
 
-// Changes with each start of a coordinator on `state_dir`: a start truncates incomplete writes, and
-// bytes appended later do not belong to the cut.
+// A text that changes with each start of a coordinator on `state_dir`: a start truncates incomplete writes, and bytes
+// appended later do not belong to the cut.
 std::string StartOf(const Files& files, const std::string& state_dir);
 
 // Copies the ledger of `state_dir` to `target` and holds every other file, at most `most_open` of

@@ -25,15 +25,15 @@ class LedgerCopy {
   // Copies `source`/ledger.sqlite to `target`. `files` must outlive it.
   LedgerCopy(Files& files, const std::string& source, const std::string& target);
 
-  // Copies the database, unless the existing copy still matches the log. Unavailable: SQLite
-  // restarted its log during every copy of the database.
+  // Copies the database, unless this object's copy still matches the log. Unavailable: SQLite restarted its log
+  // during every copy of the database.
   absl::Status CopyDatabase();
   // Reads up to the newest commit. False: the database must be copied again.
   absl::StatusOr<bool> GoOn();
   // Whether GoOn would find nothing new now.
   absl::StatusOr<bool> StandsStill();
-  // Writes the log next to the database, flushes it and adds both to `manifest`. DataLoss: the log
-  // has a broken frame that had been durable, or the database is unreadable.
+  // Writes the log, as of the last GoOn, next to the database, flushes it and adds both to `manifest`. DataLoss: the
+  // source's log has a broken frame that had been durable.
   absl::Status Finish(Manifest& manifest);
 
  private:

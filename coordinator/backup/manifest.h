@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file BACKUP of a backup: every file of the state directory in it, with its SHA-256
+// The file BACKUP of a backup: lists every file of the state directory in the backup, with its SHA-256
 // (docs/formats/backup.md).
 #ifndef ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
 #define ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
@@ -32,7 +32,7 @@ struct Manifest {
 // below jobs, blobs and events. Never a path outside the directory, and never an incomplete file.
 bool IsStateFile(const std::string& path);
 
-// Snapshots are immutable, and checkpoints are additional names of them: equal content needs only one file.
+// Whether `path` is a snapshot. These are immutable, and checkpoints link to them: equal content needs only one file.
 bool MayBeLinked(const std::string& path);
 
 // The files of a state or backup below jobs, blobs and events, sorted. Follows links to directories, so that a
@@ -40,7 +40,7 @@ bool MayBeLinked(const std::string& path);
 absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root);
 
 std::string ToText(const Manifest& manifest);
-// DataLoss, naming the line, if the text is not in the form that ToText writes.
+// DataLoss if the text is not in the form that ToText writes; FailedPrecondition if its first line is another.
 absl::StatusOr<Manifest> ParseManifest(const std::string& text);
 
 }  // namespace atl::backup

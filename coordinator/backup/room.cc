@@ -15,11 +15,11 @@
 namespace atl::backup {
 namespace {
 
-// Includes the additional two percent that a coordinator requires before it resumes.
+// Whether less than 12 % is free: below 10 % a coordinator takes no contributions, and it resumes only at 12 %.
 bool IsLow(const Files::Space& space) { return JudgeDiskSpace(space, DiskState::kLow) == DiskState::kLow; }
 
-// Whether it is on another file system than its parent, or, if the kernel reports it, a bind mount
-// of the same one.
+// Whether the directory is on another file system than its parent, or, if the kernel reports it, a bind mount of the
+// same one.
 bool IsMountPoint(const std::string& directory) {
   struct stat inner {
   }, outer{};

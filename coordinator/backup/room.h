@@ -19,9 +19,9 @@ class Room {
   // For a copy of `state_dir` into a directory of `parent`. `files` must outlive it.
   static absl::StatusOr<Room> Find(const Files& files, const std::string& state_dir, const std::string& parent);
 
-  // ResourceExhausted, with the remedy: a whole copy of `bytes` does not fit.
+  // ResourceExhausted, with the remedy: the copy's disk has fewer than `bytes` free.
   absl::Status Holds(uint64_t bytes) const;
-  // ResourceExhausted if Holds or Allows refuses `bytes`.
+  // ResourceExhausted if Holds or, on a shared disk, Allows refuses `bytes`.
   absl::Status Fits(uint64_t bytes) const;
   // ResourceExhausted if `bytes` more on the state's disk would leave less than 12 % of it free.
   // For a copy on another disk, the dropped files that the copy holds open count instead, and a
