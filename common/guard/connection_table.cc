@@ -2,13 +2,16 @@
 #include "common/guard/connection_table.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace atl::guard {
 
 namespace {
 
-constexpr int kLooks = 8;        // sockets inspected in the search for a connection to end
-constexpr size_t kPaces = 1024;  // addresses; beyond that, entries without effect are dropped
+constexpr int kLooks = 8;                  // sockets inspected in the search for a connection to end
+constexpr size_t kPaces = 1024;            // addresses; beyond that, entries without effect are dropped
+constexpr Duration kLately = Seconds(10);  // an address that was served longer ago counts as not served
+constexpr size_t kMembersFrom = 4096;      // addresses of members' calls; beyond that, the oldest is dropped
 
 void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string& name) {
   const auto counted = counts.find(name);
@@ -82,7 +85,7 @@ void ConnectionTable::Leave(uint64_t id) {
 }
 
 Instant ConnectionTable::TurnOf(uint64_t id, Instant now) const {
-  return std::max(TurnAtItsAddress(id, now), next_of_all_ - limits_.pace_of_all * limits_.all_at_once);
+  return std::max(TurnAtItsAddress(id, now), TurnOfAll());
 }
 
 Instant ConnectionTable::TurnAtItsAddress(uint64_t id, Instant now) const {
@@ -97,9 +100,12 @@ Instant ConnectionTable::TurnAtItsAddress(uint64_t id, Instant now) const {
 void ConnectionTable::Served(const std::string& address, Instant now) {
   if (address.empty()) return;
   if (paces_.size() >= kPaces)
-    std::erase_if(paces_, [&](const auto& one) { return now >= one.second.slowed_until && now >= one.second.next; });
-  Pace& pace = paces_.try_emplace(address, Pace{now, now}).first->second;
+    std::erase_if(paces_, [&](const auto& one) {
+      return now >= one.second.slowed_until && now >= one.second.next && now >= one.second.served + kLately;
+    });
+  Pace& pace = paces_.try_emplace(address, Pace{now, now, now}).first->second;
   pace.next = now < pace.slowed_until ? now + limits_.turn : std::max(pace.next, now) + limits_.pace;
+  pace.served = now;
 }
 
 uint64_t ConnectionTable::ConnectionToServe(uint64_t oldest, const See& see) const {
@@ -130,8 +136,14 @@ ConnectionTable::Turn ConnectionTable::TakeTurn(uint64_t id, Instant now, const 
 }
 
 std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const See& see) {
+  if (now < NextTurn()) return {};
+  const Instant last = std::max(next_of_all_, now) + limits_.pace_of_all * (int64_t(waiting_.size()) - 1);
+  const bool scarce = last > now + limits_.pace_of_all * limits_.all_at_once;
+  return scarce ? TakeTurnsByAddress(now, see) : TakeTurnsByArrival(now, see);
+}
+
+std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurnsByArrival(Instant now, const See& see) {
   std::vector<Turn> turns;
-  if (now < NextTurn()) return turns;
   next_turn_ = kNever;
   const std::set<uint64_t> waiting = waiting_;
   for (const uint64_t oldest : waiting) {
@@ -147,9 +159,38 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const
   return turns;
 }
 
+std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurnsByAddress(Instant now, const See& see) {
+  std::vector<Turn> turns;
+  for (std::optional<uint64_t> next; (next = NextByAddress(now)) && TurnOfAll() <= now;) {
+    const uint64_t id = ConnectionToServe(*next, see);
+    turns.push_back(TakeTurn(TurnAtItsAddress(id, now) <= now ? id : *next, now, see));
+  }
+  return turns;
+}
+
+std::optional<uint64_t> ConnectionTable::NextByAddress(Instant now) {
+  std::optional<uint64_t> next;
+  std::tuple<bool, Instant, uint64_t> best;  // the least one: no member called, when it was served, its arrival
+  next_turn_ = kNever;
+  for (const uint64_t id : waiting_) {
+    const Instant turn = TurnAtItsAddress(id, now);
+    next_turn_ = std::min(next_turn_, std::max(turn, TurnOfAll()));
+    if (turn > now) continue;
+    const std::string& address = entries_.at(id).address;
+    const auto pace = paces_.find(address);
+    const bool lately = pace != paces_.end() && now < pace->second.served + kLately;
+    const std::tuple key(!members_from_.contains(address), lately ? pace->second.served : Instant{}, lately ? id : ~id);
+    if (next && key >= best) continue;
+    next = id;
+    best = key;
+  }
+  return next;
+}
+
 void ConnectionTable::Slow(const std::string& address, Instant now) {
   if (address.empty()) return;
-  Pace& pace = paces_.try_emplace(address, Pace{now, now}).first->second;
+  Pace& pace =
+      paces_.try_emplace(address, Pace{.next = now, .slowed_until = now, .served = now - kLately}).first->second;
   if (now >= pace.slowed_until) pace.next = now;
   pace.slowed_until = now + limits_.slowed;
 }
@@ -186,6 +227,11 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
     }
     entry.identity = identity;
     ++by_identity_[identity];
+    if (members_from_.size() >= kMembersFrom && !members_from_.contains(entry.address)) {
+      members_from_.erase(std::min_element(members_from_.begin(), members_from_.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; }));
+    }
+    members_from_[entry.address] = now;
   }
   const double rate = limits_.calls_per_second;
   entry.calls = std::min(rate, entry.calls + rate * ToSeconds(now - entry.filled)) - 1;

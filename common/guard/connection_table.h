@@ -27,13 +27,12 @@ struct ConnectionLimits {
   uint32_t calls_per_second = 500;      // of one connection, on average and in a burst; with more it is ended
   uint32_t calls_at_first = 64;         // calls that a new connection may make at once, as many as it may have open
   uint32_t faults_per_second = 20;      // of one address: failed handshakes and the like; then it is served slowly
-  // New connections of one address that are served at once, and the interval between further ones.
-  // Handshakes are as costly for the server as for the client.
-  uint32_t at_once = 64;
-  Duration pace = Milliseconds(20);
-  // The same for the new connections of all addresses together. Not applied behind a proxy, which has such limits.
-  uint32_t all_at_once = 256;
-  Duration pace_of_all = Milliseconds(8);
+  // Handshakes are as costly for the server as for the client. Behind a proxy, which has such limits, the two limits of
+  // all addresses are not applied.
+  uint32_t at_once = 64;                   // new connections of one address that are served at once
+  Duration pace = Milliseconds(20);        // between further ones
+  uint32_t all_at_once = 256;              // new connections of all addresses that are served at once
+  Duration pace_of_all = Milliseconds(8);  // between further ones; while more wait, addresses take turns
   // After calls or faults from an address came too fast, the address is slowed for this time. Its new
   // connections are served one by one, at interval `turn`, and each at least `shown` after its arrival.
   // A connection that has sent more than `unserved_bytes` by then is ended, because a real client
@@ -83,7 +82,9 @@ class ConnectionTable {
     friend bool operator==(const Turn&, const Turn&) = default;
   };
   // Returns the connections with a due turn, by arrival; of an address that was slowed down or served
-  // before, first those that have sent something or have left.
+  // before, first those that have sent something or have left. If the pace of all allows fewer turns than
+  // connections wait, the next turn is that of an address from which a member has called; then of the address
+  // served longest ago; among addresses not served lately, of the newest arrival, because clients give up.
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
@@ -118,14 +119,21 @@ class ConnectionTable {
     Instant window;
     uint32_t count = 0;
   };
-  // Pace of an address: when its next connection is due at an even pace, and the end of its slowdown.
+  // Pace of an address: when its next connection is due at an even pace, the end of its slowdown, and when a
+  // connection of it was served last.
   struct Pace {
-    Instant next, slowed_until;
+    Instant next, slowed_until, served;
   };
   std::optional<uint64_t> ConnectionToEnd(const std::string* address, const See& see) const;
   // Returns the first waiting connection of `oldest`'s address that has sent something or left, else `oldest`.
   uint64_t ConnectionToServe(uint64_t oldest, const See& see) const;
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
+  std::vector<Turn> TakeTurnsByArrival(Instant now, const See& see);
+  std::vector<Turn> TakeTurnsByAddress(Instant now, const See& see);
+  // Returns the waiting connection whose address has the next turn; nullopt: none is due by the pace of its
+  // address. Sets next_turn_.
+  std::optional<uint64_t> NextByAddress(Instant now);
+  Instant TurnOfAll() const { return next_of_all_ - limits_.pace_of_all * limits_.all_at_once; }
   void NoLongerSilent(uint64_t id);
   void Slow(const std::string& address, Instant now);
   // Returns when a waiting connection may be served: the later of the times by the pace of its address and of all.
@@ -143,6 +151,7 @@ class ConnectionTable {
   int burst_ = 0;
   std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
   std::unordered_map<std::string, Faults> faults_;                    // by address
+  std::unordered_map<std::string, Instant> members_from_;             // addresses of members' calls, with the time
   std::unordered_map<std::string, size_t> by_address_, silent_from_;  // counts; no entry is 0
   std::unordered_map<std::string, size_t> by_identity_;               // counts; no entry is 0
 };

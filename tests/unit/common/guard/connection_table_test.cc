@@ -5,6 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace atl::guard {
 namespace {
 
@@ -80,6 +89,7 @@ TEST_F(ConnectionTableTest, AFewAddressesDoNotPushOutAnother) {
   for (int client = 0; client < 20; ++client) {
     const uint64_t own = ++id;
     ASSERT_TRUE(table.Arrive(own, "client", At(now), see).admitted);
+    now += 0.008;  // a turn of all
     EXPECT_THAT(table.TakeTurns(At(now), see), testing::Contains(Turn{own, Way::kServed})) << "at once";
     flood(5000);  // half a second
     EXPECT_EQ(table.From("client"), 1u) << "it stays through its handshake";
@@ -259,6 +269,84 @@ TEST_F(ConnectionTableTest, BeyondABurstAllAddressesTogetherAreServedAtAPace) {
   EXPECT_EQ(served(10.9), 0u);
   EXPECT_EQ(served(11), 1u);
   EXPECT_EQ(served(20), 1u);
+}
+
+// A flood of connections, and now and then one of another address.
+class FloodedTable {
+ public:
+  using Address = std::function<std::string()>;
+  // Plays a flood of `rate` connections a second in steps of a millisecond. About every half second `other` gives the
+  // address of a further connection. Returns how long each of these waited, in seconds; infinite: it was never served.
+  std::vector<double> Waits(int seconds, int rate, const Address& hostile, const Address& other) {
+    std::map<uint64_t, std::pair<size_t, Instant>> waiting;
+    std::vector<double> waits;
+    for (int ms = 0; ms < seconds * 1000; ++ms) {
+      const Instant now = start_ + Milliseconds(ms);
+      for (; made_ < 1024 + uint64_t(rate) * uint64_t(ms) / 1000; ++made_) Arrive(hostile(), now);
+      if (ms % 503 == 250) {  // in no step with the turns
+        waiting[Arrive(other(), now)] = {waits.size(), now};
+        waits.push_back(std::numeric_limits<double>::infinity());
+      }
+      for (const ConnectionTable::Turn& turn : table_.TakeTurns(now, see_)) {
+        handshakes_.emplace_back(now + Seconds(5), turn.id);
+        if (const auto it = waiting.find(turn.id); it != waiting.end())
+          waits[it->second.first] = ToSeconds(now - it->second.second);
+      }
+      for (; !handshakes_.empty() && handshakes_.front().first <= now; handshakes_.pop_front())
+        table_.Leave(handshakes_.front().second);
+    }
+    return waits;
+  }
+  // A member has called from `address` before the flood.
+  void Call(const std::string& address) {
+    const Instant before = start_ - Seconds(1);
+    Arrive(address, before);
+    EXPECT_EQ(table_.TakeTurns(before, see_).size(), 1u);
+    EXPECT_EQ(table_.Called(id_, "w1", before), ConnectionTable::Verdict::kAllowed);
+  }
+
+ private:
+  uint64_t Arrive(const std::string& address, Instant now) {
+    EXPECT_TRUE(table_.Arrive(++id_, address, now, see_).admitted);
+    return id_;
+  }
+
+  const Instant start_ = Instant{} + Seconds(100);
+  const ConnectionTable::See see_ = [](uint64_t) { return ConnectionTable::Seen{}; };
+  ConnectionTable table_{ConnectionLimits{}};
+  uint64_t id_ = 0, made_ = 0;
+  std::deque<std::pair<Instant, uint64_t>> handshakes_;  // which end unfinished
+};
+
+FloodedTable::Address EachOf(uint64_t addresses) {
+  return [addresses, next = uint64_t{0}]() mutable { return std::to_string(++next % addresses); };
+}
+FloodedTable::Address New() {
+  return [next = uint64_t{0}]() mutable { return "new " + std::to_string(++next); };
+}
+
+// S29: at 125 a second, that of all addresses, the flood alone would take every turn.
+TEST(FloodedTableTest, ANewAddressIsServedAtOnce) {
+  for (const int rate : {140, 300, 1000})
+    EXPECT_THAT(FloodedTable().Waits(8, rate, EachOf(8), New()), testing::Each(testing::Le(0.02))) << rate;
+}
+
+TEST(FloodedTableTest, AnAddressThatComesAgainWaitsForEachOtherOnce) {
+  const auto waits = FloodedTable().Waits(8, 300, EachOf(50), [] { return "other"; });
+  EXPECT_THAT(waits, testing::Each(testing::Le(0.9)));
+}
+
+// S29: such as a worker that has lost its connection. An attacker with a network of IPv6 has addresses without end.
+TEST(FloodedTableTest, TheAddressOfAMemberIsServedBeforeAnyOther) {
+  FloodedTable table;
+  table.Call("member");
+  EXPECT_THAT(table.Waits(8, 1000, EachOf(1'000'000), [] { return "member"; }), testing::Each(testing::Le(0.02)));
+}
+
+TEST(FloodedTableTest, AmongNewAddressesTheNewestIsServedBeforeItGivesUp) {
+  const auto waits = FloodedTable().Waits(20, 300, EachOf(1'000'000), New());
+  const auto in_time = std::count_if(waits.begin(), waits.end(), [](double wait) { return wait <= 1; });
+  EXPECT_GE(in_time, waits.size() / 5) << "a client that tries again gets in";
 }
 
 TEST_F(ConnectionTableTest, FaultsSlowTheirAddress) {
