@@ -301,7 +301,7 @@ absl::Status ReadMeta(const Database& database, LedgerRows& out) {
       database.Prepare(
           "SELECT boot, next_seq, next_lease, next_incarnation, next_job_sequence FROM meta WHERE id = 1"));
   ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-  if (!row) return absl::DataLossError("table meta of the ledger has no row, not one: restore it from a copy");
+  if (!row) return absl::DataLossError("table meta of the ledger has no row: restore it from a copy");
   CountersRecord& counters = out.counters;
   const absl::Status status = Next(
       s, std::tie(out.boot, out.next_seq, counters.next_lease, counters.next_incarnation, counters.next_job_sequence));
