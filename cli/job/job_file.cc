@@ -382,7 +382,7 @@ void CheckBeside(const JobFile& file, std::vector<Fault>& faults) {
   if (file.positions.count(kSpec) == 0) return;
   std::vector<Fault> unknown;
   for (const Fault& fault : faults) {
-    // An override without a matching field does not change the file.
+    // Unless "is ...": the override set nothing, so that the values of the parsed spec are still known.
     if (IsOverride(fault.where) && fault.problem.rfind("is ", 0) != 0) continue;
     if (fault.path.empty() || fault.path == kSpec) return;  // the file was not fully parsed
     unknown.push_back(fault);

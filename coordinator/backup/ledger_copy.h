@@ -22,7 +22,7 @@ namespace atl::backup {
 // releases SQLite's locks. Not thread-safe.
 class LedgerCopy {
  public:
-  // Copies `source`/ledger.sqlite to `target`. `files` must outlive it.
+  // The methods copy ledger.sqlite from folder `source` to folder `target`. `files` must outlive the object.
   LedgerCopy(Files& files, const std::string& source, const std::string& target);
 
   // Copies the database, unless this object's copy still matches the log. Unavailable: SQLite restarted its log

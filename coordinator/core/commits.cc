@@ -128,7 +128,7 @@ void NoteWhoTookPart(Run& run, CoreContext& core, FragmentIndex fragment) {
   for (const WorkerId& id : round.Missing()) CountMiss(run, fragment, id, &core.out.notes);
 }
 
-// After the commit of a round of `fragment`: reports starved fragments. `enough`: as many workers as the job needs.
+// After a commit: reports starved fragments. `enough`: the round of `fragment` had at least LeastWorkers().
 void NoteStarved(Run& run, CoreContext& core, FragmentIndex fragment, bool enough) {
   VersionVector versions = run.Versions();
   const uint64_t front = FrontOf(versions);

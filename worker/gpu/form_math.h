@@ -38,7 +38,7 @@ ATOLL_HOST_DEVICE inline double AddedSquare(double sum, float x) {
 
 // The encoding of a group of elements: kScaleBytes of their common scale, then kCodeBits per
 // element, from low to high. The last byte of an odd number of half bytes is padded with zeros at
-// the top. Plain formats have no scale, and groups of any size.
+// the top. Plain formats have no scale, so that the size of their groups is arbitrary.
 struct Fp32 {
   static constexpr uint32_t kGroup = 128, kScaleBytes = 0, kCodeBits = 32;
   ATOLL_HOST_DEVICE static uint32_t Scale(uint32_t) { return 0; }
