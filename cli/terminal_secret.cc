@@ -5,6 +5,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 #include "common/base/descriptor.h"
@@ -13,7 +14,8 @@
 namespace atl::cli {
 namespace {
 
-constexpr size_t kLongestLine = 4095;  // limit of a terminal
+constexpr size_t kLongestLine = 4095;                           // limit of a terminal
+constexpr std::array<int, 2> kKeysWithoutEffect{VSUSP, VQUIT};  // during the question
 
 // The terminal's settings before echo was turned off.
 class Typing {
@@ -25,9 +27,18 @@ class Typing {
     termios hidden = before_;
     hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     hidden.c_lflag |= ECHONL;
+    // A stopped process (^Z) goes on with the echo on, and one that ends at once leaves it off.
+    for (const int key : kKeysWithoutEffect) hidden.c_cc[key] = _POSIX_VDISABLE;
     if (::tcsetattr(terminal, TCSAFLUSH, &hidden) != 0) return false;
     terminal_ = terminal;
     return true;
+  }
+  bool HasNoEffect(char typed) ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    for (const int key : kKeysWithoutEffect) {
+      if (before_.c_cc[key] == static_cast<cc_t>(typed)) return true;
+    }
+    return false;
   }
   void Show() ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -58,7 +69,7 @@ absl::StatusOr<std::string> AskAtTerminal(const std::string& prompt) {
     const ssize_t n = ::read(terminal.get(), &c, 1);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0 || line.size() > kLongestLine) break;
-    if (c != '\n') line.push_back(c);
+    if (c != '\n' && !TheTyping().HasNoEffect(c)) line.push_back(c);
   }
   TheTyping().Show();
   return line;

@@ -136,7 +136,7 @@ class Coordinator {
   // Metrics and health reveal the jobs and workers to every client, so they are served on this
   // machine only.
   std::string AdminAddress() const {
-    return IsLoopbackHost(options_.listen_address) ? options_.listen_address : "127.0.0.1";
+    return IsLoopbackHost(options_.listen_address) ? WithoutBrackets(options_.listen_address) : "127.0.0.1";
   }
   absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
                                                  const std::vector<grpc::Service*>& services) const;
@@ -357,9 +357,9 @@ absl::Status Coordinator::Start() {
   log_.Info("coordinator ready", {{"version", kVersion},
                                   {"boot", boot.value},
                                   {"state_dir", options_.state_dir},
-                                  {"control", absl::StrCat(options_.listen_address, ":", control_server_->port())},
-                                  {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
-                                  {"admin", absl::StrCat(AdminAddress(), ":", web_->port())},
+                                  {"control", HostPortText(options_.listen_address, control_server_->port())},
+                                  {"bulk", HostPortText(options_.listen_address, bulk_server_->port())},
+                                  {"admin", HostPortText(AdminAddress(), web_->port())},
                                   {"enroll", enroll_door_ ? absl::StrCat(enroll_door_->port()) : "none"},
                                   {"encryption", own_trust_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();

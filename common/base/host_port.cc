@@ -39,6 +39,11 @@ absl::StatusOr<HostPort> ParseEndpoint(const std::string& text) {
 
 std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }
 
+std::string HostPortText(const std::string& host, int port) {
+  const bool bare = host.find(':') != std::string::npos && host[0] != '[';
+  return absl::StrCat(bare ? "[" : "", host, bare ? "]:" : ":", port);
+}
+
 std::string WithoutBrackets(const std::string& text) {
   return absl::StrReplaceAll(text, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
 }

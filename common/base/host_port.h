@@ -30,6 +30,9 @@ absl::StatusOr<HostPort> ParseEndpoint(const std::string& text);
 // Returns the text before the last colon, or all of it without a colon.
 std::string WithoutPort(const std::string& text);
 
+// Returns "HOST:PORT" as ParseEndpoint reads it. `host` may be IPv6 with or without brackets.
+std::string HostPortText(const std::string& host, int port);
+
 // Removes the brackets of IPv6, also in gRPC's escaped form ("%5B", "%5D").
 std::string WithoutBrackets(const std::string& text);
 

@@ -91,17 +91,17 @@ bool CostsLittle(std::span<const uint8_t> message) {
 }
 
 // Sees each message before OpenSSL reads it. Counts the peer's updates of its key, each of which costs a derivation
-// and, if it asks, an answer. OpenSSL decodes all certificates before it checks their signatures, so a chain that
-// would cost much is made unreadable here: by a length of the context that cannot be.
+// and, if it asks, an answer. OpenSSL decodes all certificates before it checks their signatures. A message too many
+// and a chain that would cost much are made unreadable here, by a kind of update or a length that cannot be.
 void SeeMessage(int sent, int, int type, const void* bytes, size_t count, SSL*, void* held) {
   if (sent != 0 || type != SSL3_RT_HANDSHAKE || count == 0) return;
   const std::span message(static_cast<const uint8_t*>(bytes), count);
   auto* const records = static_cast<Records*>(held);
-  if (message[0] == SSL3_MT_KEY_UPDATE && ++records->key_updates > kMostKeyUpdates) records->refused = true;
-  if (message[0] == SSL3_MT_CERTIFICATE && count > 4 && !CostsLittle(message)) {
-    records->refused = true;
-    static_cast<uint8_t*>(const_cast<void*>(bytes))[4] = 0xff;
-  }
+  const bool many = message[0] == SSL3_MT_KEY_UPDATE && ++records->key_updates > kMostKeyUpdates;
+  const bool costly = message[0] == SSL3_MT_CERTIFICATE && !CostsLittle(message);
+  if (count <= 4 || !(many || costly)) return;
+  records->refused = true;
+  static_cast<uint8_t*>(const_cast<void*>(bytes))[4] = 0xff;
 }
 
 // OpenSSL's socket BIO with WriteRecord and ReadRecords. Null when memory is exhausted. `records` outlives it.

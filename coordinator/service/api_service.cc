@@ -237,7 +237,7 @@ class AdminServiceImpl final : public AdminMethods {
   }
   ATOLL_OF_TRUST(CreateToken)
   ATOLL_OF_TRUST(ListTokens)
-  ATOLL_OF_TRUST(RevokeToken)
+  ATOLL_OF_TRUST(RevokeToken, IdentityOf(*context))
   ATOLL_OF_TRUST(RevokeIdentity, IdentityOf(*context))
   ATOLL_OF_TRUST(ListRevocations)
 #undef ATOLL_OF_TRUST

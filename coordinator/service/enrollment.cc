@@ -140,7 +140,14 @@ void Enrollment::CreateToken(const v1::CreateTokenRequest& request, Answer<v1::C
   AnswerOn(parts_.executor, std::move(answer), [this, request] { return CreateNow(request); });
 }
 
-void Enrollment::RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer) {
+void Enrollment::RevokeToken(const v1::RevokeTokenRequest& request, const std::optional<Identity>& caller,
+                             Answer<v1::RevokeTokenResponse> answer) {
+  if (caller && caller->token == request.id()) {  // as for the caller's name
+    return answer(absl::FailedPreconditionError(absl::StrCat(
+                      Who(*caller), " calls with an identity of the token to be revoked: use that of another admin ",
+                      "('atoll ca issue' creates one)")),
+                  {});
+  }
   AnswerOn(parts_.executor, std::move(answer), [this, request] { return RevokeTokenNow(request); });
 }
 

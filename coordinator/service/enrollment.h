@@ -66,7 +66,8 @@ class Enrollment {
   void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);
   // As many tokens as fit into one message, and the token of the next page.
   void ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer);
-  void RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer);
+  void RevokeToken(const v1::RevokeTokenRequest& request, const std::optional<Identity>& caller,
+                   Answer<v1::RevokeTokenResponse> answer);
   // Durable before the answer. Afterwards no certificate that the name holds can make a call, be
   // renewed or keep a connection. Tokens made earlier cannot give the name another certificate.
   void RevokeIdentity(const v1::RevokeIdentityRequest& request, const std::optional<Identity>& caller,

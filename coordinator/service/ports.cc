@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/host_port.h"
 
 namespace atl {
 namespace {
@@ -15,7 +16,7 @@ constexpr uint64_t kHandshakesToTell = 100;
 std::string AddressToDial(const std::string& listen_host, int port) {
   if (listen_host == "0.0.0.0") return absl::StrCat("127.0.0.1:", port);
   if (listen_host == "::" || listen_host == "[::]") return absl::StrCat("[::1]:", port);
-  return absl::StrCat(listen_host, ":", port);
+  return HostPortText(listen_host, port);
 }
 
 void Ports::Opened(const std::string& name, guard::Guard& door, std::function<absl::Status()> dial) {

@@ -66,6 +66,8 @@ def test(scene):
     code, shown = at_a_terminal(scene, [RIGHT], "job", "list")
     equal(code, 0, f"the end of a call whose passphrase was typed; the terminal shows {shown!r}")
     check(RIGHT not in shown, f"the terminal shows what was typed: {shown!r}")
+    code, shown = at_a_terminal(scene, ["\x1a\x1c" + RIGHT], "job", "list")  # ^Z and ^\\ have no effect
+    equal(code, 0, f"the end of a call that could not be suspended while it asked; the terminal shows {shown!r}")
     code, shown = at_a_terminal(scene, [WRONG], "job", "list")
     equal(code, FORBIDDEN, f"the end of a call whose passphrase was typed wrong; the terminal shows {shown!r}")
 

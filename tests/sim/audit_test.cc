@@ -327,7 +327,7 @@ TEST_F(AuditOfDamage, AnEditedRowOfTheLedgerIsFound) {
       {"UPDATE meta SET next_seq = 1", "which comes later"},
       {"UPDATE meta SET next_incarnation = 1", "never given"},
       {"UPDATE meta SET next_job_sequence = 0", "sequence number"},
-      {"DELETE FROM meta", "not one"},
+      {"DELETE FROM meta", "no row"},
       {"UPDATE jobs SET epoch = 1", "rollbacks lead to epoch 0"},
       {"UPDATE jobs SET state = 9", "unknown state"},
       {"UPDATE jobs SET fragments = 5", "fragments"},

@@ -16,6 +16,15 @@ TEST(HostPort, SplitsHostAndPort) {
   }
 }
 
+TEST(HostPort, TextCanBeDialled) {
+  for (const char* host : {"10.0.0.7", "a.example.org", "::1", "[::1]", "2001:db8::7"}) {
+    const absl::StatusOr<HostPort> read = ParseEndpoint(HostPortText(host, 7070));
+    ASSERT_TRUE(read.ok()) << host;
+    EXPECT_EQ(read->host, WithoutBrackets(host));
+    EXPECT_EQ(read->port, 7070u);
+  }
+}
+
 TEST(HostPort, InvalidTextIsRefusedWithTheText) {
   for (const char* text : {"", "example.org", "example.org:", ":7700", "example.org:65536", "example.org:-1",
                            "example.org:7700x", "example.org:123456"}) {

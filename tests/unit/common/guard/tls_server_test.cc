@@ -231,6 +231,21 @@ TEST_F(TlsServerTest, KeyUpdatesAreBounded) {
   }
 }
 
+TEST_F(TlsServerTest, KeyUpdatesOfOneReadAreBounded) {
+  Pair pair = Open();
+  constexpr uint32_t kUpdates = 10 * kMostKeyUpdates;
+  for (uint32_t i = 0; i < kUpdates; ++i) {
+    ASSERT_EQ(SSL_key_update(pair.client.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+    ASSERT_EQ(SSL_do_handshake(pair.client.get()), 1);
+  }
+  Await(pair);
+  std::vector<uint8_t> scratch(1000);
+  EXPECT_EQ(pair.server->Read(scratch).end, Moved::End::kFailed);
+  EXPECT_TRUE(pair.server->refused());
+  constexpr size_t kAnswer = 27;  // a record with one update
+  EXPECT_LE(pair.server->waiting_bytes(), kMostKeyUpdates * kAnswer);
+}
+
 TEST_F(TlsServerTest, AnswersToKeyUpdatesWaitLikeOtherRecords) {
   Pair pair = Open();
   const std::vector<uint8_t> piece(60 << 10, 7);

@@ -56,6 +56,15 @@ class EnrollmentTest : public testing::Test {
       }
     };
   }
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const std::string& id,
+                                                      const std::optional<Identity>& caller = std::nullopt) {
+    v1::RevokeTokenRequest request;
+    request.set_id(id);
+    absl::StatusOr<v1::RevokeTokenResponse> out = absl::UnknownError("no answer");
+    enrollment_->RevokeToken(request, caller, Into(out));
+    Settle();
+    return out;
+  }
   absl::StatusOr<v1::RevokeIdentityResponse> Revoke(const std::string& name,
                                                     const std::optional<Identity>& caller = Identity{Role::kAdmin,
                                                                                                      "ops", ""}) {

@@ -45,10 +45,15 @@ TEST_F(EnrollmentTest, ALostAnswerIsGivenAgainToTheSameKey) {
   v1::EnrollRequest forged = request;
   (*forged.mutable_signing_request())[forged.signing_request().size() / 2] ^= 1;
   EXPECT_NE(Why(Enroll(forged)).find("which is spent"), std::string::npos) << "who has not the key";
-  v1::RevokeTokenRequest revoke;
-  revoke.set_id(token.id);
-  ASSERT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
+  ASSERT_TRUE(RevokeToken(token.id).ok());
   EXPECT_NE(Why(Enroll(request)).find("was revoked"), std::string::npos);
+}
+
+TEST_F(EnrollmentTest, ATokenIsNotRevokedByItsHolder) {
+  const JoinToken token = Token();
+  const Identity holder{Role::kAdmin, "ops", token.id};
+  EXPECT_EQ(RevokeToken(token.id, holder).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(RevokeToken(token.id, Identity{Role::kAdmin, "ops", ""}).ok());
 }
 
 TEST_F(EnrollmentTest, LastHoldersOfATokenAreStored) {
@@ -318,9 +323,7 @@ TEST_F(EnrollmentTest, UsedTokensGoWhenNothingByThemIsLeft) {
   EXPECT_LT(disk_.tokens.size(), Enrollment::kTokens);
   EXPECT_GT(disk_.tokens.size(), Enrollment::kTokens - 100) << "each is a flush: not all at once";
   Restart();
-  v1::RevokeTokenRequest revoke;
-  revoke.set_id(token.id);
-  EXPECT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
+  EXPECT_TRUE(RevokeToken(token.id).ok());
 }
 
 // A renewal every few seconds does not cause ledger writes.

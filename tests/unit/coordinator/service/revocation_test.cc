@@ -19,11 +19,8 @@ TEST_F(RevocationTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
   const CertificateFacts worker = *ReadCertificate(certificate);
   EXPECT_TRUE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
-  v1::RevokeTokenRequest request;
-  request.set_id("nothing");
-  EXPECT_EQ(Ask(&Enrollment::RevokeToken, request).status().code(), absl::StatusCode::kNotFound);
-  request.set_id(token.id);
-  EXPECT_TRUE(Ask(&Enrollment::RevokeToken, request)->token().revoked());
+  EXPECT_EQ(RevokeToken("nothing").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(RevokeToken(token.id)->token().revoked());
   EXPECT_EQ(ended_, 1) << "connections of before";
   EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("was revoked"), std::string::npos);
   EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
