@@ -312,6 +312,11 @@ ConnectionTable::Verdict Acceptor::Called(uint64_t id, const std::string& identi
   return verdict;
 }
 
+void Acceptor::Allowed(uint64_t id) {
+  const MutexLock lock(mutex_);
+  table_.Allowed(id, clock_.Now());
+}
+
 std::optional<Instant> Acceptor::Moved(uint64_t id, const std::string& address) {
   const MutexLock lock(mutex_);
   const std::optional<Instant> turn = table_.Move(id, NetworkOf(address), clock_.Now());

@@ -22,14 +22,22 @@ void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string&
 
 std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* address, const See& see) const {
   size_t most = 0;
+  bool of_members = false;  // all that may give way are from members' addresses
   if (address == nullptr) {
-    for (const auto& [from, silent] : silent_from_) most = std::max(most, silent);
+    for (const auto& [from, silent] : silent_from_) {
+      if (!members_from_.contains(from)) most = std::max(most, silent);
+    }
+    of_members = most == 0;
+    for (const auto& [from, silent] : silent_from_) {
+      if (of_members) most = std::max(most, silent);
+    }
   }
   std::optional<uint64_t> first, oldest;
   int looked = 0;
   for (const auto& [id, since] : silent_) {
     const std::string& from = entries_.at(id).address;
-    if (address == nullptr && silent_from_.at(from) == most) address = &from;  // of several, that of the oldest
+    if (address == nullptr && silent_from_.at(from) == most && (of_members || !members_from_.contains(from)))
+      address = &from;  // of several, that of the oldest
     if (address == nullptr || from != *address) continue;
     if (!oldest) oldest = id;
     const bool waits = waiting_.contains(id);
@@ -227,11 +235,6 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
     }
     entry.identity = identity;
     ++by_identity_[identity];
-    if (members_from_.size() >= kMembersFrom && !members_from_.contains(entry.address)) {
-      members_from_.erase(std::min_element(members_from_.begin(), members_from_.end(),
-                                           [](const auto& a, const auto& b) { return a.second < b.second; }));
-    }
-    members_from_[entry.address] = now;
   }
   const double rate = limits_.calls_per_second;
   entry.calls = std::min(rate, entry.calls + rate * ToSeconds(now - entry.filled)) - 1;
@@ -240,6 +243,17 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
   Slow(entry.address, now);
   Leave(id);
   return Verdict::kTooFast;
+}
+
+void ConnectionTable::Allowed(uint64_t id, Instant now) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second.identity.empty()) return;
+  const std::string& address = found->second.address;
+  if (members_from_.size() >= kMembersFrom && !members_from_.contains(address)) {
+    members_from_.erase(std::min_element(members_from_.begin(), members_from_.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+  }
+  members_from_[address] = now;
 }
 
 void ConnectionTable::Faulted(uint64_t id, Instant now) {

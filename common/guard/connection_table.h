@@ -97,6 +97,9 @@ class ConnectionTable {
   // is slowed; or not in the table. kTooMany: the first call of a connection beyond the identity's
   // per_identity. After both the connection is not in the table, and the caller must end its socket.
   Verdict Called(uint64_t id, const std::string& identity, Instant now);
+  // The call that Called reported is allowed: if it has an identity, the connection's address is a member's from now
+  // on. Those of members give way to strangers only when no other is left.
+  void Allowed(uint64_t id, Instant now);
   // A connection ended through a fault of its peer: removes it. An address with more than
   // faults_per_second is slowed.
   void Faulted(uint64_t id, Instant now);

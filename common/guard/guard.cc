@@ -91,7 +91,10 @@ CallVerdict Guard::Judge(uint64_t id, const Peer& peer, const std::string& path,
                   absl::StrCat(CallerOf(peer), " has too many connections to this port; close some")),
               .end_connection = true};
   }
-  return {.status = refusal.ok() && check_ ? check_(path, peer) : absl::OkStatus()};
+  if (!refusal.ok()) return {};
+  CallVerdict verdict{.status = check_ ? check_(path, peer) : absl::OkStatus()};
+  if (verdict.status.ok() && peer.certificate) acceptor_->Allowed(id);
+  return verdict;
 }
 
 void Guard::EndConnections(const std::function<bool(const Peer&)>& which) {

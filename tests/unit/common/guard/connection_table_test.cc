@@ -297,12 +297,13 @@ class FloodedTable {
     }
     return waits;
   }
-  // A member has called from `address` before the flood.
-  void Call(const std::string& address) {
+  // A member has called from `address` before the flood; `allowed`: and is not revoked.
+  void Call(const std::string& address, bool allowed = true) {
     const Instant before = start_ - Seconds(1);
     Arrive(address, before);
     EXPECT_EQ(table_.TakeTurns(before, see_).size(), 1u);
     EXPECT_EQ(table_.Called(id_, "w1", before), ConnectionTable::Verdict::kAllowed);
+    if (allowed) table_.Allowed(id_, before);
   }
 
  private:
@@ -341,6 +342,26 @@ TEST(FloodedTableTest, TheAddressOfAMemberIsServedBeforeAnyOther) {
   FloodedTable table;
   table.Call("member");
   EXPECT_THAT(table.Waits(8, 1000, EachOf(1'000'000), [] { return "member"; }), testing::Each(testing::Le(0.02)));
+}
+
+TEST(FloodedTableTest, TheAddressOfARevokedMemberIsLikeAnyOther) {
+  FloodedTable table;
+  table.Call("revoked", false);
+  const auto waits = table.Waits(8, 1000, EachOf(1'000'000), [] { return "revoked"; });
+  EXPECT_GT(std::count_if(waits.begin(), waits.end(), [](double wait) { return wait > 1; }), 0);
+}
+
+// A port full of connections from one address each: the oldest stranger's gives way, not a member's two.
+TEST_F(ConnectionTableTest, MembersDoNotGiveWayToStrangers) {
+  ConnectionTable table({.connections = 16});
+  ASSERT_TRUE(table.Arrive(1, "member", At(1), see_).admitted);
+  ASSERT_EQ(table.Called(1, "w1", At(1)), ConnectionTable::Verdict::kAllowed);
+  table.Allowed(1, At(1));
+  for (const uint64_t id : {2U, 3U}) ASSERT_TRUE(table.Arrive(id, "member", At(2), see_).admitted);
+  for (uint64_t id = 4; id < 100; ++id) ASSERT_TRUE(table.Arrive(id, std::to_string(id), At(3), see_).admitted);
+  EXPECT_EQ(table.From("member"), 3u);
+  for (uint64_t id = 100; id < 120; ++id) ASSERT_TRUE(table.Arrive(id, "member", At(4), see_).admitted);
+  EXPECT_EQ(table.size(), 16u) << "among members' the oldest without a call gives way";
 }
 
 TEST(FloodedTableTest, AmongNewAddressesTheNewestIsServedBeforeItGivesUp) {
