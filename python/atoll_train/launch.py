@@ -19,23 +19,29 @@ def execute(name, environment):
         sys.exit(f"{name}: {program} cannot be started: {error.strerror}; install again: pip install --force-reinstall atoll-train")
 
 
-def torch_folder(linked_with, found):
-    """The folder of the installed torch. `linked_with`: its version that the worker was linked with, such as 2.11.0;
-    `found`: what importlib finds for it, or None. Ends with a sentence if it is none that the worker can run on."""
+def refuse(sentence):
+    print(f"atoll-worker: {sentence}", file=sys.stderr)
+    sys.exit(WRONG_TORCH)
+
+
+def torch_folder(linked_with):
+    """The folder of the installed torch. `linked_with`: its version that the worker was linked with, such as 2.11.0.
+    Ends with a sentence if it is none that the worker can run on."""
+    found = importlib.util.find_spec("torch")
     minor = ".".join(linked_with.split(".")[:2])
     advice = f'install it: {pathlib.Path(sys.executable).name} -m pip install "torch=={minor}.*"'
     if found is None or not found.submodule_search_locations:
-        return None, f"atoll-worker: PyTorch is not installed in {sys.prefix}; {advice}"
+        refuse(f"PyTorch is not installed in {sys.prefix}; {advice}")
     folder = pathlib.Path(found.submodule_search_locations[0])
     try:
         version = re.search(r"^__version__[^=]*= ['\"]([^'\"]+)", (folder / "version.py").read_text(), re.MULTILINE).group(1)
     except (OSError, AttributeError):
-        return None, f"atoll-worker: {folder} is no whole PyTorch: its version.py cannot be read; {advice}"
+        refuse(f"{folder} is no whole PyTorch: its version.py cannot be read; {advice}")
     if not version.startswith(minor + "."):
-        return None, f"atoll-worker: needs PyTorch {minor}, with whose libraries it was linked, but {folder} has {version}; {advice}"
+        refuse(f"needs PyTorch {minor}, with whose libraries it was linked, but {folder} has {version}; {advice}")
     if not re.fullmatch(r"[0-9.]+(\+cu\d+)?", version):
         print(f"atoll-worker: PyTorch {version} is a build that PyPI does not have: untested", file=sys.stderr)
-    return folder, ""
+    return folder
 
 
 def with_libraries_of(torch, environment):
@@ -54,8 +60,5 @@ def coordinator():
 
 
 def worker():
-    torch, refused = torch_folder((HERE / "torch-version.txt").read_text().strip(), importlib.util.find_spec("torch"))
-    if torch is None:
-        print(refused, file=sys.stderr)
-        sys.exit(WRONG_TORCH)
+    torch = torch_folder((HERE / "torch-version.txt").read_text().strip())
     execute("atoll-worker", with_libraries_of(torch, dict(os.environ)))
