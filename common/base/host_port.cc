@@ -5,12 +5,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace atl {
+namespace {
+
+// Returns the network of the first `bytes` bytes of an address, such as "203.0.113.0/24".
+template <typename Address>
+std::string NetworkText(int family, const Address& address, size_t bytes) {
+  std::array<uint8_t, sizeof(Address)> raw{};
+  std::memcpy(raw.data(), &address, bytes);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(family, raw.data(), text.data(), text.size());
+  return absl::StrCat(text.data(), "/", bytes * 8);
+}
+
+}  // namespace
 
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
   const absl::Status refused = absl::InvalidArgumentError(absl::StrCat("'", text, "' is not HOST:PORT"));
@@ -48,16 +62,14 @@ std::string WithoutBrackets(const std::string& text) {
   return absl::StrReplaceAll(text, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
 }
 
-std::string NetworkOf(const std::string& address) {
-  constexpr size_t kNetworkBytes = 8;
+Networks NetworksOf(const std::string& address) {
+  if (in_addr v4{}; ::inet_pton(AF_INET, address.c_str(), &v4) == 1)
+    return {NetworkText(AF_INET, v4, 2), NetworkText(AF_INET, v4, 3), address};
   std::string bare = WithoutBrackets(std::string(absl::StripPrefix(address, "ipv6:")));
   bare = bare.substr(0, bare.find('%'));  // without the scope of a link-local address
-  in6_addr parsed{};
-  if (::inet_pton(AF_INET6, bare.c_str(), &parsed) != 1 || IN6_IS_ADDR_V4MAPPED(&parsed)) return address;
-  std::fill(std::begin(parsed.s6_addr) + kNetworkBytes, std::end(parsed.s6_addr), uint8_t{0});
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  ::inet_ntop(AF_INET6, &parsed, text.data(), text.size());
-  return absl::StrCat(text.data(), "/64");
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, bare.c_str(), &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return {address, address, address};
+  return {NetworkText(AF_INET6, v6, 4), NetworkText(AF_INET6, v6, 6), NetworkText(AF_INET6, v6, 8)};
 }
 
 bool IsLoopbackHost(const std::string& host) {

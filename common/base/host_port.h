@@ -4,6 +4,7 @@
 #ifndef ATOLL_COMMON_BASE_HOST_PORT_H_
 #define ATOLL_COMMON_BASE_HOST_PORT_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -36,11 +37,14 @@ std::string HostPortText(const std::string& host, int port);
 // Removes the brackets of IPv6, also in gRPC's escaped form ("%5B", "%5D").
 std::string WithoutBrackets(const std::string& text);
 
-// Returns the network by which callers are counted. For an IPv6 address, as a socket or gRPC writes
-// it ("2001:db8::1", "ipv6:%5B2001:db8::1%5D"), this is the network of its first 64 bits
-// ("2001:db8::/64"), the smallest block given to a household or a rented machine. Any other text is
-// returned unchanged, including IPv4-mapped IPv6.
-std::string NetworkOf(const std::string& address);
+// The networks that an address belongs to, from wide to narrow.
+using Networks = std::array<std::string, 3>;
+
+// Returns the networks by which callers are counted. For an IPv6 address, as a socket or gRPC writes it
+// ("2001:db8::1", "ipv6:%5B2001:db8::1%5D"), these are those of its first 32, 48 and 64 bits ("2001:db8::/64"): the
+// usual blocks of a provider, of a customer, and of a household or a rented machine. For IPv4 they are those of 16 and
+// 24 bits, and the address. Any other text, including IPv4-mapped IPv6, is returned three times.
+Networks NetworksOf(const std::string& address);
 
 // True for 127.0.0.0/8, ::1, [::1] and localhost. Resolves no names: "127.example.org" is not
 // loopback.

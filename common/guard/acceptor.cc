@@ -71,8 +71,7 @@ absl::StatusOr<Descriptor> OpenListener(const addrinfo& at, int port) {
   return absl::UnavailableError(std::strerror(code));
 }
 
-// Returns the network of a peer (NetworkOf), and its address and port in gRPC's form. IPv4-mapped
-// IPv6 becomes IPv4.
+// Returns the address of a peer, and its address and port in gRPC's form. IPv4-mapped IPv6 becomes IPv4.
 std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (peer.ss_family == AF_INET6) {
@@ -80,11 +79,11 @@ std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
     const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
     inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text.data(), text.size());
     const std::string host = mapped ? absl::StrCat("ipv4:", text.data()) : absl::StrCat("ipv6:%5B", text.data(), "%5D");
-    return {NetworkOf(text.data()), absl::StrCat(host, ":", ntohs(v6.sin6_port))};
+    return {text.data(), absl::StrCat(host, ":", ntohs(v6.sin6_port))};
   }
   const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
   inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
-  return {NetworkOf(text.data()), absl::StrCat("ipv4:", text.data(), ":", ntohs(v4.sin_port))};
+  return {text.data(), absl::StrCat("ipv4:", text.data(), ":", ntohs(v4.sin_port))};
 }
 
 bool Watch(int poll, int fd, uint32_t events, uint64_t what) {
@@ -319,9 +318,13 @@ void Acceptor::Allowed(uint64_t id) {
 
 std::optional<Instant> Acceptor::Moved(uint64_t id, const std::string& address) {
   const MutexLock lock(mutex_);
-  const std::optional<Instant> turn = table_.Move(id, NetworkOf(address), clock_.Now());
-  if (!turn) ++counts_.refused;
-  return turn;
+  const ConnectionTable::Moved moved = table_.Move(id, address, clock_.Now(), Seeing());
+  if (!moved.turn) ++counts_.refused;
+  if (moved.gives_way) {
+    ++counts_.gave_way;
+    End(*moved.gives_way);
+  }
+  return moved.turn;
 }
 
 ConnectionCounts Acceptor::Counts() const {

@@ -8,37 +8,32 @@ namespace atl::guard {
 
 namespace {
 
-constexpr int kLooks = 8;                  // sockets inspected in the search for a connection to end
-constexpr size_t kPaces = 1024;            // addresses; beyond that, entries without effect are dropped
-constexpr Duration kLately = Seconds(10);  // an address that was served longer ago counts as not served
-constexpr size_t kMembersFrom = 4096;      // addresses of members' calls; beyond that, the oldest is dropped
-
-void Uncount(std::unordered_map<std::string, size_t>& counts, const std::string& name) {
-  const auto counted = counts.find(name);
-  if (--counted->second == 0) counts.erase(counted);
-}
+constexpr int kLooks = 8;                   // sockets inspected in the search for a connection to end
+constexpr Duration kLately = Seconds(10);   // a network that was served longer ago counts as not served
+constexpr Duration kDropping = Seconds(1);  // between searches for networks without effect
+constexpr size_t kMembersFrom = 4096;       // addresses of members' calls; beyond that, the oldest is dropped
+constexpr long kOfOneMember = 8;            // of them of one identity; as above
+constexpr uint64_t kTurnsOfMembers = 4;     // one turn in so many is for members and strangers alike
 
 }  // namespace
 
-std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* address, const See& see) const {
-  size_t most = 0;
-  bool of_members = false;  // all that may give way are from members' addresses
+std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const Network* address, const See& see) const {
   if (address == nullptr) {
-    for (const auto& [from, silent] : silent_from_) {
-      if (!members_from_.contains(from)) most = std::max(most, silent);
-    }
-    of_members = most == 0;
-    for (const auto& [from, silent] : silent_from_) {
-      if (of_members) most = std::max(most, silent);
+    std::tuple<bool, size_t, size_t, size_t> most;  // a stranger's; those without a call of each network
+    for (const auto& numbered : entries_) {
+      const Entry& entry = numbered.second;
+      if (!entry.silent) continue;
+      const auto silent = [&](size_t width) { return entry.networks[width]->silent[entry.of_member ? 1 : 0]; };
+      const std::tuple counts(!entry.of_member, silent(0), silent(1), silent(2));
+      if (counts <= most) continue;  // of equals, that of the oldest
+      most = counts;
+      address = &entry.from();
     }
   }
   std::optional<uint64_t> first, oldest;
   int looked = 0;
-  for (const auto& [id, since] : silent_) {
-    const std::string& from = entries_.at(id).address;
-    if (address == nullptr && silent_from_.at(from) == most && (of_members || !members_from_.contains(from)))
-      address = &from;  // of several, that of the oldest
-    if (address == nullptr || from != *address) continue;
+  for (const auto& [id, entry] : entries_) {
+    if (!entry.silent || &entry.from() != address) continue;
     if (!oldest) oldest = id;
     const bool waits = waiting_.contains(id);
     const Seen seen = waits && looked < kLooks ? see(id) : Seen{};
@@ -49,6 +44,39 @@ std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const std::string* addr
   return first ? first : oldest;
 }
 
+void ConnectionTable::Place(Entry& entry, const std::string& address, Instant now) {
+  if (now >= networks_dropped_ + kDropping) DropNetworks(now);
+  const Networks names = NetworksOf(address);
+  entry.address = names.back();
+  entry.of_member = members_from_.contains(entry.address);
+  for (size_t width = 0; width < names.size(); ++width) entry.networks[width] = &networks_[width][names[width]];
+}
+
+void ConnectionTable::Count(const Entry& entry) {
+  for (Network* network : entry.networks) {
+    ++network->connections;
+    if (entry.silent) ++network->silent[entry.of_member ? 1 : 0];
+  }
+}
+
+void ConnectionTable::Uncount(const Entry& entry) {
+  for (Network* network : entry.networks) {
+    --network->connections;
+    if (entry.silent) --network->silent[entry.of_member ? 1 : 0];
+  }
+}
+
+void ConnectionTable::DropNetworks(Instant now) {
+  networks_dropped_ = now;
+  for (auto& of_a_width : networks_) {
+    std::erase_if(of_a_width, [&](const auto& named) {
+      const Network& network = named.second;
+      return network.connections == 0 && now >= network.served + kLately && now >= network.next &&
+             now >= network.slowed_until && now >= network.faults_began + Seconds(1);
+    });
+  }
+}
+
 ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string& address, Instant now, const See& see) {
   Arrival arrival;
   if (now >= burst_began_ + kBurstTime) {
@@ -56,18 +84,19 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
     burst_ = 0;
   }
   arrival.ends_burst = ++burst_ >= kBurst;
-  const bool address_full = !address.empty() && From(address) >= limits_.per_address;
+  Entry entry{.arrived = now, .filled = now, .calls = double(limits_.calls_at_first)};
+  Place(entry, address, now);
+  const bool address_full = !address.empty() && entry.from().connections >= limits_.per_address;
   if (address_full || entries_.size() >= limits_.connections) {
-    arrival.gives_way = ConnectionToEnd(address_full ? &address : nullptr, see);
+    arrival.gives_way = ConnectionToEnd(address_full ? &entry.from() : nullptr, see);
     if (!arrival.gives_way) return arrival;
     Leave(*arrival.gives_way);
   }
-  entries_[id] = {.address = address, .filled = now, .calls = double(limits_.calls_at_first)};
-  silent_[id] = now;
-  ++silent_from_[address];
+  Count(entry);
+  next_turn_ = std::min(waiting_.empty() ? kNever : next_turn_, TurnOf(entry, now));
+  entries_[id] = std::move(entry);
+  silent_.insert(id);
   waiting_.insert(id);
-  ++by_address_[address];
-  next_turn_ = std::min(waiting_.size() == 1 ? kNever : next_turn_, TurnOf(id, now));
   arrival.admitted = true;
   return arrival;
 }
@@ -78,76 +107,71 @@ std::optional<uint64_t> ConnectionTable::GiveWay(const See& see) {
   return gives_way;
 }
 
-void ConnectionTable::NoLongerSilent(uint64_t id) {
-  if (silent_.erase(id) > 0) Uncount(silent_from_, entries_.at(id).address);
-}
-
 void ConnectionTable::Leave(uint64_t id) {
   const auto it = entries_.find(id);
   if (it == entries_.end()) return;
-  NoLongerSilent(id);
-  Uncount(by_address_, it->second.address);
-  if (!it->second.identity.empty()) Uncount(by_identity_, it->second.identity);
+  Uncount(it->second);
+  silent_.erase(id);
+  if (const auto counted = by_identity_.find(it->second.identity);
+      counted != by_identity_.end() && --counted->second == 0)
+    by_identity_.erase(counted);
   waiting_.erase(id);
   entries_.erase(it);
 }
 
-Instant ConnectionTable::TurnOf(uint64_t id, Instant now) const {
-  return std::max(TurnAtItsAddress(id, now), TurnOfAll());
+Instant ConnectionTable::TurnOf(const Entry& entry, Instant now) const {
+  return std::max(TurnAtItsAddress(entry, now), TurnOfAll());
 }
 
-Instant ConnectionTable::TurnAtItsAddress(uint64_t id, Instant now) const {
-  const auto pace = paces_.find(entries_.at(id).address);
-  if (pace == paces_.end()) return now;
-  const Instant at_once = pace->second.next - limits_.pace * limits_.at_once;
-  if (now >= pace->second.slowed_until) return at_once;
-  const Instant slowed = std::max(pace->second.next, silent_.at(id) + limits_.shown);
-  return std::min(slowed, std::max(at_once, pace->second.slowed_until));
+Instant ConnectionTable::TurnAtItsAddress(const Entry& entry, Instant now) const {
+  const Network& address = entry.from();
+  if (address.next == kLongAgo) return now;
+  const Instant at_once = address.next - limits_.pace * limits_.at_once;
+  if (now >= address.slowed_until) return at_once;
+  const Instant slowed = std::max(address.next, entry.arrived + limits_.shown);
+  return std::min(slowed, std::max(at_once, address.slowed_until));
 }
 
-void ConnectionTable::Served(const std::string& address, Instant now) {
-  if (address.empty()) return;
-  if (paces_.size() >= kPaces)
-    std::erase_if(paces_, [&](const auto& one) {
-      return now >= one.second.slowed_until && now >= one.second.next && now >= one.second.served + kLately;
-    });
-  Pace& pace = paces_.try_emplace(address, Pace{now, now, now}).first->second;
-  pace.next = now < pace.slowed_until ? now + limits_.turn : std::max(pace.next, now) + limits_.pace;
-  pace.served = now;
+void ConnectionTable::TakePace(Network& address, Instant now) const {
+  address.next = now < address.slowed_until ? now + limits_.turn : std::max(address.next, now) + limits_.pace;
 }
 
 uint64_t ConnectionTable::ConnectionToServe(uint64_t oldest, const See& see) const {
-  const std::string& address = entries_.at(oldest).address;
-  if (!paces_.contains(address)) return oldest;
+  const Network* address = &entries_.at(oldest).from();
   for (auto it = waiting_.find(oldest); it != waiting_.end(); ++it) {
-    if (entries_.at(*it).address != address) continue;
+    if (&entries_.at(*it).from() != address) continue;
     if (const Seen seen = see(*it); seen.unread > 0 || seen.left) return *it;
   }
   return oldest;
 }
 
 ConnectionTable::Turn ConnectionTable::TakeTurn(uint64_t id, Instant now, const See& see) {
-  const std::string address = entries_.at(id).address;
-  const auto pace = paces_.find(address);
-  const bool slowed = pace != paces_.end() && now < pace->second.slowed_until;
-  const Seen seen = pace != paces_.end() ? see(id) : Seen{};
-  const bool too_fast = slowed && seen.unread > limits_.unserved_bytes;
+  Entry& entry = entries_.at(id);
+  const Seen seen = see(id);
+  const bool too_fast = now < entry.from().slowed_until && seen.unread > limits_.unserved_bytes;
   const Way way = too_fast ? Way::kTooFast : seen.left ? Way::kLeft : Way::kServed;
   waiting_.erase(id);
   if (way != Way::kServed) {
     Leave(id);
-  } else {
-    if (!address.empty()) next_of_all_ = std::max(next_of_all_, now) + limits_.pace_of_all;
-    Served(address, now);
+  } else if (!entry.address.empty()) {
+    next_of_all_ = std::max(next_of_all_, now) + limits_.pace_of_all;
+    for (Network* network : entry.networks) network->served = now;
+    TakePace(entry.from(), now);
   }
   return {id, way};
 }
 
 std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const See& see) {
   if (now < NextTurn()) return {};
+  std::unordered_map<uint64_t, Seen> known;
+  const See once = [&](uint64_t id) {
+    const auto [it, added] = known.try_emplace(id);
+    if (added) it->second = see(id);
+    return it->second;
+  };
   const Instant last = std::max(next_of_all_, now) + limits_.pace_of_all * (int64_t(waiting_.size()) - 1);
   const bool scarce = last > now + limits_.pace_of_all * limits_.all_at_once;
-  return scarce ? TakeTurnsByAddress(now, see) : TakeTurnsByArrival(now, see);
+  return scarce ? TakeTurnsByAddress(now, once) : TakeTurnsByArrival(now, once);
 }
 
 std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurnsByArrival(Instant now, const See& see) {
@@ -156,8 +180,8 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurnsByArrival(Instant n
   const std::set<uint64_t> waiting = waiting_;
   for (const uint64_t oldest : waiting) {
     while (waiting_.contains(oldest)) {
-      const uint64_t id = TurnOf(oldest, now) <= now ? ConnectionToServe(oldest, see) : oldest;
-      if (const Instant turn = TurnOf(id, now); now < turn) {
+      const uint64_t id = TurnOf(entries_.at(oldest), now) <= now ? ConnectionToServe(oldest, see) : oldest;
+      if (const Instant turn = TurnOf(entries_.at(id), now); now < turn) {
         next_turn_ = std::min(next_turn_, turn);
         break;
       }
@@ -171,23 +195,28 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurnsByAddress(Instant n
   std::vector<Turn> turns;
   for (std::optional<uint64_t> next; (next = NextByAddress(now)) && TurnOfAll() <= now;) {
     const uint64_t id = ConnectionToServe(*next, see);
-    turns.push_back(TakeTurn(TurnAtItsAddress(id, now) <= now ? id : *next, now, see));
+    turns.push_back(TakeTurn(TurnOf(entries_.at(id), now) <= now ? id : *next, now, see));
+    ++turns_by_address_;
   }
   return turns;
 }
 
 std::optional<uint64_t> ConnectionTable::NextByAddress(Instant now) {
   std::optional<uint64_t> next;
-  std::tuple<bool, Instant, uint64_t> best;  // the least one: no member called, when it was served, its arrival
+  std::tuple<bool, Instant, Instant, Instant, uint64_t> best;  // the least one: a stranger's; last turns; its arrival
+  const bool members_first = turns_by_address_ % kTurnsOfMembers != 0;
   next_turn_ = kNever;
   for (const uint64_t id : waiting_) {
-    const Instant turn = TurnAtItsAddress(id, now);
+    const Entry& entry = entries_.at(id);
+    const Instant turn = TurnAtItsAddress(entry, now);
     next_turn_ = std::min(next_turn_, std::max(turn, TurnOfAll()));
     if (turn > now) continue;
-    const std::string& address = entries_.at(id).address;
-    const auto pace = paces_.find(address);
-    const bool lately = pace != paces_.end() && now < pace->second.served + kLately;
-    const std::tuple key(!members_from_.contains(address), lately ? pace->second.served : Instant{}, lately ? id : ~id);
+    const auto served = [&](size_t width) {
+      const Instant last = entry.networks[width]->served;
+      return now < last + kLately ? last : kLongAgo;
+    };
+    const std::tuple key(members_first && !entry.of_member, served(0), served(1), served(2),
+                         served(2) == kLongAgo ? ~id : id);
     if (next && key >= best) continue;
     next = id;
     best = key;
@@ -195,38 +224,46 @@ std::optional<uint64_t> ConnectionTable::NextByAddress(Instant now) {
   return next;
 }
 
-void ConnectionTable::Slow(const std::string& address, Instant now) {
-  if (address.empty()) return;
-  Pace& pace =
-      paces_.try_emplace(address, Pace{.next = now, .slowed_until = now, .served = now - kLately}).first->second;
-  if (now >= pace.slowed_until) pace.next = now;
-  pace.slowed_until = now + limits_.slowed;
+void ConnectionTable::Slow(Network& address, Instant now) const {
+  if (now >= address.slowed_until) address.next = now;
+  address.slowed_until = now + limits_.slowed;
 }
 
-std::optional<Instant> ConnectionTable::Move(uint64_t id, const std::string& address, Instant now) {
-  const auto entry = entries_.find(id);
-  if (entry == entries_.end()) return std::nullopt;
-  if (From(address) >= limits_.per_address) {
+ConnectionTable::Moved ConnectionTable::Move(uint64_t id, const std::string& address, Instant now, const See& see) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return {};
+  Moved moved;
+  Entry placed = found->second;
+  Place(placed, address, now);
+  const Instant turn = std::max(now, TurnAtItsAddress(placed, now));
+  bool has_room = turn <= now + limits_.pace * int64_t(limits_.per_address);
+  if (has_room && placed.from().connections >= limits_.per_address) {
+    moved.gives_way = ConnectionToEnd(&placed.from(), see);
+    if (moved.gives_way) Leave(*moved.gives_way);
+    has_room = moved.gives_way.has_value();
+  }
+  if (!has_room) {
     Leave(id);
-    return std::nullopt;
+    return moved;
   }
-  Uncount(by_address_, entry->second.address);
-  ++by_address_[address];
-  if (silent_.contains(id)) {
-    Uncount(silent_from_, entry->second.address);
-    ++silent_from_[address];
-  }
-  entry->second.address = address;
-  const Instant turn = std::max(now, TurnAtItsAddress(id, now));
-  Served(address, turn);
-  return turn;
+  Uncount(found->second);
+  Count(placed);
+  found->second = std::move(placed);
+  TakePace(found->second.from(), turn);
+  moved.turn = turn;
+  return moved;
 }
 
 ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string& identity, Instant now) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return Verdict::kTooFast;
   Entry& entry = found->second;
-  NoLongerSilent(id);
+  if (entry.silent) {
+    Uncount(entry);
+    entry.silent = false;
+    Count(entry);
+    silent_.erase(id);
+  }
   if (entry.identity.empty() && !identity.empty()) {
     if (const auto has = by_identity_.find(identity);
         has != by_identity_.end() && has->second >= limits_.per_identity) {
@@ -240,7 +277,7 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
   entry.calls = std::min(rate, entry.calls + rate * ToSeconds(now - entry.filled)) - 1;
   entry.filled = now;
   if (entry.calls >= 0) return Verdict::kAllowed;
-  Slow(entry.address, now);
+  if (!entry.address.empty()) Slow(entry.from(), now);
   Leave(id);
   return Verdict::kTooFast;
 }
@@ -249,27 +286,42 @@ void ConnectionTable::Allowed(uint64_t id, Instant now) {
   const auto found = entries_.find(id);
   if (found == entries_.end() || found->second.identity.empty()) return;
   const std::string& address = found->second.address;
-  if (members_from_.size() >= kMembersFrom && !members_from_.contains(address)) {
-    members_from_.erase(std::min_element(members_from_.begin(), members_from_.end(),
-                                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+  const std::string& identity = found->second.identity;
+  if (!members_from_.contains(address)) {
+    const auto drop_oldest = [&](const auto& among) {
+      auto oldest = members_from_.end();
+      for (auto it = members_from_.begin(); it != members_from_.end(); ++it) {
+        if (among(it->second) && (oldest == members_from_.end() || it->second.called < oldest->second.called))
+          oldest = it;
+      }
+      members_from_.erase(oldest);
+    };
+    const auto own = [&](const MemberAddress& one) { return one.identity == identity; };
+    const auto count =
+        std::count_if(members_from_.begin(), members_from_.end(), [&](const auto& one) { return own(one.second); });
+    if (count >= kOfOneMember) drop_oldest(own);
+    if (members_from_.size() >= kMembersFrom) drop_oldest([](const MemberAddress&) { return true; });
   }
-  members_from_[address] = now;
+  members_from_[address] = {identity, now};
 }
 
 void ConnectionTable::Faulted(uint64_t id, Instant now) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  const std::string address = found->second.address;
+  const bool named = !found->second.address.empty();
+  Network& address = found->second.from();
   Leave(id);
-  std::erase_if(faults_, [&](const auto& one) { return now - one.second.window >= Seconds(1); });
-  Faults& faults = faults_.try_emplace(address, Faults{.window = now}).first->second;
-  if (++faults.count > limits_.faults_per_second) Slow(address, now);
+  if (now - address.faults_began >= Seconds(1)) {
+    address.faults_began = now;
+    address.faults = 0;
+  }
+  if (++address.faults > limits_.faults_per_second && named) Slow(address, now);
 }
 
 std::vector<uint64_t> ConnectionTable::TakeSilent(Instant now) {
   std::vector<uint64_t> ended;
-  for (const auto& [id, since] : silent_) {
-    if (now - since < limits_.without_call) break;
+  for (const uint64_t id : silent_) {
+    if (now - entries_.at(id).arrived < limits_.without_call) break;
     ended.push_back(id);
   }
   for (const uint64_t id : ended) Leave(id);
@@ -277,12 +329,12 @@ std::vector<uint64_t> ConnectionTable::TakeSilent(Instant now) {
 }
 
 Instant ConnectionTable::NextSilent() const {
-  return silent_.empty() ? kNever : silent_.begin()->second + limits_.without_call;
+  return silent_.empty() ? kNever : entries_.at(*silent_.begin()).arrived + limits_.without_call;
 }
 
 size_t ConnectionTable::From(const std::string& address) const {
-  const auto counted = by_address_.find(address);
-  return counted == by_address_.end() ? 0 : counted->second;
+  const auto found = networks_.back().find(NetworksOf(address).back());
+  return found == networks_.back().end() ? 0 : found->second.connections;
 }
 
 }  // namespace atl::guard

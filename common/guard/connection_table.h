@@ -5,6 +5,7 @@
 #ifndef ATOLL_COMMON_GUARD_CONNECTION_TABLE_H_
 #define ATOLL_COMMON_GUARD_CONNECTION_TABLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/base/host_port.h"
 #include "common/base/time.h"
 
 namespace atl::guard {
@@ -62,10 +64,11 @@ class ConnectionTable {
     bool ends_burst = false;
     std::optional<uint64_t> gives_way;  // removed from the table; the caller must end its socket
   };
-  // Adds a connection `id` (unique) from `address`, a result of NetworkOf, or empty behind a proxy: then
+  // Adds a connection `id` (unique) from `address`, as NetworksOf reads it, or empty behind a proxy: then
   // only ConnectionLimits::connections applies to it until Move. Admitted connections wait for
   // their turn. Without room, one that has made no call gives way: of this address if the address is
-  // full, else of the address with the most of them, so that a few addresses cannot push out the others.
+  // full, else of the wide network with the most of them, in it of the narrower one with the most, then of the address
+  // with the most, so that a few of them cannot push out the others.
   // Of one address the choice is the first of: among its oldest waiting ones, one that has left; the
   // oldest that is served, or has sent nothing; the oldest. When all have made calls, the new connection
   // is not admitted. `now` never decreases.
@@ -81,17 +84,20 @@ class ConnectionTable {
     Way way = Way::kServed;  // others: removed from the table; the caller must end its socket
     friend bool operator==(const Turn&, const Turn&) = default;
   };
-  // Returns the connections with a due turn, by arrival; of an address that was slowed down or served
-  // before, first those that have sent something or have left. If the pace of all allows fewer turns than
-  // connections wait, the next turn is that of an address from which a member has called; then of the address
-  // served longest ago; among addresses not served lately, of the newest arrival, because clients give up.
+  // Returns the connections with a due turn, by arrival; of an address first those that have sent something or have
+  // left. If the pace of all allows fewer turns than connections wait, the next turn is that of an address from which a
+  // member has called, except for one turn in four; then of the wide network served longest ago, in it of the narrower
+  // one, then of the address; among those not served lately of the newest arrival, because clients give up.
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
-  // Sets the address that a proxy's header named for a connection. Returns the time of its turn:
-  // its handshake must not begin before. nullopt: no room for that address, and the connection was
-  // removed from the table, or it was not in the table.
-  std::optional<Instant> Move(uint64_t id, const std::string& address, Instant now);
+  struct Moved {
+    std::optional<Instant> turn;        // the handshake must not begin before; nullopt: removed from the table
+    std::optional<uint64_t> gives_way;  // as in Arrival
+  };
+  // Sets the address that a proxy's header named for a connection. If the address is full, one of its connections
+  // gives way as for Arrive. The connection is removed when none does, or when too many of its address wait.
+  Moved Move(uint64_t id, const std::string& address, Instant now, const See& see);
   enum class Verdict { kAllowed, kTooFast, kTooMany };
   // A call of `identity` (empty: none) begins. kTooFast: more calls than calls_per_second, and the address
   // is slowed; or not in the table. kTooMany: the first call of a connection beyond the identity's
@@ -113,21 +119,30 @@ class ConnectionTable {
   size_t From(const std::string& address) const;
 
  private:
+  static constexpr Instant kLongAgo{-kNever.ns / 2};
+  // What is known of a network or an address. Dropped when it has no connections and no effect.
+  struct Network {
+    size_t connections = 0;
+    std::array<size_t, 2> silent{};  // of these without a call: those of strangers, those of members (Entry::of_member)
+    Instant served = kLongAgo;       // when it had its last turn
+    // Used of addresses only: when the next connection is due at an even pace, the end of the slowdown, and the faults
+    // of a second.
+    Instant next = kLongAgo, slowed_until = kLongAgo;
+    Instant faults_began = kLongAgo;
+    uint32_t faults = 0;
+  };
+  using Path = std::array<Network*, std::tuple_size_v<Networks>>;  // from wide to narrow
   struct Entry {
+    Path networks{};
     std::string address, identity;
-    Instant filled;    // time at which `calls` was computed
-    double calls = 0;  // calls that it could still make at once at that time
+    bool of_member = false;   // a member had called from its address when it arrived
+    bool silent = true;       // it has made no call
+    Instant arrived, filled;  // `filled`: time at which `calls` was computed
+    double calls = 0;         // calls that it could still make at once at that time
+
+    Network& from() const { return *networks.back(); }
   };
-  struct Faults {
-    Instant window;
-    uint32_t count = 0;
-  };
-  // Pace of an address: when its next connection is due at an even pace, the end of its slowdown, and when a
-  // connection of it was served last.
-  struct Pace {
-    Instant next, slowed_until, served;
-  };
-  std::optional<uint64_t> ConnectionToEnd(const std::string* address, const See& see) const;
+  std::optional<uint64_t> ConnectionToEnd(const Network* address, const See& see) const;
   // Returns the first waiting connection of `oldest`'s address that has sent something or left, else `oldest`.
   uint64_t ConnectionToServe(uint64_t oldest, const See& see) const;
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
@@ -137,26 +152,35 @@ class ConnectionTable {
   // address. Sets next_turn_.
   std::optional<uint64_t> NextByAddress(Instant now);
   Instant TurnOfAll() const { return next_of_all_ - limits_.pace_of_all * limits_.all_at_once; }
-  void NoLongerSilent(uint64_t id);
-  void Slow(const std::string& address, Instant now);
+  // Sets what an entry has of its address. Count and Uncount change the counts of its networks.
+  void Place(Entry& entry, const std::string& address, Instant now);
+  static void Count(const Entry& entry);
+  static void Uncount(const Entry& entry);
+  void DropNetworks(Instant now);
+  void Slow(Network& address, Instant now) const;
   // Returns when a waiting connection may be served: the later of the times by the pace of its address and of all.
-  Instant TurnOf(uint64_t id, Instant now) const;
-  Instant TurnAtItsAddress(uint64_t id, Instant now) const;
-  void Served(const std::string& address, Instant now);
+  Instant TurnOf(const Entry& entry, Instant now) const;
+  Instant TurnAtItsAddress(const Entry& entry, Instant now) const;
+  // Takes a turn at `now` from the pace of an address.
+  void TakePace(Network& address, Instant now) const;
 
   const ConnectionLimits limits_;
-  std::map<uint64_t, Entry> entries_;   // by arrival
-  std::map<uint64_t, Instant> silent_;  // without a call, by arrival
-  std::set<uint64_t> waiting_;          // waiting for their turn, by arrival
-  Instant next_turn_ = kNever;          // the first turn of a waiting one, or earlier
-  Instant next_of_all_{};               // when the next one is due at an even pace
-  Instant burst_began_{};               // with `burst_` arrivals since
+  std::map<uint64_t, Entry> entries_;  // by arrival
+  std::set<uint64_t> silent_;          // without a call, by arrival
+  std::set<uint64_t> waiting_;         // waiting for their turn, by arrival
+  Instant next_turn_ = kNever;         // the first turn of a waiting one, or earlier
+  Instant next_of_all_{};              // when the next one is due at an even pace
+  Instant burst_began_{};              // with `burst_` arrivals since
   int burst_ = 0;
-  std::unordered_map<std::string, Pace> paces_;                       // by address; missing: no restriction
-  std::unordered_map<std::string, Faults> faults_;                    // by address
-  std::unordered_map<std::string, Instant> members_from_;             // addresses of members' calls, with the time
-  std::unordered_map<std::string, size_t> by_address_, silent_from_;  // counts; no entry is 0
-  std::unordered_map<std::string, size_t> by_identity_;               // counts; no entry is 0
+  uint64_t turns_by_address_ = 0;
+  std::array<std::unordered_map<std::string, Network>, std::tuple_size_v<Networks>> networks_;  // by width, then name
+  Instant networks_dropped_ = kLongAgo;
+  struct MemberAddress {
+    std::string identity;  // that called from there last
+    Instant called;
+  };
+  std::unordered_map<std::string, MemberAddress> members_from_;  // addresses of members' calls
+  std::unordered_map<std::string, size_t> by_identity_;          // counts; no entry is 0
 };
 
 }  // namespace atl::guard

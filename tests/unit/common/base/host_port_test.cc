@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/host_port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace atl {
 namespace {
+
+using testing::ElementsAre;
 
 TEST(HostPort, SplitsHostAndPort) {
   for (const auto& [text, host, port] : std::vector<std::tuple<const char*, const char*, uint32_t>>{
@@ -50,18 +53,22 @@ TEST(HostPort, WithoutPortStaysAsItIs) {
   EXPECT_EQ(WithoutPort("example.org"), "example.org");
 }
 
-TEST(NetworkOf, CallersOfOneIpv6NetworkAreOne) {
+TEST(NetworksOf, OfIpv6) {
   for (const char* address :
        {"2001:db8:1:2::7", "2001:db8:1:2:3:4:5:6", "ipv6:%5B2001:db8:1:2::9%5D", "[2001:db8:1:2::]"})
-    EXPECT_EQ(NetworkOf(address), "2001:db8:1:2::/64");
-  EXPECT_EQ(NetworkOf("2001:db8:1:3::7"), "2001:db8:1:3::/64");
-  EXPECT_EQ(NetworkOf("ipv6:%5Bfe80::1%252%5D"), "fe80::/64");
-  EXPECT_EQ(NetworkOf("::1"), "::/64");
+    EXPECT_THAT(NetworksOf(address), ElementsAre("2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:2::/64"));
+  EXPECT_EQ(NetworksOf("2001:db8:1:3::7").back(), "2001:db8:1:3::/64");
+  EXPECT_EQ(NetworksOf("ipv6:%5Bfe80::1%252%5D").back(), "fe80::/64");
+  EXPECT_EQ(NetworksOf("::1").back(), "::/64");
 }
 
-TEST(NetworkOf, EverythingElseIsItself) {
-  for (const char* address : {"10.0.0.7", "ipv4:10.0.0.7", "::ffff:10.0.0.7", "unix:/run/atoll", "a", ""})
-    EXPECT_EQ(NetworkOf(address), address);
+TEST(NetworksOf, OfIpv4) {
+  EXPECT_THAT(NetworksOf("203.0.113.7"), ElementsAre("203.0.0.0/16", "203.0.113.0/24", "203.0.113.7"));
+}
+
+TEST(NetworksOf, EverythingElseIsItself) {
+  for (const char* address : {"ipv4:10.0.0.7", "::ffff:10.0.0.7", "unix:/run/atoll", "a", ""})
+    EXPECT_THAT(NetworksOf(address), testing::Each(address));
 }
 
 TEST(HostPort, LoopbackIsThisMachineAlone) {
