@@ -52,7 +52,8 @@ absl::Status TryCache(const WorkerOptions& options, Files& files) {
                                " cannot be written, so neither streamed data nor the optimizer state is saved"));
 }
 
-absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options) {
+absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options,
+                                                         const std::string& pci) {
   std::string wanted = DeviceName(options.device);
   const auto gpus = static_cast<uint32_t>(plugin.device_count);
   const IslandOptions& island = options.island;
@@ -66,6 +67,10 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
                        "launcher starts ranks on several machines, LOCAL_WORLD_SIZE"));
     }
     wanted = absl::StrCat("cuda:", own ? 0 : island.rank_here);
+  }
+  if (options.device == DeviceChoice::kAuto && gpus == 0 && HasNvidiaCard(pci)) {
+    return absl::FailedPreconditionError(absl::StrCat("this machine has an NVIDIA card, but no GPU can be used: ",
+                                                      plugin.reason, ". Give --device cpu to train on its CPU"));
   }
   ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenDevice(plugin, wanted));
   return device;

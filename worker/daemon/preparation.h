@@ -25,8 +25,11 @@ absl::Status CheckFolders(const WorkerOptions& options, Files& files);
 absl::Status TryCache(const WorkerOptions& options, Files& files);
 
 // Opens the device of --device. For a rank of an island, the GPU with its number among this machine's ranks, or the
-// only GPU that its launcher shows it. FailedPrecondition with too few GPUs; otherwise errors of OpenDevice.
-absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);
+// only GPU that its launcher shows it. FailedPrecondition with too few GPUs, and with --device auto on a machine that
+// has an NVIDIA card but no usable GPU, so that it does not train on its CPU by mistake; otherwise errors of
+// OpenDevice. `pci` lists the machine's devices.
+absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options,
+                                                         const std::string& pci = kPciDevices);
 
 // Why the CPU is used with --device auto although the GPU plugin is installed: the plugin's reason,
 // such as a missing driver or a plugin of another version. Empty otherwise.

@@ -4,7 +4,11 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -68,6 +72,17 @@ GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver) {
                    true);
   }
   return Count(table);
+}
+
+bool HasNvidiaCard(const std::string& pci) {
+  std::error_code error;
+  const std::filesystem::directory_iterator devices(pci, error), end;
+  return std::any_of(begin(devices), end, [](const auto& device) {
+    std::string vendor, kind;
+    std::ifstream(device.path() / "vendor") >> vendor;
+    std::ifstream(device.path() / "class") >> kind;
+    return vendor == "0x10de" && kind.starts_with("0x03");  // NVIDIA; display and 3D controllers
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted) {

@@ -31,6 +31,13 @@ inline constexpr char kGpuDriver[] = "libcuda.so.1";
 // never closed. Call once, before any other thread or LibTorch call.
 GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver = "");
 
+// Devices of the PCI bus, a folder each with the files `vendor` and `class` (Linux,
+// Documentation/ABI/testing/sysfs-bus-pci).
+inline constexpr char kPciDevices[] = "/sys/bus/pci/devices";
+
+// Whether the machine has an NVIDIA card, usable or not. `pci`: kPciDevices.
+bool HasNvidiaCard(const std::string& pci);
+
 // Opens the device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, if
 // a GPU was requested and there is none; InvalidArgument for another name or number.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted);

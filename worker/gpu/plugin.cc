@@ -29,6 +29,22 @@ using atl::gpu::NewEvent;
 using atl::gpu::Order;
 using atl::gpu::WithDevice;
 
+constexpr char kLeastDriver[] = "580";  // of NVIDIA's drivers, the first for CUDA 13
+constexpr int kLeastCapability = 8;     // major; worker/gpu/CMakeLists.txt compiles for it and later ones
+
+// Returns whether the driver is older than CUDA's runtime library needs, and reports both versions.
+bool IsDriverTooOld() {
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&runtime) != cudaSuccess) return false;
+  if (driver == 0 || driver / 1000 >= runtime / 1000) return false;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "NVIDIA's driver supports CUDA %d.%d, this worker needs %d.%d: install driver %s or newer",
+                driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, kLeastDriver);
+  static_cast<void>(FailWith(text));
+  return true;
+}
+
 int32_t DeviceCount(int32_t* count) {
   *count = 0;
   int found = 0;
@@ -38,6 +54,7 @@ int32_t DeviceCount(int32_t* count) {
     return 0;
   }
   // A missing driver or device is a valid result, not a failure.
+  if (code == cudaErrorInsufficientDriver && IsDriverTooOld()) return 0;
   Fail("cudaGetDeviceCount", code == cudaSuccess ? cudaErrorNoDevice : code);
   return 0;
 }
@@ -46,10 +63,21 @@ int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
   *out = nullptr;
   const WithDevice device(index);
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  cudaDeviceProp properties;
+  cudaError_t code = cudaGetDeviceProperties(&properties, index);
+  if (code != cudaSuccess) return Fail("cudaGetDeviceProperties", code);
+  if (properties.major < kLeastCapability) {
+    char text[512];
+    std::snprintf(text, sizeof text,
+                  "GPU %d, %s, has compute capability %d.%d; this worker needs %d.0 or higher: use another card, or "
+                  "--device cpu",
+                  index, properties.name, properties.major, properties.minor, kLeastCapability);
+    return FailWith(text);
+  }
   std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr, nullptr});
   if (context == nullptr) return FailWith("out of host memory");
   // The two streams do not wait for the default stream implicitly: only events define the order.
-  cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
+  code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
   if (code != cudaSuccess) return Fail("cudaStreamCreate", code);
   code = cudaStreamCreateWithFlags(&context->forming, cudaStreamNonBlocking);
   if (code != cudaSuccess) {

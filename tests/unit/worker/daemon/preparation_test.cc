@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -146,6 +147,35 @@ TEST(OpenGpuPlugin, LoadsNothingWhereTheDriverIsNotThere) {
   EXPECT_EQ(OpenGpuPlugin(ATOLL_FAKE_GPU_PATH, "libc.so.6").device_count, 2);
   EXPECT_THAT(OpenGpuPlugin("/nonexistent/libatoll_gpu.so", "libnone.so.1").reason,
               HasSubstr("no GPU plugin is installed"));
+}
+
+// A machine with a network card and one more device of `vendor` and `kind`.
+std::string PciDevices(const std::string& vendor, const std::string& kind) {
+  std::string pattern = testing::TempDir() + "/pciXXXXXX";
+  const std::filesystem::path pci = mkdtemp(pattern.data());
+  const auto add = [&](const char* name, const std::string& its_vendor, const std::string& its_kind) {
+    std::filesystem::create_directory(pci / name);
+    std::ofstream(pci / name / "vendor") << its_vendor << "\n";
+    std::ofstream(pci / name / "class") << its_kind << "\n";
+  };
+  add("0000:00:03.0", "0x10de", "0x020000");
+  add("0000:01:00.0", vendor, kind);
+  return pci;
+}
+
+TEST(ChosenDevice, AutoLeavesNoGpuUnusedWithoutAWord) {
+  GpuPlugin plugin;
+  plugin.reason = "NVIDIA's driver supports CUDA 12.4, this worker needs 13.0";
+  WorkerOptions options;
+  for (const char* kind : {"0x030000", "0x030200"}) {
+    const absl::Status refused = OpenChosenDevice(plugin, options, PciDevices("0x10de", kind)).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(plugin.reason), HasSubstr("--device cpu")));
+  }
+  EXPECT_TRUE(OpenChosenDevice(plugin, options, PciDevices("0x8086", "0x030000")).ok()) << "a card of another maker";
+  EXPECT_TRUE(OpenChosenDevice(plugin, options, "/nonexistent").ok()) << "no PCI bus";
+  options.device = DeviceChoice::kCpu;
+  EXPECT_TRUE(OpenChosenDevice(plugin, options, PciDevices("0x10de", "0x030200")).ok()) << "as was wished";
 }
 
 TEST(WhyOnCpu, IsLoggedIfAGpuWasWanted) {
