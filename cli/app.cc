@@ -127,11 +127,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   }
   std::string endpoint = global.endpoint.empty() ? Variable(environment, "ATOLL_ENDPOINT") : global.endpoint;
   if (endpoint.empty()) endpoint = kDefaultEndpoint;
-  if (const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint); !parsed.ok() || parsed->port == 0) {
-    return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT, the port from 1 to 65535");
-  }
-  if (const absl::Status dialled = ParseEndpoint(endpoint).status(); !dialled.ok())
-    return Usage(environment, absl::StrCat("--endpoint ", dialled.message()));
+  if (const absl::Status status = CompleteEndpoint(endpoint, kControlPort); !status.ok())
+    return Usage(environment, absl::StrCat("--endpoint ", status.message()));
   const std::string identity = global.identity.empty() ? Variable(environment, "ATOLL_IDENTITY") : global.identity;
   Passphrases passphrases(
       global.passphrase_file.empty() ? Variable(environment, "ATOLL_PASSPHRASE_FILE") : global.passphrase_file,

@@ -422,7 +422,7 @@ void AddOtherCommands(CLI::App& root, const std::string& version, Command& comma
 void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& version, Command& command) {
   root.fallthrough();
   root.add_option("--endpoint", global.endpoint, "the coordinator's control port [$ATOLL_ENDPOINT or 127.0.0.1:7070]")
-      ->type_name("HOST:PORT");
+      ->type_name("HOST[:PORT]");
   root.add_option("--identity", global.identity,
                   "file with your key and certificate [$ATOLL_IDENTITY; if unset: plaintext, loopback only]")
       ->type_name("FILE");

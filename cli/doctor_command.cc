@@ -16,13 +16,14 @@
 namespace atl::cli {
 namespace {
 
-int Doctor(Session& session, const std::string& bulk_endpoint, const std::string& version) {
-  if (const absl::Status bulk = ParseEndpoint(bulk_endpoint).status(); !bulk_endpoint.empty() && !bulk.ok())
+int Doctor(Session& session, std::string bulk_endpoint, const std::string& version) {
+  if (bulk_endpoint.empty()) bulk_endpoint = PortAfter(session.endpoint, 1);
+  if (const absl::Status bulk = CompleteEndpoint(bulk_endpoint, kBulkPort); !bulk.ok())
     return FailUsage(session, absl::StrCat("--bulk-endpoint ", bulk.message()));
   const absl::StatusOr<std::string> passphrase = session.passphrases.Of(session.identity);
   if (!passphrase.ok()) return Fail(session, passphrase.status());
   const CoordinatorCheck check{.control_address = session.endpoint,
-                               .bulk_address = bulk_endpoint.empty() ? PortAfter(session.endpoint, 1) : bulk_endpoint,
+                               .bulk_address = bulk_endpoint,
                                .identity = session.identity,
                                .passphrase = *passphrase,
                                .version = version};
@@ -51,7 +52,7 @@ void AddDoctorCommand(CLI::App& root, const std::string& version, Command& comma
       "doctor", "check the connection to the coordinator: reachability, TLS, clocks, rates, jobs, memory");
   const auto bulk = std::make_shared<std::string>();
   doctor.add_option("--bulk-endpoint", *bulk, "bulk port of the coordinator; default: the port after --endpoint's")
-      ->type_name("HOST:PORT");
+      ->type_name("HOST[:PORT]");
   doctor.callback(
       [=, &command] { command = Takes(kDocumentForms, [=](Session& s) { return Doctor(s, *bulk, version); }); });
 }

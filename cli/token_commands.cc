@@ -94,9 +94,9 @@ int RevokeToken(Session& session, const std::string& id) {
   return kExitOk;
 }
 
-int Enroll(Session& session, const EnrollOptions& options) {
+int Enroll(Session& session, EnrollOptions options) {
   const auto enrol = [&]() -> absl::StatusOr<CertificateFacts> {
-    if (const absl::Status at = ParseEndpoint(options.address).status(); !at.ok()) return Annotate(at, "--at");
+    ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.address, kEnrollPort), "--at"));
     if (session.files.Exists(options.out)) {
       return absl::AlreadyExistsError(absl::StrCat(options.out, " already exists; choose another file"));
     }
@@ -144,7 +144,7 @@ void AddTokenCommands(CLI::App& root, Command& command) {
 
   CLI::App& enroll = *root.add_subcommand("enroll", "enrol with a join token and write an identity file");
   const auto e = std::make_shared<EnrollOptions>();
-  enroll.add_option("--at", e->address, "enrolment port of the coordinator")->required()->type_name("HOST:PORT");
+  enroll.add_option("--at", e->address, "enrolment port of the coordinator")->required()->type_name("HOST[:PORT]");
   enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
   enroll.add_option("--name", e->name, "your name, or the worker's name")->required()->type_name("NAME");
   enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");

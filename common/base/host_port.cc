@@ -24,6 +24,11 @@ std::string NetworkText(int family, const Address& address, size_t bytes) {
   return absl::StrCat(text.data(), "/", bytes * 8);
 }
 
+bool IsIpv6(const std::string& host) {
+  in6_addr parsed{};
+  return ::inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
+}
+
 }  // namespace
 
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
@@ -40,15 +45,23 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
   return out;
 }
 
-absl::StatusOr<HostPort> ParseEndpoint(const std::string& text) {
-  ATOLL_ASSIGN_OR_RETURN(HostPort out, ParseHostPort(text));
-  if (text.find('/') != std::string::npos)
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not HOST:PORT: it must have no scheme and no '/'"));
-  if (text.front() != '[' && out.host.find(':') != std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not HOST:PORT: an IPv6 address goes in brackets, [", out.host, "]:", out.port));
+absl::Status CompleteEndpoint(std::string& endpoint, uint32_t default_port) {
+  const auto refused = [&endpoint](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("'", endpoint, "' is not HOST or HOST:PORT", why));
+  };
+  if (endpoint.find('/') != std::string::npos) return refused(": it must have no scheme and no '/'");
+  const bool has_port = endpoint.empty() || (endpoint.back() != ']' && endpoint.find(':') != std::string::npos);
+  const std::string full = has_port ? endpoint : absl::StrCat(endpoint, ":", default_port);
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(full);
+  if (endpoint.find(':') != endpoint.rfind(':') && endpoint.front() != '[') {
+    const bool is_whole = parsed.ok() && IsIpv6(parsed->host);
+    return refused(absl::StrCat(": an IPv6 address goes in brackets, [",
+                                is_whole ? absl::StrCat(parsed->host, "]:", parsed->port) : endpoint + "]"));
   }
-  return out;
+  if (!parsed.ok() || parsed->port == 0 || parsed->host.find_first_of("[]") != std::string::npos)
+    return refused(absl::StrCat(", with a port from 1 to ", kHighestPort));
+  endpoint = full;
+  return absl::OkStatus();
 }
 
 std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }

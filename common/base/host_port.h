@@ -13,6 +13,8 @@
 namespace atl {
 
 constexpr uint32_t kHighestPort = 65535;
+// The coordinator's ports unless its options name others.
+constexpr uint32_t kControlPort = 7070, kBulkPort = 7071, kAdminPort = 7072, kEnrollPort = 7073;
 
 struct HostPort {
   std::string host;  // without the brackets of IPv6
@@ -23,15 +25,15 @@ struct HostPort {
 // from 0 to 65535 follows that colon.
 absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
-// ParseHostPort for an address that a person entered to connect to. Also returns InvalidArgument, with the right
-// form, for a scheme or a path ("http://a:1"), and for IPv6 without brackets, where the start of the port is
-// ambiguous. Accepts port 0.
-absl::StatusOr<HostPort> ParseEndpoint(const std::string& text);
+// Checks an address that a person entered to connect to, "HOST" or "HOST:PORT", and appends the default port if it has
+// none. Returns InvalidArgument, with the right form, for port 0, for a scheme or a path ("http://a:1"), and for IPv6
+// without brackets, where the start of the port is ambiguous.
+absl::Status CompleteEndpoint(std::string& endpoint, uint32_t default_port);
 
 // Returns the text before the last colon, or all of it without a colon.
 std::string WithoutPort(const std::string& text);
 
-// Returns "HOST:PORT" as ParseEndpoint reads it. `host` may be IPv6 with or without brackets.
+// Returns "HOST:PORT" as CompleteEndpoint accepts it. `host` may be IPv6 with or without brackets.
 std::string HostPortText(const std::string& host, int port);
 
 // Removes the brackets of IPv6, also in gRPC's escaped form ("%5B", "%5D").

@@ -87,24 +87,29 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   return faults;
 }
 
-// An error message, or empty if the endpoint is valid.
-std::string EndpointFault(const char* option, const std::string& endpoint) {
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
-  if (!parsed.ok() || parsed->port == 0) return absl::StrCat(option, " is '", endpoint, "'; it must be HOST:PORT");
-  const absl::Status dialled = ParseEndpoint(endpoint).status();
-  return dialled.ok() ? "" : absl::StrCat(option, " ", dialled.message());
-}
-
 std::vector<std::string> NameFaults(const std::string& name) {
   if (IsName(name)) return {};
   return {absl::StrCat("--name is '", name.substr(0, 64), "'; it must be ", kNameRule)};
 }
 
-std::vector<std::string> FaultsOf(const WorkerOptions& o) {
-  std::vector<std::string> faults = {EndpointFault("--coordinator", o.coordinator)};
-  if (!o.coordinator_bulk.empty()) faults.push_back(EndpointFault("--coordinator-bulk", o.coordinator_bulk));
-  if (!o.coordinator_enroll.empty()) faults.push_back(EndpointFault("--coordinator-enroll", o.coordinator_enroll));
-  std::erase(faults, "");
+// Appends default ports. Addresses left out become the other ports of the coordinator's host.
+std::vector<std::string> CompleteEndpoints(WorkerOptions& o) {
+  std::vector<std::string> faults;
+  const auto complete = [&](const char* option, std::string& endpoint, uint32_t port) {
+    if (port != kControlPort && endpoint.empty()) {
+      endpoint = PortAfter(o.coordinator, port - kControlPort);
+    } else if (const absl::Status status = CompleteEndpoint(endpoint, port); !status.ok()) {
+      faults.push_back(absl::StrCat(option, " ", status.message()));
+    }
+  };
+  complete("--coordinator", o.coordinator, kControlPort);
+  complete("--coordinator-bulk", o.coordinator_bulk, kBulkPort);
+  complete("--coordinator-enroll", o.coordinator_enroll, kEnrollPort);
+  return faults;
+}
+
+std::vector<std::string> FaultsOf(WorkerOptions& o) {
+  std::vector<std::string> faults = CompleteEndpoints(o);
   if (o.join_token.rfind(kJoinTokenPrefix, 0) == 0) {
     faults.emplace_back(kTokenInPlaceOfItsFile);
   }
@@ -134,8 +139,6 @@ std::string DefaultCache(const std::string& name, const Environment& environment
 }
 
 void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
-  if (o.coordinator_bulk.empty()) o.coordinator_bulk = PortAfter(o.coordinator, 1);
-  if (o.coordinator_enroll.empty()) o.coordinator_enroll = PortAfter(o.coordinator, 3);
   if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
   const std::string enrolled = o.cache_dir + "/identity.pem";  // written at enrolment, by this or an earlier start
   if (o.identity.empty() && (!o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0)) o.identity = enrolled;
@@ -154,15 +157,15 @@ constexpr char kCheckAbout[] =
 
 OptionTable WorkerTable(const std::string& program, const char* about, WorkerOptions& o) {
   OptionTable table(program, about, "ATOLL_WORKER_");
-  table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
-  table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
+  table.Text("coordinator", o.coordinator, "HOST[:PORT]", "control port of the coordinator");
+  table.Text("coordinator-bulk", o.coordinator_bulk, "HOST[:PORT]",
              "bulk port of the coordinator (default: the same host, the next port)");
   table.Text("identity", o.identity, "FILE",
              "this worker's key and certificate, for mutual TLS; renewed automatically (default: identity.pem in the "
              "cache directory if it exists; otherwise plaintext on loopback)");
   table.Text("join-token", o.join_token, "FILE",
              "a join token, used to enrol if there is no identity (default: identity.pem in the cache directory)");
-  table.Text("coordinator-enroll", o.coordinator_enroll, "HOST:PORT",
+  table.Text("coordinator-enroll", o.coordinator_enroll, "HOST[:PORT]",
              "enrolment port of the coordinator (default: the same host, the control port + 3)");
   table.Text("name", o.name, "NAME", "name of this worker, unique at its coordinator; a-z, 0-9 and -");
   table.Text("data-root", o.data_root, "DIR",

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/host_port.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/plan/limits.h"
@@ -29,15 +30,15 @@ std::string PortAfter(const std::string& address, uint32_t by);
 struct CoordinatorOptions {
   std::string state_dir;                     // --state-dir: ledger, round log, snapshots, blobs; required
   std::string listen_address = "127.0.0.1";  // --listen: with --insecure loopback only
-  uint32_t control_port = 7070;              // --control-port: users and workers; 0: any free port
-  uint32_t bulk_port = 7071;                 // --bulk-port: the same services, for bulk connections; 0: any free port
-  uint32_t admin_port = 7072;                // --admin-port: /metrics, /healthz, /readyz; 0: any free port
-  uint32_t enroll_port = 7073;  // --enroll-port: enrolment with join tokens, with --trust; 0: any free port
-  std::string trust_dir;        // --trust: an authority made by `atoll ca init`; empty: `insecure`
-  bool insecure = false;        // --insecure: plaintext on loopback; exactly one of this and --trust
-  std::string ports_file;       // --ports-file: written once all ports are open, as JSON; empty: none
-  std::string data_root;        // --data-root: corpora that workers stream from here; empty: none
-  uint32_t threads = 0;         // --threads for aggregation; 0: one per core, or as many as a CPU quota allows
+  uint32_t control_port = kControlPort;      // --control-port: users and workers; 0: any free port
+  uint32_t bulk_port = kBulkPort;            // --bulk-port: the same services, for bulk connections; 0: any free port
+  uint32_t admin_port = kAdminPort;          // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  uint32_t enroll_port = kEnrollPort;  // --enroll-port: enrolment with join tokens, with --trust; 0: any free port
+  std::string trust_dir;               // --trust: an authority made by `atoll ca init`; empty: `insecure`
+  bool insecure = false;               // --insecure: plaintext on loopback; exactly one of this and --trust
+  std::string ports_file;              // --ports-file: written once all ports are open, as JSON; empty: none
+  std::string data_root;               // --data-root: corpora that workers stream from here; empty: none
+  uint32_t threads = 0;                // --threads for aggregation; 0: one per core, or as many as a CPU quota allows
   Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
   Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
   uint32_t connections_per_address = 512;                    // --connections-per-address, for each port
@@ -67,7 +68,7 @@ struct IslandOptions {
 };
 
 struct WorkerOptions {
-  std::string coordinator = "127.0.0.1:7070";  // --coordinator HOST:PORT
+  std::string coordinator = "127.0.0.1:7070";  // --coordinator HOST[:PORT]
   std::string coordinator_bulk;                // --coordinator-bulk; empty: the coordinator's host, its port + 1
   std::string coordinator_enroll;              // --coordinator-enroll; empty: the coordinator's host, its port + 3
   std::string identity;                        // --identity FILE: key and certificate; empty: plaintext, loopback only

@@ -200,7 +200,7 @@ def job_files(scene):
 def requests(scene):
     yield Case("unknown command", lambda: scene.atoll("job", "sumbit", code=None), 2, r"sumbit.*submit")
     yield Case("unknown option", lambda: scene.atoll("job", "list", "--labell", "x=y", code=None), 2, r"--labell.*--label")
-    yield Case("wrong endpoint", lambda: scene.atoll("--endpoint", "nowhere", "job", "list", code=None), 2, r"HOST:PORT")
+    yield Case("wrong endpoint", lambda: scene.atoll("--endpoint", "nowhere:0", "job", "list", code=None), 2, r"HOST:PORT")
     yield Case("unknown state", lambda: scene.atoll("job", "list", "--state", "done", code=None), 2, r"--state is 'done'; it must be one of pending, .*cancelled")
     yield Case("unknown number", lambda: scene.atoll("job", "logs", "kept", "--tail", "x", code=None), 2, r"--tail is 'x'; it must be a whole number")
     yield Case("unknown word of an option", lambda: scene.atoll("checkpoint", "export", "--dtype", "fp8", "kept", "out", code=None), 2,

@@ -252,13 +252,13 @@ TEST_F(Ca, EnrolReportsTheTokensFault) {
 }
 
 TEST_F(Ca, InvalidAddressIsReportedWithItsOption) {
-  for (const char* address : {"http://a:7073", "::1:7073", "foo"}) {
+  for (const char* address : {"http://a:7073", "::1:7073", "foo:"}) {
     const RunResult enrolled = Harness().Run({"enroll", "--at", address, "--join-token", directory_ + "/token",
                                               "--name", "bob", "--out", directory_ + "/bob.pem"});
-    EXPECT_THAT(enrolled.talk, HasSubstr(absl::StrCat("--at: '", address, "' is not HOST:PORT")));
+    EXPECT_THAT(enrolled.talk, HasSubstr(absl::StrCat("--at: '", address, "' is not HOST or HOST:PORT")));
   }
   EXPECT_THAT(Harness().Run({"doctor", "--bulk-endpoint", "http://a:7071"}).talk,
-              HasSubstr("--bulk-endpoint 'http://a:7071' is not HOST:PORT"));
+              HasSubstr("--bulk-endpoint 'http://a:7071' is not HOST or HOST:PORT"));
 }
 
 TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace atl {
 namespace {
 
@@ -21,10 +23,10 @@ TEST(HostPort, SplitsHostAndPort) {
 
 TEST(HostPort, TextCanBeDialled) {
   for (const char* host : {"10.0.0.7", "a.example.org", "::1", "[::1]", "2001:db8::7"}) {
-    const absl::StatusOr<HostPort> read = ParseEndpoint(HostPortText(host, 7070));
-    ASSERT_TRUE(read.ok()) << host;
-    EXPECT_EQ(read->host, WithoutBrackets(host));
-    EXPECT_EQ(read->port, 7070u);
+    std::string text = HostPortText(host, 7070);
+    ASSERT_TRUE(CompleteEndpoint(text, 1).ok()) << host;
+    EXPECT_EQ(ParseHostPort(text)->host, WithoutBrackets(host));
+    EXPECT_EQ(ParseHostPort(text)->port, 7070u);
   }
 }
 
@@ -35,16 +37,33 @@ TEST(HostPort, InvalidTextIsRefusedWithTheText) {
   }
 }
 
-TEST(Endpoint, IsWhatCanBeDialled) {
-  for (const char* text : {"example.org:7700", "[::1]:7700", "10.0.0.1:1"})
-    EXPECT_TRUE(ParseEndpoint(text).ok()) << text;
-  EXPECT_EQ(ParseEndpoint("[2001:db8::7]:7700")->host, "2001:db8::7");
-  EXPECT_EQ(ParseEndpoint("example.org").status(), ParseHostPort("example.org").status());
-  EXPECT_EQ(
-      ParseEndpoint("http://example.org:7700").status(),
-      absl::InvalidArgumentError("'http://example.org:7700' is not HOST:PORT: it must have no scheme and no '/'"));
-  EXPECT_EQ(ParseEndpoint("::1:7700").status(),
-            absl::InvalidArgumentError("'::1:7700' is not HOST:PORT: an IPv6 address goes in brackets, [::1]:7700"));
+TEST(Endpoint, PortIsTheDefaultIfItIsLeftOut) {
+  const std::map<std::string, std::string> whole = {{"example.org:7700", "example.org:7700"},
+                                                    {"example.org", "example.org:7070"},
+                                                    {"10.0.0.1", "10.0.0.1:7070"},
+                                                    {"[2001:db8::7]:7700", "[2001:db8::7]:7700"},
+                                                    {"[::1]", "[::1]:7070"}};
+  for (const auto& [text, full] : whole) {
+    std::string endpoint = text;
+    EXPECT_EQ(CompleteEndpoint(endpoint, kControlPort), absl::OkStatus());
+    EXPECT_EQ(endpoint, full);
+  }
+}
+
+TEST(Endpoint, InvalidTextIsRefusedWithTheRightForm) {
+  const auto why = [](std::string text) {
+    const absl::Status status = CompleteEndpoint(text, kControlPort);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(why("http://example.org:7700"),
+            "'http://example.org:7700' is not HOST or HOST:PORT: it must have no scheme and no '/'");
+  EXPECT_EQ(why("::1:7700"), "'::1:7700' is not HOST or HOST:PORT: an IPv6 address goes in brackets, [::1]:7700");
+  EXPECT_EQ(why("2001:db8::7"),
+            "'2001:db8::7' is not HOST or HOST:PORT: an IPv6 address goes in brackets, [2001:db8::7]");
+  EXPECT_EQ(why("fe80::a"), "'fe80::a' is not HOST or HOST:PORT: an IPv6 address goes in brackets, [fe80::a]");
+  for (const char* text : {"", ":7070", "h:", "h:0", "h:65536", "h:x", "[]", "[::1]x", "[::1]x:1"})
+    EXPECT_EQ(why(text), std::string("'") + text + "' is not HOST or HOST:PORT, with a port from 1 to 65535");
 }
 
 TEST(HostPort, WithoutPortStaysAsItIs) {

@@ -219,7 +219,6 @@ TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=0.0.0.0", "--trust=/ca"}).options.has_value());
   EXPECT_EQ(Worker({"--join-token=/t", "--cache-dir=/c"}).run->identity, "/c/identity.pem");
   EXPECT_EQ(Worker({"--coordinator=h:8000"}).run->coordinator_enroll, "h:8003");
-  EXPECT_THAT(Worker({"--coordinator-enroll=h"}).text, HasSubstr("--coordinator-enroll is 'h'; it must be HOST:PORT"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--insecure", "--listen=::1"}).options.has_value());
 }
 
@@ -297,8 +296,12 @@ TEST(WorkerOptions, RefuseADownloadLimitThatCoordinatorsRefuse) {
 TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--name=Big"}).text, HasSubstr("--name is 'Big'"));
   EXPECT_THAT(Worker({"--name=-a"}).text, HasSubstr("1 to 63 of a-z, 0-9 and -, not beginning with -"));
-  EXPECT_THAT(Worker({"--coordinator=example.com"}).text, HasSubstr("must be HOST:PORT"));
-  EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
+  EXPECT_THAT(Worker({"--coordinator=h:0"}).text,
+              HasSubstr("--coordinator 'h:0' is not HOST or HOST:PORT, with a port from 1 to 65535"));
+  EXPECT_THAT(Worker({"--coordinator-bulk=h/"}).text, HasSubstr("--coordinator-bulk 'h/' is not HOST or HOST:PORT"));
+  EXPECT_THAT(
+      Worker({"--coordinator-enroll=::1"}).text,
+      HasSubstr("--coordinator-enroll '::1' is not HOST or HOST:PORT: an IPv6 address goes in brackets, [::1]"));
 }
 
 TEST(EnvironmentTest, HiddenVariableStaysInTheCopyOnly) {
@@ -439,10 +442,10 @@ TEST(WorkerOptionsTest, CheckTakesTheOptionsOfAWorker) {
   ASSERT_TRUE(line.check.has_value()) << line.text;
   EXPECT_FALSE(line.run.has_value());
   EXPECT_EQ(line.check->coordinator_bulk, "10.0.0.1:9001");
-  const WorkerCommandLine wrong = ParseWorkerOptions({"check", "--coordinator", "nowhere"}, {}, "1", "host");
+  const WorkerCommandLine wrong = ParseWorkerOptions({"check", "--coordinator", "nowhere:"}, {}, "1", "host");
   EXPECT_FALSE(wrong.check.has_value());
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_NE(wrong.text.find("atoll-worker check: --coordinator is 'nowhere'"), std::string::npos) << wrong.text;
+  EXPECT_NE(wrong.text.find("atoll-worker check: --coordinator 'nowhere:' is not"), std::string::npos) << wrong.text;
 }
 
 TEST(WorkerOptionsTest, AnOwnerNamesTheWorkerAsTheWorkerDoes) {
