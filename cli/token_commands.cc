@@ -11,8 +11,10 @@
 #include "common/base/names.h"
 #include "common/base/utf8.h"
 #include "common/base/wall_time.h"
+#include "common/config/options.h"
 #include "common/config/quantities.h"
 #include "common/rpc/enroll_client.h"
+#include "common/trust/join_token.h"
 
 namespace atl::cli {
 namespace {
@@ -22,6 +24,7 @@ constexpr int kMaxTokenPages = 1000;  // guards against a coordinator that never
 struct CreateOptions {
   std::string role = "worker", name, lifetime = "24h";
   uint32_t uses = 1;
+  std::string address, bulk_address, enroll_address;
 };
 
 struct EnrollOptions {
@@ -29,13 +32,26 @@ struct EnrollOptions {
   bool protect = false;
 };
 
-int CreateToken(Session& session, const CreateOptions& options) {
+// Sets default ports, and the address left out to the one that this command dials.
+absl::Status CompleteAddresses(CreateOptions& options, const std::string& endpoint) {
+  if (options.address.empty()) options.address = endpoint;
+  ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.address, kControlPort), "--address"));
+  if (!options.bulk_address.empty())
+    ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.bulk_address, kBulkPort), "--bulk-address"));
+  if (!options.enroll_address.empty())
+    ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.enroll_address, kEnrollPort), "--enroll-address"));
+  return absl::OkStatus();
+}
+
+int CreateToken(Session& session, CreateOptions options) {
   const absl::StatusOr<Duration> lifetime = ParseDuration(options.lifetime);
   if (!lifetime.ok()) return FailUsage(session, absl::StrCat("--lifetime ", lifetime.status().message()));
   if (!options.name.empty() && !IsName(options.name)) {
     return FailUsage(session, absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ",
                                            kNameRule, ", or omitted for any name"));
   }
+  if (const absl::Status fault = CompleteAddresses(options, session.endpoint); !fault.ok())
+    return FailUsage(session, std::string(fault.message()));
   v1::CreateTokenRequest request;
   request.set_role(options.role);
   request.set_name(options.name);
@@ -43,11 +59,21 @@ int CreateToken(Session& session, const CreateOptions& options) {
   request.mutable_lifetime()->set_seconds(lifetime->ns / 1'000'000'000);
   const auto response = session.api.CreateToken(request);
   if (!response.ok()) return Fail(session, response.status());
+  absl::StatusOr<JoinToken> token = ParseJoinToken(response->text());
+  if (!token.ok()) return Fail(session, Annotate(token.status(), "the coordinator's answer"));
+  token->coordinator = options.address;
+  token->bulk = options.bulk_address;
+  token->enroll = options.enroll_address;
+  token->name = response->token().name();
   session.talk << "token " << response->token().id() << " for role " << response->token().role() << ", "
                << response->token().uses() << (response->token().uses() == 1 ? " use" : " uses") << ", until "
                << DateText(response->token().end_time().seconds())
                << "; it is shown only once, and anybody who has it can enrol\n";
-  session.out << Printable(response->text()) << "\n";
+  if (IsLoopbackHost(WithoutPort(options.address))) {
+    session.talk << "it names the coordinator " << options.address
+                 << ", for this machine only: for others create one with --address HOST\n";
+  }
+  session.out << PrintJoinToken(*token) << "\n";
   return kExitOk;
 }
 
@@ -96,11 +122,14 @@ int RevokeToken(Session& session, const std::string& id) {
 
 int Enroll(Session& session, EnrollOptions options) {
   const auto enrol = [&]() -> absl::StatusOr<CertificateFacts> {
-    ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.address, kEnrollPort), "--at"));
     if (session.files.Exists(options.out)) {
       return absl::AlreadyExistsError(absl::StrCat(options.out, " already exists; choose another file"));
     }
     ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.token_file));
+    if (options.address.empty()) {
+      options.address = token.enroll.empty() ? PortAfter(token.coordinator, kEnrollPort - kControlPort) : token.enroll;
+    }
+    ATOLL_RETURN_IF_ERROR(Annotate(CompleteEndpoint(options.address, kEnrollPort), "--at"));
     std::string passphrase;
     if (options.protect) {
       ATOLL_ASSIGN_OR_RETURN(passphrase, session.passphrases.New(options.out));
@@ -122,7 +151,7 @@ int Enroll(Session& session, EnrollOptions options) {
 void AddTokenCommands(CLI::App& root, Command& command) {
   CLI::App& token = *root.add_subcommand("token", "create, list and revoke join tokens");
   token.require_subcommand(1);
-  CLI::App& create = *token.add_subcommand("create", "create a join token and print it once");
+  CLI::App& create = *token.add_subcommand("create", "create a join token and print its join string once");
   const auto c = std::make_shared<CreateOptions>();
   create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
@@ -133,6 +162,12 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   create.add_option("--lifetime", c->lifetime, "validity, such as 30m or 24h; at most 30d")
       ->type_name("TIME")
       ->capture_default_str();
+  create.add_option("--address", c->address, "address of the coordinator for the holder; default: --endpoint")
+      ->type_name("HOST[:PORT]");
+  create.add_option("--bulk-address", c->bulk_address, "its bulk port; default: the next port")
+      ->type_name("HOST[:PORT]");
+  create.add_option("--enroll-address", c->enroll_address, "its enrolment port; default: the port + 3")
+      ->type_name("HOST[:PORT]");
   create.callback([=, &command] { command = TextOnly([c](Session& s) { return CreateToken(s, *c); }); });
   token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
     command = Takes(kDocumentForms, [](Session& s) { return ListTokens(s); });
@@ -144,7 +179,8 @@ void AddTokenCommands(CLI::App& root, Command& command) {
 
   CLI::App& enroll = *root.add_subcommand("enroll", "enrol with a join token and write an identity file");
   const auto e = std::make_shared<EnrollOptions>();
-  enroll.add_option("--at", e->address, "enrolment port of the coordinator")->required()->type_name("HOST[:PORT]");
+  enroll.add_option("--at", e->address, "enrolment port of the coordinator; default: as in the token")
+      ->type_name("HOST[:PORT]");
   enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
   enroll.add_option("--name", e->name, "your name, or the worker's name")->required()->type_name("NAME");
   enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");

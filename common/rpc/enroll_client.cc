@@ -3,10 +3,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "atoll/v1/worker.pb.h"
 #include "common/base/files.h"
-#include "common/base/secret.h"
 #include "common/rpc/rpc_status.h"
 #include "common/trust/handshake.h"
 
@@ -109,17 +107,6 @@ absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const Ide
   request.set_certificate(identity.certificate_pem);
   ATOLL_ASSIGN_OR_RETURN(const std::string issuer, IssuerOf(identity.certificate_pem, identity.authority_pem));
   return Ask(address, identity.authority_pem, issuer, identity.key_pem, std::move(request));
-}
-
-absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path) {
-  if (path.rfind(kJoinTokenPrefix, 0) == 0) {
-    return absl::InvalidArgumentError(kTokenInPlaceOfItsFile);
-  }
-  const absl::StatusOr<std::string> text = ReadWholeFile(*MakePosixFiles(), path, 4096);
-  if (!text.ok()) return Annotate(text.status(), "the join token's file");
-  absl::StatusOr<JoinToken> token = ParseJoinToken(std::string(absl::StripAsciiWhitespace(*text)));
-  if (!token.ok()) return Annotate(token.status(), path);
-  return token;
 }
 
 }  // namespace atl

@@ -32,9 +32,6 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
 // old one.
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity);
 
-// Reads a token from a file, without the surrounding white space. InvalidArgument if `path` is itself a token.
-absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_RPC_ENROLL_CLIENT_H_

@@ -4,17 +4,21 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/files.h"
 #include "common/trust/certificate.h"
 
 namespace atl {
 namespace {
 
 constexpr size_t kAuthorityBytes = 32, kIdBytes = 8, kSecretBytes = 16, kCheckBytes = 4;
-constexpr size_t kBodyBytes = kAuthorityBytes + kIdBytes + kSecretBytes;
+constexpr size_t kFixedBytes = kAuthorityBytes + kIdBytes + kSecretBytes;
+constexpr size_t kFields = 4;
 
 // The first bytes of a SHA-256. Protects against typing errors, not against attackers.
 std::string CheckOf(const std::string& body) {
@@ -33,6 +37,8 @@ std::string PrintJoinToken(const JoinToken& token) {
   std::string body(reinterpret_cast<const char*>(token.authority.bytes.data()), kAuthorityBytes);
   body += absl::HexStringToBytes(token.id);
   body.append(reinterpret_cast<const char*>(token.secret.bytes().data()), kSecretBytes);
+  const std::string fields = absl::StrJoin({token.coordinator, token.bulk, token.enroll, token.name}, ",");
+  body += fields.substr(0, fields.find_last_not_of(',') + 1);
   body += CheckOf(body);
   return absl::StrCat(kJoinTokenPrefix, absl::WebSafeBase64Escape(body));
 }
@@ -42,18 +48,37 @@ absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text) {
     return absl::InvalidArgumentError(absl::StrCat("the join token does not begin with ", kJoinTokenPrefix,
                                                    ": copy it as printed by 'atoll token create'"));
   }
+  const absl::Status damaged =
+      absl::InvalidArgumentError("the join token is mistyped or incomplete: its checksum differs; copy it again");
   std::string body;
-  // Allows one spelling only: the length is fixed, so that padding or dropped bits cannot produce a
-  // second one.
-  if (text.size() != sizeof(kJoinTokenPrefix) - 1 + (kBodyBytes + kCheckBytes) / 3 * 4 ||
-      !absl::WebSafeBase64Unescape(text.substr(sizeof(kJoinTokenPrefix) - 1), &body) ||
-      body.size() != kBodyBytes + kCheckBytes || CheckOf(body.substr(0, kBodyBytes)) != body.substr(kBodyBytes)) {
-    return absl::InvalidArgumentError("the join token is mistyped or incomplete: its checksum differs; copy it again");
+  if (!absl::WebSafeBase64Unescape(text.substr(sizeof(kJoinTokenPrefix) - 1), &body) ||
+      body.size() < kFixedBytes + kCheckBytes) {
+    return damaged;
   }
   JoinToken token;
   std::copy_n(body.begin(), kAuthorityBytes, token.authority.bytes.begin());
   token.id = absl::BytesToHexString(body.substr(kAuthorityBytes, kIdBytes));
   std::copy_n(body.begin() + kAuthorityBytes + kIdBytes, kSecretBytes, token.secret.bytes().begin());
+  std::vector<std::string> fields =
+      absl::StrSplit(body.substr(kFixedBytes, body.size() - kFixedBytes - kCheckBytes), ',');
+  fields.resize(kFields);
+  token.coordinator = fields[0];
+  token.bulk = fields[1];
+  token.enroll = fields[2];
+  token.name = fields[3];
+  // Compares the checksum, and allows one spelling only: no padding, no white space, no further fields.
+  if (PrintJoinToken(token) != text) return damaged;
+  return token;
+}
+
+absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path) {
+  if (path.rfind(kJoinTokenPrefix, 0) == 0) {
+    return absl::InvalidArgumentError(kTokenInPlaceOfItsFile);
+  }
+  const absl::StatusOr<std::string> text = ReadWholeFile(*MakePosixFiles(), path, 4096);
+  if (!text.ok()) return Annotate(text.status(), "the join token's file");
+  absl::StatusOr<JoinToken> token = ParseJoinToken(std::string(absl::StripAsciiWhitespace(*text)));
+  if (!token.ok()) return Annotate(token.status(), path);
   return token;
 }
 

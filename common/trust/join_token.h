@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Join tokens, with which an admin lets a machine or a person enrol. The printed form contains the
-// authority's hash, an id and a secret; the coordinator stores only a hash of the secret. Format:
-// docs/formats/join-token.md. Plain values.
+// Join tokens, with which an admin lets a machine or a person enrol. The printed form, the join string, contains the
+// authority's hash, an id, a secret and the coordinator's addresses; the coordinator stores only a hash of the secret.
+// Format: docs/formats/join-token.md. Plain values.
 #ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 #define ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 
@@ -23,14 +23,19 @@ struct JoinToken {
   Sha256 authority;   // fingerprint of the authority's certificate
   std::string id;     // 16 hexadecimal digits; not secret
   Secret<16> secret;  // 128 random bits
+  // The coordinator's addresses, HOST:PORT; empty: unknown, or a default port of the coordinator's host.
+  std::string coordinator, bulk, enroll;
+  std::string name;  // TokenRecord::name, for a worker that chooses its name
   friend bool operator==(const JoinToken&, const JoinToken&) = default;
 };
 
-// "atoll1-" and 80 letters: the only form in which the secret leaves the program.
+// "atoll1-" and 80 letters or more: the only form in which the secret leaves the program.
 std::string PrintJoinToken(const JoinToken& token);
 // InvalidArgument for a text that is not a token, has another revision, or is mistyped (checksum).
 // The error never contains the text.
 absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text);
+// Reads a token from a file, without the surrounding white space. InvalidArgument if `path` is itself a token.
+absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path);
 
 // A token as stored by the coordinator.
 struct TokenRecord {

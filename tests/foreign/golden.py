@@ -18,6 +18,7 @@ CODECS = [(coding.FP32, [1, -2.5], "0000803f000020c0"), (coding.FP16, [1, -2.5, 
           (coding.BF16, [1, -2.5, 3.14159274], "803f20c04940"), (coding.INT8, [127, -1, 2.5, 3.5], "803f7fff0204"),
           (coding.MXFP4, [6, -1, 0.3, 0, 2.5], "7fa70104"), (coding.E3M0, [1, -0.5, 0.01, 0, 0.3], "7fe70105")]
 JOIN_TOKEN = "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_v_2bICj"
+JOIN_STRING = "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_v9leGFtcGxlLm9yZzo3MDcwLCwsY3B1LTFnjMUC"
 
 
 def equal(have, want, what):
@@ -48,6 +49,8 @@ def main():
     # docs/formats/join-token.md
     token = wire.JoinToken(JOIN_TOKEN)
     equal((token.authority, token.id, token.secret), (bytes(range(32)), "a0a1a2a3a4a5a6a7", bytes(range(0xF0, 0x100))), "the join token")
+    equal(token.fields, [""], "the fields of a token without addresses")
+    equal(wire.JoinToken(JOIN_STRING).fields, ["example.org:7070", "", "", "cpu-1"], "the fields of a join string")
     # docs/formats/layout.md
     model = types.SimpleNamespace(vocab_size=64, hidden_size=8, intermediate_size=16, layers=2, heads=2, kv_heads=1, head_dim=4, tie_embeddings=True,
                                   qk_norm=False)

@@ -51,10 +51,11 @@ def from_digest(message):
 
 class JoinToken:
     def __init__(self, text):
-        data = base64.urlsafe_b64decode(text.strip().removeprefix("atoll1-"))
-        if len(data) != 60 or hashlib.sha256(data[:56]).digest()[:4] != data[56:]:
+        data = base64.urlsafe_b64decode(text.strip().removeprefix("atoll1-") + "===")
+        if len(data) < 60 or hashlib.sha256(data[:-4]).digest()[:4] != data[-4:]:
             raise ValueError("not a join token")
         self.authority, self.id, self.secret = data[:32], data[32:40].hex(), data[40:56]
+        self.fields = data[56:-4].decode().split(",")
 
 
 def openssl(*arguments, given=b""):

@@ -30,9 +30,13 @@ def spellings(raw):
     return {raw, hexed, hexed.upper(), base64.b64encode(raw).rstrip(b"="), base64.urlsafe_b64encode(raw).rstrip(b"=")}
 
 
+def body_of(token):
+    return base64.urlsafe_b64decode(token[len("atoll1-"):] + "===")
+
+
 def spellings_of_token(text):
     """The text, and the secret in it (docs/formats/join-token.md)."""
-    return {text.encode()} | spellings(base64.urlsafe_b64decode(text[len("atoll1-"):])[40:56])
+    return {text.encode()} | spellings(body_of(text)[40:56])
 
 
 def spellings_of_key(pem):
@@ -136,11 +140,11 @@ def wrong_uses(scene, planted, at, used):
         return ran.code and ran
     tell(planted, wait_for("the end of a token", late), "expired at")
     # Another secret of a valid form, and one wrong letter.
-    body = bytearray(base64.urlsafe_b64decode(used.read_text().strip()[7:]))
+    body = bytearray(body_of(used.read_text().strip()))
     body[41] ^= 1
     forged = scene.path("forged.token")
     forged.touch(0o600)
-    forged.write_text("atoll1-" + base64.urlsafe_b64encode(bytes(body[:56]) + hashlib.sha256(body[:56]).digest()[:4]).decode())
+    forged.write_text("atoll1-" + base64.urlsafe_b64encode(bytes(body[:-4]) + hashlib.sha256(body[:-4]).digest()[:4]).decode().rstrip("="))
     tell(planted, scene.atoll(*enrol, planted.token("a forged token", forged), code=FORBIDDEN), "not known")
     mistyped = scene.path("mistyped.token")
     mistyped.touch(0o600)

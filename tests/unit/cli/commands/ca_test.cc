@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
@@ -126,12 +127,16 @@ TEST_F(Ca, ATokenHasOneUseOrMoreAndANameThatAWorkerCanHave) {
 
 TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   Harness harness;
-  harness.fake.token_made.set_text("atoll1-text");
+  const JoinToken token_made = MakeToken(Sha256{}, {})->token;
+  harness.fake.token_made.set_text(PrintJoinToken(token_made));
   harness.fake.token_made.mutable_token()->set_id("0123456789abcdef");
   const RunResult made = harness.Run({"token", "create", "--uses", "3", "--lifetime", "30m", "--name", "cpu-1"});
   EXPECT_EQ(made.code, 0) << made.talk;
-  EXPECT_EQ(made.out, "atoll1-text\n");
-  EXPECT_THAT(made.talk, Not(HasSubstr("atoll1-text")));
+  JoinToken printed = token_made;
+  printed.coordinator = "127.0.0.1:7070";
+  EXPECT_EQ(made.out, PrintJoinToken(printed) + "\n");
+  EXPECT_THAT(made.talk, Not(HasSubstr(kJoinTokenPrefix)));
+  EXPECT_THAT(made.talk, HasSubstr("for this machine only: for others create one with --address HOST\n"));
   EXPECT_EQ(harness.fake.token_wanted.role(), "worker");
   EXPECT_EQ(harness.fake.token_wanted.uses(), 3u);
   EXPECT_EQ(harness.fake.token_wanted.lifetime().seconds(), 1800);
@@ -144,6 +149,28 @@ TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   EXPECT_THAT(harness.Run({"-o", "json", "token", "list"}).out, HasSubstr("\"id\": \"0123456789abcdef\""));
   EXPECT_EQ(harness.Run({"token", "revoke", "0123456789abcdef"}).code, 0);
   EXPECT_THAT(harness.Run({"token", "create", "--lifetime", "5"}).talk, HasSubstr("--lifetime"));
+}
+
+TEST_F(Ca, JoinStringHoldsAddressesAndName) {
+  Harness harness;
+  harness.fake.token_made.set_text(PrintJoinToken(MakeToken(Sha256{}, {})->token));
+  harness.fake.token_made.mutable_token()->set_name("cpu-1");
+  const auto make = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> command = {"token", "create"};
+    command.insert(command.end(), options.begin(), options.end());
+    return harness.Run(command);
+  };
+  const RunResult whole = make({"--address", "[2001:db8::7]", "--bulk-address=b", "--enroll-address", "c:9"});
+  const JoinToken token = *ParseJoinToken(std::string(absl::StripAsciiWhitespace(whole.out)));
+  EXPECT_EQ(token.coordinator, "[2001:db8::7]:7070");
+  EXPECT_EQ(token.bulk, "b:7071");
+  EXPECT_EQ(token.enroll, "c:9");
+  EXPECT_EQ(token.name, "cpu-1");
+  EXPECT_THAT(whole.talk, Not(HasSubstr("--address HOST")));
+  for (const char* option : {"--address", "--bulk-address", "--enroll-address"})
+    EXPECT_THAT(make({option, "a:0"}).talk, HasSubstr(std::string("atoll: ") + option + ": 'a:0' is not HOST"));
+  harness.fake.token_made.set_text("atoll9-text");
+  EXPECT_THAT(make({}).talk, HasSubstr("the coordinator's answer: the join token does not begin with atoll1-"));
 }
 
 TEST_F(Ca, AnIdentityIsProtectedByAPassphrase) {
@@ -249,9 +276,18 @@ TEST_F(Ca, EnrolReportsTheTokensFault) {
   std::ofstream(directory_ + "/token") << "atoll1-mistyped\n";
   EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or incomplete"));
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
+  JoinToken token = MakeToken(Sha256{}, {})->token;
+  std::ofstream(directory_ + "/token") << PrintJoinToken(token);
+  const std::vector<std::string> unaddressed = {"enroll", "--join-token", directory_ + "/token",  "--name",
+                                                "bob",    "--out",        directory_ + "/bob.pem"};
+  EXPECT_THAT(Harness().Run(unaddressed).talk, HasSubstr("--at: "));
+  token.coordinator = "127.0.0.1:1";
+  std::ofstream(directory_ + "/token") << PrintJoinToken(token);
+  EXPECT_THAT(Harness().Run(unaddressed).talk, HasSubstr("127.0.0.1:4"));
 }
 
 TEST_F(Ca, InvalidAddressIsReportedWithItsOption) {
+  std::ofstream(directory_ + "/token") << PrintJoinToken(MakeToken(Sha256{}, {})->token);
   for (const char* address : {"http://a:7073", "::1:7073", "foo:"}) {
     const RunResult enrolled = Harness().Run({"enroll", "--at", address, "--join-token", directory_ + "/token",
                                               "--name", "bob", "--out", directory_ + "/bob.pem"});

@@ -22,11 +22,22 @@ TEST(JoinTokenTest, GoldenText) {
   const std::string text = "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_v_2bICj";
   EXPECT_EQ(PrintJoinToken(token), text);
   EXPECT_EQ(*ParseJoinToken(text), token);
+  token.coordinator = "example.org:7070";
+  token.name = "cpu-1";
+  const std::string joined =
+      "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_"
+      "v9leGFtcGxlLm9yZzo3MDcwLCwsY3B1LTFnjMUC";
+  EXPECT_EQ(PrintJoinToken(token), joined);
+  EXPECT_EQ(*ParseJoinToken(joined), token);
 }
 
 // S13.
 TEST(JoinTokenTest, EveryWrongLetterIsSeenAndTheTextNeverRepeated) {
-  const std::string text = PrintJoinToken(Made().token);
+  JoinToken token = Made().token;
+  token.coordinator = "example.org:7070";
+  token.enroll = "[2001:db8::7]:9";
+  const std::string text = PrintJoinToken(token);
+  ASSERT_EQ(*ParseJoinToken(text), token);
   for (size_t i = 0; i < text.size(); ++i) {
     std::string wrong = text;
     wrong[i] = wrong[i] == 'x' ? 'y' : 'x';
@@ -34,6 +45,11 @@ TEST(JoinTokenTest, EveryWrongLetterIsSeenAndTheTextNeverRepeated) {
     ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << i;
     EXPECT_EQ(std::string(status.message()).find(text.substr(40, 20)), std::string::npos);
   }
+  for (size_t length = 0; length < text.size(); ++length) {
+    EXPECT_EQ(ParseJoinToken(text.substr(0, length)).status().code(), absl::StatusCode::kInvalidArgument) << length;
+  }
+  token.name = "cpu-1,more";
+  EXPECT_FALSE(ParseJoinToken(PrintJoinToken(token)).ok()) << "a fifth field";
   for (const std::string& wrong : {text.substr(1), text.substr(0, text.size() - 1), text + "A", text + "=", " " + text,
                                    std::string("atoll1-"), std::string()}) {
     EXPECT_FALSE(ParseJoinToken(wrong).ok()) << wrong.size();
