@@ -94,16 +94,6 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
   scalar::Merge(mix, outer.subspan(whole), local.subspan(whole));
 }
 
-void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
-  const Floats d;
-  const size_t whole = Whole(local.size());
-  for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    const auto difference = hn::Sub(hn::LoadU(d, to.data() + i), hn::LoadU(d, from.data() + i));
-    hn::StoreU(hn::Add(hn::LoadU(d, local.data() + i), difference), d, local.data() + i);
-  }
-  scalar::AddDifference(from.subspan(whole), to.subspan(whole), local.subspan(whole));
-}
-
 void Order(std::span<float> a, std::span<float> b) {
   const Floats d;
   const size_t whole = Whole(a.size());

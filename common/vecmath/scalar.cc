@@ -49,10 +49,6 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
   for (size_t i = 0; i < local.size(); ++i) local[i] = own * local[i] + others * outer[i];
 }
 
-void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
-  for (size_t i = 0; i < local.size(); ++i) local[i] = local[i] + (to[i] - from[i]);
-}
-
 void Order(std::span<float> a, std::span<float> b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (b[i] < a[i]) std::swap(a[i], b[i]);

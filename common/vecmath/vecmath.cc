@@ -22,7 +22,6 @@ HWY_EXPORT(ScaledAccumulate);
 HWY_EXPORT(Add);
 HWY_EXPORT(Subtract);
 HWY_EXPORT(Merge);
-HWY_EXPORT(AddDifference);
 HWY_EXPORT(Order);
 HWY_EXPORT(OuterDirection);
 HWY_EXPORT(OuterStep);
@@ -63,11 +62,6 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
   ATOLL_CHECK(outer.size() == local.size(), "spans of one kernel differ in length");
   ATOLL_CHECK(mix >= 0 && mix <= 1, "the share of a merge lies outside 0 to 1");
   HWY_DYNAMIC_DISPATCH(Merge)(mix, outer, local);
-}
-
-void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
-  ATOLL_CHECK(from.size() == local.size() && to.size() == local.size(), "spans of one kernel differ in length");
-  HWY_DYNAMIC_DISPATCH(AddDifference)(from, to, local);
 }
 
 void Order(std::span<float> a, std::span<float> b) {
@@ -124,8 +118,6 @@ std::span<const float> BlockAt(std::span<const float> x, size_t at) {
   return x.subspan(at, std::min(kSumBlock, x.size() - at));
 }
 }  // namespace
-
-double SumSquares(std::span<const float> x) { return Dot(x, x); }
 
 double Dot(std::span<const float> a, std::span<const float> b) {
   ATOLL_CHECK(a.size() == b.size(), "spans of one kernel differ in length");

@@ -39,8 +39,6 @@ void Subtract(std::span<const float> a, std::span<const float> b, std::span<floa
 // local[i] = mix * local[i] + (1 - mix) * outer[i]; 1 - mix is computed in double and rounded once.
 // mix 0 copies outer and mix 1 keeps local, both bit for bit (also for non-finite values).
 void Merge(double mix, std::span<const float> outer, std::span<float> local);
-// local[i] = local[i] + (to[i] - from[i])
-void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 
 // Swaps a[i] and b[i] where b[i] is smaller, so that afterwards a has the smaller and b the larger elements. Requires
 // finite elements.
@@ -91,7 +89,6 @@ double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);
 
 // These functions take any length. Sums add the results of the blocks in block order.
-double SumSquares(std::span<const float> x);
 double Dot(std::span<const float> a, std::span<const float> b);
 bool AllFinite(std::span<const float> x);
 float MaxAbs(std::span<const float> x);  // requires finite elements
@@ -107,7 +104,6 @@ void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> a
 void Add(std::span<const float> x, std::span<float> target);
 void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out);
 void Merge(double mix, std::span<const float> outer, std::span<float> local);
-void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 void Order(std::span<float> a, std::span<float> b);
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
 OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,

@@ -206,16 +206,6 @@ absl::Status RoundLog::Accept(const RoundKey& key, std::span<const WorkerId> wor
   return absl::OkStatus();
 }
 
-void RoundLog::Abandon(const RoundKey& key, const WorkerId& worker) {
-  const auto segment = Find(key);
-  if (!segment.ok()) return;
-  MutexLock lock((*segment)->mutex);
-  // If this record cannot be written, the bytes reappear at the next start as a prefix with a wrong digest,
-  // which is harmless.
-  const absl::Status written = (*segment)->Abandon(worker);
-  static_cast<void>(written);
-}
-
 absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey& key, const WorkerId& worker,
                                                                   std::vector<std::byte> out) const {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));

@@ -98,8 +98,6 @@ class RoundLog {
   absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
     return Accept(key, std::span(&worker, 1), wall_nanos);
   }
-  // Discards an unaccepted contribution.
-  void Abandon(const RoundKey& key, const WorkerId& worker);
 
   // The encoded bytes of an accepted contribution, read and verified against its digest. NotFound: no
   // such contribution is accepted. DataLoss: damaged. Reuses the memory of `buffer` for the result.
