@@ -133,11 +133,6 @@ class Coordinator {
   absl::StatusOr<ServerSecurity> OpenTrust();
   absl::Status OpenEnrollPort();
   absl::Status OpenPorts();
-  // Metrics and health reveal the jobs and workers to every client, so they are served on this
-  // machine only.
-  std::string AdminAddress() const {
-    return IsLoopbackHost(options_.listen_address) ? WithoutBrackets(options_.listen_address) : "127.0.0.1";
-  }
   absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
                                                  const std::vector<grpc::Service*>& services) const;
   absl::Status WritePortsFile();
@@ -291,9 +286,9 @@ absl::Status Coordinator::OpenPorts() {
   handlers.probes.healthy = [this] { return vitals_.Healthy(); };
   handlers.probes.ready = [this] { return vitals_.EngineAnswers(); };
   handlers.refresh = [this] { metrics_.Set(Metric::kFlushUnderWay, ToSeconds(flushes_.Oldest())); };
-  ATOLL_ASSIGN_OR_RETURN(
-      web_, StartWebServer({.address = AdminAddress(), .port = static_cast<int>(options_.admin_port)}, metrics_,
-                           std::move(handlers)));
+  ATOLL_ASSIGN_OR_RETURN(const HttpServerOptions admin, AdminServerOptions(*files_, options_.admin_address,
+                                                                           options_.admin_port, options_.admin_token));
+  ATOLL_ASSIGN_OR_RETURN(web_, StartWebServer(admin, metrics_, std::move(handlers)));
   return absl::OkStatus();
 }
 
@@ -359,7 +354,7 @@ absl::Status Coordinator::Start() {
                                   {"state_dir", options_.state_dir},
                                   {"control", HostPortText(options_.listen_address, control_server_->port())},
                                   {"bulk", HostPortText(options_.listen_address, bulk_server_->port())},
-                                  {"admin", HostPortText(AdminAddress(), web_->port())},
+                                  {"admin", HostPortText(options_.admin_address, web_->port())},
                                   {"enroll", enroll_door_ ? absl::StrCat(enroll_door_->port()) : "none"},
                                   {"encryption", own_trust_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();

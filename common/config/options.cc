@@ -44,6 +44,7 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   if (o.heartbeat_interval < Milliseconds(10) || o.heartbeat_interval * 2 >= o.membership_timeout) {
     faults.emplace_back("--heartbeat-interval must be at least 10ms and below half of --membership-timeout");
   }
+  CheckAdminAddress(o.admin_address, o.admin_token, faults);
   if (o.connections_per_address == 0) faults.emplace_back("--connections-per-address must be 1 to 1024");
   if (o.disk_budget_bytes != 0 && o.disk_budget_bytes < kLeastDiskBudget) {
     faults.emplace_back("--disk-budget must be at least 64MiB, or 0 for the whole disk");
@@ -106,6 +107,21 @@ void ParseRestore(const Given& given, CoordinatorCommandLine& out) {
 
 }  // namespace
 
+void AddAdminOptions(OptionTable& table, std::string& address, uint32_t& port, std::string& token) {
+  table.Text("admin-address", address, "HOST",
+             "address for /metrics, /livez and /readyz, without encryption; beyond loopback only with --admin-token");
+  table.Number("admin-port", port, kHighestPort, "port for /metrics, /livez and /readyz; 0: any free port");
+  table.Text("admin-token", token, "FILE",
+             "file with the token that /metrics demands (Authorization: Bearer); the probes need none");
+}
+
+void CheckAdminAddress(const std::string& address, const std::string& token, std::vector<std::string>& faults) {
+  if (IsLoopbackHost(address) || !token.empty()) return;
+  faults.push_back(
+      absl::StrCat("--admin-address is '", address,
+                   "': others could read the names of jobs and workers; give --admin-token, or use 127.0.0.1"));
+}
+
 void AddLogOptions(OptionTable& table, LogOptions& log) {
   table.OneOf("log-level", {"debug", "info", "warning", "error"}, log.minimum,
               "lowest level of log lines written to standard error");
@@ -150,10 +166,10 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
              "directory created by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
   table.Switch("insecure", o.insecure, true, "plaintext without authentication; loopback only");
   table.Text("listen", o.listen_address, "HOST",
-             "address of all ports but the admin port, which stays on loopback; with --insecure loopback only");
+             "address of all ports but the admin port; with --insecure loopback only");
   table.Number("control-port", o.control_port, kHighestPort, "port for users and workers; 0: any free port");
   table.Number("bulk-port", o.bulk_port, kHighestPort, "port for bulk connections; 0: any free port");
-  table.Number("admin-port", o.admin_port, kHighestPort, "port for /metrics, /healthz and /readyz; 0: any free port");
+  AddAdminOptions(table, o.admin_address, o.admin_port, o.admin_token);
   table.Number("enroll-port", o.enroll_port, kHighestPort,
                "port for enrolment with join tokens, with --trust; 0: any free port");
   table.Text("ports-file", o.ports_file, "FILE", "file to write the ports to as JSON, once all ports are open");

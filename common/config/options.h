@@ -32,7 +32,9 @@ struct CoordinatorOptions {
   std::string listen_address = "127.0.0.1";  // --listen: with --insecure loopback only
   uint32_t control_port = kControlPort;      // --control-port: users and workers; 0: any free port
   uint32_t bulk_port = kBulkPort;            // --bulk-port: the same services, for bulk connections; 0: any free port
-  uint32_t admin_port = kAdminPort;          // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  std::string admin_address = "127.0.0.1";   // --admin-address: others than loopback only with admin_token
+  uint32_t admin_port = kAdminPort;          // --admin-port: /metrics, /livez, /readyz; 0: any free port
+  std::string admin_token;                   // --admin-token: file with the token of its readers; empty: none
   uint32_t enroll_port = kEnrollPort;  // --enroll-port: enrolment with join tokens, with --trust; 0: any free port
   std::string trust_dir;               // --trust: an authority made by `atoll ca init`; empty: `insecure`
   bool insecure = false;               // --insecure: plaintext on loopback; exactly one of this and --trust
@@ -88,8 +90,9 @@ struct WorkerOptions {
   uint32_t overlap_steps = 0;                  // --overlap-steps of this worker; 0: the job's value
   uint64_t upload_bytes_per_second = 0;        // --upload-limit; 0: none
   uint64_t download_bytes_per_second = 0;      // --download-limit; 0: none
-  std::string admin_address = "127.0.0.1";     // --admin-address, loopback only
-  uint32_t admin_port = 0;                     // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  std::string admin_address = "127.0.0.1";     // --admin-address: others than loopback only with admin_token
+  uint32_t admin_port = 0;                     // --admin-port: /metrics, /livez, /readyz; 0: any free port
+  std::string admin_token;                     // --admin-token: file with the token of its readers; empty: none
   bool admin = true;                           // --no-admin: without this endpoint
   std::string ports_file;                      // --ports-file: written once the admin port is open; empty: none
   Duration drain_timeout = Seconds(30);        // --drain-timeout: grace period after SIGTERM

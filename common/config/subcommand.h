@@ -23,6 +23,10 @@ struct Given {
 };
 
 void AddLogOptions(OptionTable& table, LogOptions& log);
+// --admin-address, --admin-port and --admin-token.
+void AddAdminOptions(OptionTable& table, std::string& address, uint32_t& port, std::string& token);
+// Adds a fault if others than this machine could read the admin port without a token.
+void CheckAdminAddress(const std::string& address, const std::string& token, std::vector<std::string>& faults);
 
 // Parses the options of the command named by the first argument, and refuses an unknown command. Returns false, and
 // parses nothing, if there is no argument or the first one is an option: the line then starts the daemon.

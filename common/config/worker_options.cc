@@ -31,12 +31,6 @@ std::string NameFromHost(const std::string& host) {
   return name.empty() ? "worker" : name;
 }
 
-void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
-  if (IsLoopbackHost(host)) return;
-  faults.push_back(
-      absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
-}
-
 std::vector<std::string> NameFaults(const std::string& name) {
   if (IsName(name)) return {};
   return {absl::StrCat("--name is '", name.substr(0, 64), "'; it must be ", kNameRule)};
@@ -67,7 +61,7 @@ std::vector<std::string> FaultsOf(WorkerOptions& o) {
   if (o.download_bytes_per_second != 0 && o.download_bytes_per_second < 1000)
     faults.emplace_back(
         "--download-limit must be at least 1kB, or 0 for no limit: coordinators refuse slower downloads");
-  if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
+  if (o.admin) CheckAdminAddress(o.admin_address, o.admin_token, faults);
   if (o.island.size == 0) faults.emplace_back("--island-size is 0; 1 is a worker of one process");
   if (o.island.size > 1 && o.synthetic_step_seconds > 0) {
     faults.emplace_back("--synthetic-step-seconds and an island cannot be combined; give one");
@@ -145,9 +139,8 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Rate("upload-limit", o.upload_bytes_per_second, "limit on the rate of bulk uploads; 0: none");
   table.Rate("download-limit", o.download_bytes_per_second,
              "limit on the rate of bulk downloads, enforced by the coordinator; 0: none");
-  table.Text("admin-address", o.admin_address, "HOST", "address for /metrics, /healthz and /readyz; loopback only");
-  table.Number("admin-port", o.admin_port, kHighestPort, "port for /metrics, /healthz and /readyz; 0: any free port");
-  table.Switch("no-admin", o.admin, false, "disable /metrics, /healthz and /readyz");
+  AddAdminOptions(table, o.admin_address, o.admin_port, o.admin_token);
+  table.Switch("no-admin", o.admin, false, "disable /metrics, /livez and /readyz");
   table.Text("ports-file", o.ports_file, "FILE", "file to write the ports to as JSON, once the admin port is open");
   table.Time("drain-timeout", o.drain_timeout, "grace period after SIGTERM for sending finished contributions");
   table.Time("optimizer-snapshot", o.optimizer_snapshot,

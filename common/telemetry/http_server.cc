@@ -12,6 +12,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/secret.h"
+
 namespace atl {
 namespace {
 
@@ -39,6 +42,13 @@ struct Shared {
   std::map<std::string, HttpHandler> routes;
   size_t open = 0;                 // connections; on the server's thread only
   std::list<Connection*> reading;  // those that wait for a request, the longest first
+
+  // Whether a request with this Authorization header is answered. Takes constant time for texts of one length.
+  bool Admits(const std::string& path, const std::string& authorization) const {
+    if (options.token.empty() || options.open_paths.contains(path)) return true;
+    const std::string wanted = absl::StrCat("Bearer ", options.token);
+    return authorization.size() == wanted.size() && DifferingBits(authorization, wanted, wanted.size()) == 0;
+  }
 };
 
 // A connection: reads a header, answers, repeats. Kept alive by its pending operation.
@@ -93,10 +103,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const size_t question = target.find('?');
     const HttpRequest asked{target.substr(0, question),
                             question == std::string::npos ? "" : target.substr(question + 1)};
+    const auto authorization = request.find(http::field::authorization);
+    const std::string sent = authorization == request.end() ? "" : std::string(authorization->value());
+    if (!shared_.Admits(asked.path, sent)) {
+      HttpResponse refused = Plain(401, "this needs the token of --admin-token: Authorization: Bearer TOKEN\n");
+      return Write(std::move(refused), keep_alive);
+    }
     const HttpHandler* handler = FindRoute(shared_.routes, asked.path);
-    Write(handler != nullptr ? (*handler)(asked)
-                             : Plain(404, "there is nothing here; try /metrics, /healthz or /readyz\n"),
-          keep_alive);
+    Write(
+        handler != nullptr ? (*handler)(asked) : Plain(404, "there is nothing here; try /metrics, /livez or /readyz\n"),
+        keep_alive);
   }
 
   static HttpResponse Plain(int status, std::string body) { return {.status = status, .body = std::move(body)}; }
@@ -108,6 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     message->set(http::field::content_type, response.content_type);
     message->set("X-Content-Type-Options", "nosniff");
     message->set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'");
+    if (response.status == 401) message->set(http::field::www_authenticate, "Bearer");
     if (response.status == 405) message->set(http::field::allow, "GET, HEAD");
     message->keep_alive(keep_alive);
     message->body() = std::move(response.body);
@@ -181,9 +198,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOp
   beast::error_code error;
   const std::string host = options.address == "localhost" ? "127.0.0.1" : options.address;
   const auto address = asio::ip::make_address(host, error);
-  if (error || !address.is_loopback()) {
-    return absl::InvalidArgumentError(absl::StrCat("the admin endpoint listens on loopback only, not on '",
-                                                   options.address, "'; use 127.0.0.1 and a reverse proxy"));
+  if (error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--admin-address is '", options.address, "', which is no address; use one such as 127.0.0.1"));
+  }
+  if (!address.is_loopback() && options.token.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--admin-address is '", options.address,
+                     "': others could read the names of jobs and workers; give --admin-token, or use 127.0.0.1"));
   }
   auto state = std::make_unique<State>();
   state->shared = {options, std::move(routes), 0};

@@ -12,7 +12,7 @@ constexpr char kPage[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Atoll coordinator</title>"
     "<style>body{font-family:sans-serif;max-width:40em;margin:2em auto}</style><h1>Atoll coordinator</h1>"
     "<ul><li><a href=\"/metrics\">metrics</a></li>"
-    "<li><a href=\"/healthz\">health</a>, <a href=\"/readyz\">readiness</a></li></ul>"
+    "<li><a href=\"/livez\">health</a>, <a href=\"/readyz\">readiness</a></li></ul>"
     "<p>Follow a run with <code>atoll job watch NAME</code>; its state as JSON is <code>atoll job get NAME -o "
     "json</code>.</p>"
     "</html>\n";

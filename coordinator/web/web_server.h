@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a plain page at / with links. main
+// The coordinator's admin HTTP: /metrics, /livez, /readyz, and a plain page at / with links. main
 // passes the content as functions; this room knows no engine state.
 #ifndef ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
 #define ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
@@ -21,7 +21,7 @@ struct WebHandlers {
   std::function<void()> refresh;
 };
 
-// `metrics` must outlive the server. Unavailable: the port is in use. InvalidArgument: the address is no loopback.
+// `metrics` must outlive the server. Errors: those of HttpServer::Start.
 absl::StatusOr<std::unique_ptr<HttpServer>> StartWebServer(const HttpServerOptions& options, Metrics& metrics,
                                                            WebHandlers handlers);
 

@@ -233,6 +233,7 @@ def programs(scene):
     yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
     yield Case("neither certificates nor --insecure", lambda: daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other")), 2,
                r"--trust is missing; .*'atoll ca init DIR'.* --insecure .*loopback")
+    yield Case("metrics for everybody", lambda: coordinator(scene, "--admin-address", "0.0.0.0"), 2, r"give --admin-token, or use 127")
     yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"--insecure allows only loopback: give --trust")
     yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")

@@ -55,9 +55,8 @@ void RecordLinkRates(const LinkTotals& totals, Metrics& metrics) {
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeAdmin(const WorkerOptions& options, Metrics& metrics, Files& files,
                                                        std::function<absl::Status()> ready) {
   if (!options.admin) return std::unique_ptr<HttpServer>();
-  HttpServerOptions http;
-  http.address = options.admin_address;
-  http.port = static_cast<int>(options.admin_port);
+  ATOLL_ASSIGN_OR_RETURN(const HttpServerOptions http,
+                         AdminServerOptions(files, options.admin_address, options.admin_port, options.admin_token));
   const ProbeHandlers probes{[] { return absl::OkStatus(); }, std::move(ready)};
   ATOLL_ASSIGN_OR_RETURN(auto server, HttpServer::Start(http, StandardRoutes(metrics, probes, {})));
   if (!options.ports_file.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's admin HTTP on its own machine: /metrics, /healthz, /readyz.
+// The worker's admin HTTP: /metrics, /livez, /readyz.
 #ifndef ATOLL_WORKER_DAEMON_ADMIN_H_
 #define ATOLL_WORKER_DAEMON_ADMIN_H_
 

@@ -2,12 +2,16 @@
 #include "common/telemetry/http_server.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/files.h"
 #include "common/telemetry/metrics.h"
+#include "common/telemetry/process_metrics.h"
 #include "common/telemetry/routes.h"
 #include "tests/unit/common/telemetry/http_client.h"
 
@@ -122,6 +126,62 @@ TEST_F(HttpServerTest, ASlowRequestIsCut) {
   RawConnection slow(server_->port());
   slow.Send("GET /healthz HT");
   EXPECT_EQ(slow.ReadAll().find("200 OK"), std::string::npos);
+}
+
+// S24: the port may be open to others.
+class AdminTokenTest : public HttpServerTest {
+ protected:
+  absl::StatusOr<HttpServerOptions> Options(const std::string& token) {
+    const std::string path = testing::TempDir() + "/admin-token-" + std::to_string(getpid());
+    const std::unique_ptr<Files> files = MakePosixFiles();
+    EXPECT_TRUE(WriteFileAtomically(*files, path, AsBytes(token)).ok());
+    auto options = AdminServerOptions(*files, "[::]", 0, path);
+    EXPECT_TRUE(files->Remove(path).ok());
+    return options;
+  }
+};
+
+TEST_F(AdminTokenTest, IsDemandedOfAllButTheProbes) {
+  const absl::StatusOr<HttpServerOptions> options = Options("0123456789abcdef\n");
+  ASSERT_TRUE(options.ok()) << options.status();
+  Start(*options);
+  const auto asked = [&](const std::string& path, const std::string& header) {
+    return Exchange(server_->port(), "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + header + "\r\n");
+  };
+  for (const char* header :
+       {"", "Authorization: Bearer 0123456789abcdeX\r\n", "Authorization: Bearer 0123456789abcdef0\r\n",
+        "Authorization: 0123456789abcdef\r\n", "Authorization: Bearer \r\n"}) {
+    for (const char* path : {"/metrics", "/echo/healthz", "/nothing"}) {
+      const std::string answer = asked(path, header);
+      EXPECT_EQ(answer.rfind("HTTP/1.1 401", 0), 0u) << path << header << answer;
+      EXPECT_NE(answer.find("WWW-Authenticate: Bearer"), std::string::npos);
+    }
+  }
+  EXPECT_NE(asked("/metrics", "Authorization: Bearer 0123456789abcdef\r\n").find("\nprocess_open_fds "),
+            std::string::npos);
+  for (const char* path : {"/livez", "/healthz", "/readyz"})
+    EXPECT_EQ(asked(path, "").rfind("HTTP/1.1 200", 0), 0u) << path;
+}
+
+TEST_F(AdminTokenTest, IsRefusedWhenItCanBeGuessed) {
+  for (const char* token : {"", "\n", "short", "0123456789 abcdef"})
+    EXPECT_EQ(Options(token).status().code(), absl::StatusCode::kInvalidArgument) << token;
+  EXPECT_EQ(AdminServerOptions(*MakePosixFiles(), "::", 0, "/nonexistent").status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(ProcessMetrics, AreThoseOfThisProcess) {
+  const std::string text = ProcessMetricsText();
+  const auto value = [&](const std::string& name) {
+    const size_t at = text.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+  };
+  EXPECT_GT(value("process_resident_memory_bytes"), 1e6);
+  EXPECT_LT(value("process_resident_memory_bytes"), value("process_virtual_memory_bytes"));
+  EXPECT_GE(value("process_open_fds"), 3);
+  EXPECT_GE(value("process_max_fds"), value("process_open_fds"));
+  EXPECT_GE(value("process_cpu_seconds_total"), 0);
+  EXPECT_NEAR(value("process_start_time_seconds"), static_cast<double>(time(nullptr)), 3600);
 }
 
 TEST_F(HttpServerTest, LoopbackOnlyAndPortInUseIsReported) {

@@ -79,7 +79,8 @@ std::string CatalogueAsMarkdown() {
       "itself\n"
       "and, all but histograms, from its heartbeats by the coordinator too, with the labels `job` and `worker`, until "
       "the worker\n"
-      "is gone or leaves the job.\n";
+      "is gone or leaves the job. Both programs add those of their process (`process_resident_memory_bytes` and so "
+      "on).\n";
   for (const MetricHome home : {MetricHome::kCoordinator, MetricHome::kWorker}) {
     out += home == MetricHome::kCoordinator ? "\n## Coordinator\n\n" : "\n## Worker\n\n";
     out += "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n";
