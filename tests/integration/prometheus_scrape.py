@@ -70,6 +70,7 @@ def test(scene):
         'atoll_train_loss_nats{job="worker"} > 0',  # from the worker itself
         'atoll_trained_tokens_total{job="worker"} > 0',
         'atoll_step_duration_seconds_count{job="worker"} > 0',
+        'count(process_resident_memory_bytes > 1e6) == 2',
         'sum(up) == 2',
     ]
     for expression in wanted:
@@ -79,7 +80,7 @@ def test(scene):
     for name in ("/healthz", "/readyz"):
         equal(worker.page(name), "ok\n", f"{name} of the worker")
     families = {line.split()[2] for line in coordinator.page("/metrics").splitlines() if line.startswith("# TYPE")}
-    check(all(name.startswith("atoll_") for name in families), f"names without the prefix: {families}")
+    check(all(name.startswith(("atoll_", "process_")) for name in families), f"names without the prefix: {families}")
 
 
 main(test)
