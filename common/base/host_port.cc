@@ -76,12 +76,19 @@ std::string WithoutBrackets(const std::string& text) {
 }
 
 Networks NetworksOf(const std::string& address) {
-  if (in_addr v4{}; ::inet_pton(AF_INET, address.c_str(), &v4) == 1)
-    return {NetworkText(AF_INET, v4, 2), NetworkText(AF_INET, v4, 3), address};
+  in_addr v4{};
+  const auto of_v4 = [&v4] {
+    return Networks{NetworkText(AF_INET, v4, 2), NetworkText(AF_INET, v4, 3), NetworkText(AF_INET, v4, 4)};
+  };
+  if (::inet_pton(AF_INET, address.c_str(), &v4) == 1) return of_v4();
   std::string bare = WithoutBrackets(std::string(absl::StripPrefix(address, "ipv6:")));
   bare = bare.substr(0, bare.find('%'));  // without the scope of a link-local address
   in6_addr v6{};
-  if (::inet_pton(AF_INET6, bare.c_str(), &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) return {address, address, address};
+  if (::inet_pton(AF_INET6, bare.c_str(), &v6) != 1) return {address, address, address};
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+    std::memcpy(&v4, std::begin(v6.s6_addr) + sizeof(v6) - sizeof(v4), sizeof(v4));
+    return of_v4();
+  }
   return {NetworkText(AF_INET6, v6, 4), NetworkText(AF_INET6, v6, 6), NetworkText(AF_INET6, v6, 8)};
 }
 

@@ -44,8 +44,8 @@ using Networks = std::array<std::string, 3>;
 
 // Returns the networks by which callers are counted. For an IPv6 address, as a socket or gRPC writes it
 // ("2001:db8::1", "ipv6:%5B2001:db8::1%5D"), these are those of its first 32, 48 and 64 bits ("2001:db8::/64"): the
-// usual blocks of a provider, of a customer, and of a household or a rented machine. For IPv4 they are those of 16 and
-// 24 bits, and the address. Any other text, including IPv4-mapped IPv6, is returned three times.
+// usual blocks of a provider, of a customer, and of a household or a rented machine. For IPv4, also mapped to IPv6,
+// they are those of 16, 24 and 32 bits ("203.0.113.7/32"). Any other text is returned three times.
 Networks NetworksOf(const std::string& address);
 
 // True for 127.0.0.0/8, ::1, [::1] and localhost. Resolves no names: "127.example.org" is not

@@ -300,7 +300,12 @@ void Acceptor::Broke(uint64_t id) {
 void Acceptor::WasRevoked(uint64_t id) {
   const MutexLock lock(mutex_);
   ++counts_.revoked;
-  table_.Leave(id);
+  table_.Revoked(id);
+}
+
+void Acceptor::Answered(uint64_t id) {
+  const MutexLock lock(mutex_);
+  table_.Answered(id);
 }
 
 ConnectionTable::Verdict Acceptor::Called(uint64_t id, const std::string& identity) {

@@ -72,7 +72,8 @@ class Acceptor {
   void WasRevoked(uint64_t id) ATOLL_EXCLUDES(mutex_);
   // A call begins on the connection; `identity` is its peer's, or empty. Unless kAllowed: end the connection.
   ConnectionTable::Verdict Called(uint64_t id, const std::string& identity) ATOLL_EXCLUDES(mutex_);
-  void Allowed(uint64_t id) ATOLL_EXCLUDES(mutex_);  // ConnectionTable::Allowed
+  void Allowed(uint64_t id) ATOLL_EXCLUDES(mutex_);   // ConnectionTable::Allowed
+  void Answered(uint64_t id) ATOLL_EXCLUDES(mutex_);  // ConnectionTable::Answered
   // A proxy named the client's address ("203.0.113.7"). Returns when the connection's handshake may begin.
   // nullopt: no room for that address, or already removed from the table; the caller ends the connection.
   std::optional<Instant> Moved(uint64_t id, const std::string& address) ATOLL_EXCLUDES(mutex_);

@@ -8,23 +8,27 @@ namespace atl::guard {
 
 namespace {
 
-constexpr int kLooks = 8;                   // sockets inspected in the search for a connection to end
-constexpr Duration kLately = Seconds(10);   // a network that was served longer ago counts as not served
-constexpr Duration kDropping = Seconds(1);  // between searches for networks without effect
-constexpr size_t kMembersFrom = 4096;       // addresses of members' calls; beyond that, the oldest is dropped
-constexpr long kOfOneMember = 8;            // of them of one identity; as above
-constexpr uint64_t kTurnsOfMembers = 4;     // one turn in so many is for members and strangers alike
+constexpr int kLooks = 8;                       // sockets inspected in the search for a connection to end
+constexpr Duration kLately = Seconds(10);       // a network that was served longer ago counts as not served
+constexpr Duration kDropping = Seconds(1);      // between searches for networks without effect
+constexpr size_t kMembersFrom = 4096;           // addresses of members' calls; beyond that, the oldest is dropped
+constexpr long kOfOneMember = 8;                // of them of one identity; as above
+constexpr Duration kMemberFor = Seconds(3600);  // after a member's last call from an address
+constexpr size_t kKeptOfMember =
+    16;  // connections without a call of a member's address that do not give way to strangers
+constexpr uint64_t kTurnsOfMembers = 4;  // one turn in so many is for members and strangers alike
 
 }  // namespace
 
 std::optional<uint64_t> ConnectionTable::ConnectionToEnd(const Network* address, const See& see) const {
   if (address == nullptr) {
-    std::tuple<bool, size_t, size_t, size_t> most;  // a stranger's; those without a call of each network
-    for (const auto& numbered : entries_) {
-      const Entry& entry = numbered.second;
+    // Whether it may give way to strangers; those without a call of each network; whether it waits for its turn.
+    std::tuple<bool, size_t, size_t, size_t, bool> most;
+    for (const auto& [id, entry] : entries_) {
       if (!entry.silent) continue;
-      const auto silent = [&](size_t width) { return entry.networks[width]->silent[entry.of_member ? 1 : 0]; };
-      const std::tuple counts(!entry.of_member, silent(0), silent(1), silent(2));
+      const auto& [wide, narrower, from] = entry.networks;
+      const std::tuple counts(!entry.of_member || from->silent > kKeptOfMember, wide->silent, narrower->silent,
+                              from->silent, waiting_.contains(id));
       if (counts <= most) continue;  // of equals, that of the oldest
       most = counts;
       address = &entry.from();
@@ -48,22 +52,31 @@ void ConnectionTable::Place(Entry& entry, const std::string& address, Instant no
   if (now >= networks_dropped_ + kDropping) DropNetworks(now);
   const Networks names = NetworksOf(address);
   entry.address = names.back();
-  entry.of_member = members_from_.contains(entry.address);
+  const auto member = members_from_.find(entry.address);
+  entry.of_member = member != members_from_.end() && now < member->second.called + kMemberFor;
   for (size_t width = 0; width < names.size(); ++width) entry.networks[width] = &networks_[width][names[width]];
 }
 
 void ConnectionTable::Count(const Entry& entry) {
   for (Network* network : entry.networks) {
     ++network->connections;
-    if (entry.silent) ++network->silent[entry.of_member ? 1 : 0];
+    if (entry.silent) ++network->silent;
   }
 }
 
 void ConnectionTable::Uncount(const Entry& entry) {
   for (Network* network : entry.networks) {
     --network->connections;
-    if (entry.silent) --network->silent[entry.of_member ? 1 : 0];
+    if (entry.silent) --network->silent;
   }
+}
+
+void ConnectionTable::SetSilent(uint64_t id, Entry& entry, bool silent) {
+  Uncount(entry);
+  entry.silent = silent;
+  Count(entry);
+  if (silent) silent_.insert(id);
+  if (!silent) silent_.erase(id);
 }
 
 void ConnectionTable::DropNetworks(Instant now) {
@@ -239,8 +252,8 @@ ConnectionTable::Moved ConnectionTable::Move(uint64_t id, const std::string& add
   bool has_room = turn <= now + limits_.pace * int64_t(limits_.per_address);
   if (has_room && placed.from().connections >= limits_.per_address) {
     moved.gives_way = ConnectionToEnd(&placed.from(), see);
-    if (moved.gives_way) Leave(*moved.gives_way);
-    has_room = moved.gives_way.has_value();
+    has_room = moved.gives_way && *moved.gives_way != id;
+    if (has_room) Leave(*moved.gives_way);
   }
   if (!has_room) {
     Leave(id);
@@ -258,12 +271,7 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
   const auto found = entries_.find(id);
   if (found == entries_.end()) return Verdict::kTooFast;
   Entry& entry = found->second;
-  if (entry.silent) {
-    Uncount(entry);
-    entry.silent = false;
-    Count(entry);
-    silent_.erase(id);
-  }
+  SetSilent(id, entry, false);
   if (entry.identity.empty() && !identity.empty()) {
     if (const auto has = by_identity_.find(identity);
         has != by_identity_.end() && has->second >= limits_.per_identity) {
@@ -303,6 +311,17 @@ void ConnectionTable::Allowed(uint64_t id, Instant now) {
     if (members_from_.size() >= kMembersFrom) drop_oldest([](const MemberAddress&) { return true; });
   }
   members_from_[address] = {identity, now};
+}
+
+void ConnectionTable::Answered(uint64_t id) {
+  if (const auto found = entries_.find(id); found != entries_.end()) SetSilent(id, found->second, true);
+}
+
+void ConnectionTable::Revoked(uint64_t id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  std::erase_if(members_from_, [&](const auto& one) { return one.second.identity == found->second.identity; });
+  Leave(id);
 }
 
 void ConnectionTable::Faulted(uint64_t id, Instant now) {

@@ -104,8 +104,12 @@ class ConnectionTable {
   // per_identity. After both the connection is not in the table, and the caller must end its socket.
   Verdict Called(uint64_t id, const std::string& identity, Instant now);
   // The call that Called reported is allowed: if it has an identity, the connection's address is a member's from now
-  // on. Those of members give way to strangers only when no other is left.
+  // on, for an hour after its last one. Some connections of such an address give way only when no other is left.
   void Allowed(uint64_t id, Instant now);
+  // The only call of a connection was answered: it may give way again.
+  void Answered(uint64_t id);
+  // A connection ended because its identity was revoked: removes it, and the identity's addresses are no member's.
+  void Revoked(uint64_t id);
   // A connection ended through a fault of its peer: removes it. An address with more than
   // faults_per_second is slowed.
   void Faulted(uint64_t id, Instant now);
@@ -122,9 +126,8 @@ class ConnectionTable {
   static constexpr Instant kLongAgo{-kNever.ns / 2};
   // What is known of a network or an address. Dropped when it has no connections and no effect.
   struct Network {
-    size_t connections = 0;
-    std::array<size_t, 2> silent{};  // of these without a call: those of strangers, those of members (Entry::of_member)
-    Instant served = kLongAgo;       // when it had its last turn
+    size_t connections = 0, silent = 0;  // `silent`: those of them that make no call (Entry::silent)
+    Instant served = kLongAgo;           // when it had its last turn
     // Used of addresses only: when the next connection is due at an even pace, the end of the slowdown, and the faults
     // of a second.
     Instant next = kLongAgo, slowed_until = kLongAgo;
@@ -136,7 +139,7 @@ class ConnectionTable {
     Path networks{};
     std::string address, identity;
     bool of_member = false;   // a member had called from its address when it arrived
-    bool silent = true;       // it has made no call
+    bool silent = true;       // it has made no call, or its only one was answered
     Instant arrived, filled;  // `filled`: time at which `calls` was computed
     double calls = 0;         // calls that it could still make at once at that time
 
@@ -157,6 +160,7 @@ class ConnectionTable {
   static void Count(const Entry& entry);
   static void Uncount(const Entry& entry);
   void DropNetworks(Instant now);
+  void SetSilent(uint64_t id, Entry& entry, bool silent);
   void Slow(Network& address, Instant now) const;
   // Returns when a waiting connection may be served: the later of the times by the pace of its address and of all.
   Instant TurnOf(const Entry& entry, Instant now) const;

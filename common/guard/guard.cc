@@ -73,6 +73,7 @@ absl::Status Guard::Relay(HttpLimits http, CallLimits calls, CallCheck check,
 absl::Status Guard::Answer(HttpHandler handler) {
   exchange_.handler = std::move(handler);
   exchange_.called = [this](uint64_t id) { return acceptor_->Called(id, "") == ConnectionTable::Verdict::kAllowed; };
+  exchange_.answered = [this](uint64_t id) { acceptor_->Answered(id); };
   exchange_.later = [life = life_](uint64_t id, std::function<void(Connection&)> work) {
     const MutexLock lock(life->mutex);
     if (life->guard != nullptr) life->guard->LoopOf(id).For(id, std::move(work));

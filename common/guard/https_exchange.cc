@@ -37,6 +37,7 @@ Connection::Next HttpsExchange::MoveBytes(Instant, std::span<uint8_t> scratch) {
 void HttpsExchange::Answer(const HttpResponse& response) {
   out_ = WriteHttpResponse(response);
   CloseAndLinger(Ending::kNormal, SystemClock().Now());  // current time, because the handler may have been slow
+  parts_.answered(id());
 }
 
 }  // namespace atl::guard

@@ -82,11 +82,12 @@ TEST(NetworksOf, OfIpv6) {
 }
 
 TEST(NetworksOf, OfIpv4) {
-  EXPECT_THAT(NetworksOf("203.0.113.7"), ElementsAre("203.0.0.0/16", "203.0.113.0/24", "203.0.113.7"));
+  for (const char* address : {"203.0.113.7", "::ffff:203.0.113.7", "ipv6:%5B::ffff:203.0.113.7%5D"})
+    EXPECT_THAT(NetworksOf(address), ElementsAre("203.0.0.0/16", "203.0.113.0/24", "203.0.113.7/32"));
 }
 
 TEST(NetworksOf, EverythingElseIsItself) {
-  for (const char* address : {"ipv4:10.0.0.7", "::ffff:10.0.0.7", "unix:/run/atoll", "a", ""})
+  for (const char* address : {"ipv4:10.0.0.7", "unix:/run/atoll", "a", ""})
     EXPECT_THAT(NetworksOf(address), testing::Each(address));
 }
 

@@ -317,6 +317,10 @@ TEST_F(ConnectionTableTest, AProxiedConnectionCountsForTheAddressOfItsHeader) {
   EXPECT_FALSE(refused.turn || refused.gives_way) << "all have made calls";
   EXPECT_EQ(table_.size(), 3u);
   EXPECT_FALSE(move(5, "b").turn) << "it is out of the table";
+  for (uint64_t id = 2; id <= 4; ++id) table_.Leave(id);
+  for (uint64_t id = 6; id <= 8; ++id) ASSERT_TRUE(Arrive(id, 2, "c").admitted);
+  EXPECT_FALSE(move(6, "c").turn) << "named twice, it is the oldest of its full address";
+  EXPECT_EQ(table_.size(), 2u);
 }
 
 TEST_F(ConnectionTableTest, OneAddressBehindAProxyDelaysNoOther) {
@@ -359,6 +363,45 @@ TEST_F(ConnectionTableTest, TheConnectionsOfOneNetworkGiveWayFirst) {
   for (int i = 0; i < 100; ++i) arrive("203.0." + std::to_string(i) + ".1");
   EXPECT_EQ(table.From("198.51.100.1"), 2u);
   EXPECT_EQ(table.From("2001:db9::1"), 1u);
+}
+
+TEST_F(ConnectionTableTest, AnAnsweredConnectionGivesWay) {
+  for (uint64_t id = 1; id <= 4; ++id) {
+    ASSERT_TRUE(Arrive(id, 0, std::to_string(id)).admitted);
+    ASSERT_TRUE(Call(id, 0));
+  }
+  EXPECT_FALSE(Arrive(5, 0, "5").admitted);
+  table_.Answered(3);
+  EXPECT_THAT(Arrive(6, 0, "6").gives_way, Optional(3u));
+  table_.Answered(3);  // has ended
+  EXPECT_EQ(table_.size(), 4u);
+}
+
+TEST_F(ConnectionTableTest, AMemberIsOneForAnHourAndUntilItIsRevoked) {
+  ConnectionTable table({.connections = 3});
+  uint64_t id = 0;
+  const auto gives_way_first = [&](double seconds) {  // of "member" and two strangers, that of "member"
+    const uint64_t members = ++id;
+    (void)table.Arrive(members, "member", At(seconds), see_);
+    for (const char* stranger : {"a", "b"}) (void)table.Arrive(++id, stranger, At(seconds), see_);
+    const bool first = table.GiveWay(see_) == members;
+    while (table.GiveWay(see_)) {
+    }
+    return first;
+  };
+  const auto call = [&](double seconds) {
+    ASSERT_TRUE(table.Arrive(++id, "member", At(seconds), see_).admitted);
+    ASSERT_EQ(table.Called(id, "w1", At(seconds)), ConnectionTable::Verdict::kAllowed);
+    table.Allowed(id, At(seconds));
+  };
+  EXPECT_TRUE(gives_way_first(0)) << "the oldest";
+  call(1);
+  table.Leave(id);
+  EXPECT_FALSE(gives_way_first(3600));
+  EXPECT_TRUE(gives_way_first(3601));
+  call(4000);
+  table.Revoked(id);
+  EXPECT_TRUE(gives_way_first(4001));
 }
 
 TEST_F(ConnectionTableTest, AMemberHasAFewAddresses) {

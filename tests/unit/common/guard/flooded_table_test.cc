@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,39 +25,56 @@ class FloodedTable {
  public:
   using Address = std::function<std::string()>;
   // Plays a flood of `rate` connections a second in steps of a millisecond. About every half second `other` gives the
-  // address of a further connection. Returns how long each of these waited, in seconds; infinite: it was never served.
+  // address of a further connection, which makes a call kHandshake after its turn. Returns how long each of these
+  // waited for its turn, in seconds; infinite: it was not served, or ended before its call.
+  static constexpr Duration kHandshake = Milliseconds(400);
   std::vector<double> Waits(int seconds, int rate, const Address& hostile, const Address& other) {
-    std::map<uint64_t, std::pair<size_t, Instant>> waiting;
     std::vector<double> waits;
+    std::map<uint64_t, std::pair<size_t, Instant>> waiting;  // ids of clients: place in `waits`, arrival
+    std::map<uint64_t, std::pair<size_t, double>> served;    // place in `waits`, wait
+    std::deque<std::pair<Instant, uint64_t>> calls;          // of clients, when they are due
     for (int ms = 0; ms < seconds * 1000; ++ms) {
       const Instant now = start_ + Milliseconds(ms);
+      for (; !calls.empty() && calls.front().first <= now; calls.pop_front()) {
+        const auto client = served.find(calls.front().second);
+        if (client == served.end() || gone_.contains(client->first)) continue;
+        EXPECT_EQ(table_.Called(client->first, "", now), ConnectionTable::Verdict::kAllowed);
+        waits[client->second.first] = client->second.second;
+        table_.Leave(client->first);
+      }
       for (; made_ < 1024 + uint64_t(rate) * uint64_t(ms) / 1000; ++made_) Arrive(hostile(), now);
-      if (ms % 503 == 250) {  // in no step with the turns
+      if (ms % 503 == 250 && ms < seconds * 1000 - 500) {  // in no step with the turns
         waiting[Arrive(other(), now)] = {waits.size(), now};
         waits.push_back(std::numeric_limits<double>::infinity());
       }
       for (const ConnectionTable::Turn& turn : table_.TakeTurns(now, see_)) {
-        handshakes_.emplace_back(now + Seconds(5), turn.id);
-        if (const auto it = waiting.find(turn.id); it != waiting.end())
-          waits[it->second.first] = ToSeconds(now - it->second.second);
+        if (const auto it = waiting.find(turn.id); it != waiting.end()) {
+          served[turn.id] = {it->second.first, ToSeconds(now - it->second.second)};
+          calls.emplace_back(now + kHandshake, turn.id);
+        } else {
+          handshakes_.emplace_back(now + Seconds(5), turn.id);
+        }
       }
       for (; !handshakes_.empty() && handshakes_.front().first <= now; handshakes_.pop_front())
         table_.Leave(handshakes_.front().second);
     }
     return waits;
   }
-  // A member has called from `address` before the flood; `allowed`: and is not revoked.
-  void Call(const std::string& address, bool allowed = true) {
-    const Instant before = start_ - Seconds(1);
-    Arrive(address, before);
+  // A member has called from `address` before the flood; `allowed`: and is not revoked; `stays`: and stays connected.
+  void Call(const std::string& address, bool allowed = true, bool stays = false) {
+    const Instant before = start_ - Seconds(20) + Milliseconds(int64_t(10 * id_));
+    const uint64_t id = Arrive(address, before);
     EXPECT_EQ(table_.TakeTurns(before, see_).size(), 1u);
-    EXPECT_EQ(table_.Called(id_, "w1", before), ConnectionTable::Verdict::kAllowed);
-    if (allowed) table_.Allowed(id_, before);
+    EXPECT_EQ(table_.Called(id, address, before), ConnectionTable::Verdict::kAllowed);
+    if (allowed) table_.Allowed(id, before);
+    if (!stays) table_.Leave(id);
   }
 
  private:
   uint64_t Arrive(const std::string& address, Instant now) {
-    EXPECT_TRUE(table_.Arrive(++id_, address, now, see_).admitted);
+    const ConnectionTable::Arrival arrival = table_.Arrive(++id_, address, now, see_);
+    EXPECT_TRUE(arrival.admitted);
+    if (arrival.gives_way) gone_.insert(*arrival.gives_way);
     return id_;
   }
 
@@ -64,6 +82,7 @@ class FloodedTable {
   const ConnectionTable::See see_ = [](uint64_t) { return ConnectionTable::Seen{}; };
   ConnectionTable table_{ConnectionLimits{}};
   uint64_t id_ = 0, made_ = 0;
+  std::set<uint64_t> gone_;                              // gave way
   std::deque<std::pair<Instant, uint64_t>> handshakes_;  // which end unfinished
 };
 
@@ -99,12 +118,20 @@ TEST(FloodedTableTest, OneNetworkDelaysNoOther) {
   }
 }
 
-TEST(FloodedTableTest, MembersLeaveATurnInFour) {
+// Also one that was revoked, or has a few addresses.
+TEST(FloodedTableTest, AMemberDelaysNoStranger) {
+  for (const int rate : {140, 1000}) {
+    FloodedTable table;
+    for (const char* address : {"0", "1"}) table.Call(address);
+    EXPECT_THAT(table.Waits(8, rate, EachOf(2), New()), testing::Each(testing::Le(0.05))) << rate;
+  }
+}
+
+// The port has 124 places beside connections of members: fewer than the networks of the flood.
+TEST(FloodedTableTest, WhoHasHadItsTurnFinishesItsHandshake) {
   FloodedTable table;
-  table.Call("member");
-  EXPECT_THAT(table.Waits(
-                  8, 1000, [] { return "member"; }, New()),
-              testing::Each(testing::Le(0.05)));
+  for (int i = 0; i < 900; ++i) table.Call("member " + std::to_string(i), true, true);
+  EXPECT_THAT(table.Waits(8, 1000, EachOf(150), New()), testing::Each(testing::Le(0.05)));
 }
 
 // S29: such as a worker that has lost its connection. An attacker with a network of IPv6 has addresses without end.
