@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// atoll-worker: run (the default), check, pause, resume, generate, eval-loss, eval.
+// atoll-worker: run (the default), join, check, pause, resume, generate, eval-loss, eval.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -26,6 +26,7 @@
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/island_follower.h"
+#include "worker/daemon/joining.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/train/eval_task.h"
@@ -108,13 +109,14 @@ int EvalTasks(const atl::EvalTaskCommand& c, std::ostream& out) {
 
 // Runs `pause`, `resume`, `generate`, `eval-loss`, `eval` or `check`, or prints the text of --help
 // or of an error.
-int RunCommand(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin, std::ostream& out) {
+int RunCommand(atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin, std::ostream& out) {
   if (line.generate) return Generate(*line.generate, out);
   if (line.eval_loss) return EvalLoss(*line.eval_loss, out);
   if (line.eval_task) return EvalTasks(*line.eval_task, out);
   const atl::SystemClock clock;
   if (line.owner) return Report(atl::RunOwnerCommand(*line.owner, clock, out));
   if (line.check) {
+    if (const absl::Status named = atl::NameByIdentity(*line.check); !named.ok()) return Report(named);
     atl::Log log(line.check->log);
     return atl::RunWorkerCheck(*line.check, plugin, ATOLL_VERSION, clock, log, out);
   }
@@ -122,7 +124,7 @@ int RunCommand(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin,
   return line.exit_code;
 }
 
-int RunToItsEnd(const atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin) {
+int RunToItsEnd(atl::WorkerCommandLine& line, const atl::GpuPlugin& plugin) {
   atl::UnblockStopSignals();
   atl::OutputBuffer buffer(STDOUT_FILENO);
   std::ostream out(&buffer);
@@ -139,7 +141,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const atl::Environment environment = atl::ReadEnvironment();
   atl::HideInEnvironment(atl::kIslandSecretVariable);
-  const atl::WorkerCommandLine line = atl::ParseWorkerOptions(arguments, environment, ATOLL_VERSION, HostName());
+  atl::HideInArguments(argc, argv);
+  atl::WorkerCommandLine line = atl::ParseWorkerOptions(arguments, environment, ATOLL_VERSION, HostName());
   const atl::GpuPlugin plugin = PluginFor(line);
   if ((line.check || line.run) && !environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
   if (!line.run) return RunToItsEnd(line, plugin);
@@ -148,15 +151,18 @@ int main(int argc, char** argv) {
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
   if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, plugin, ATOLL_VERSION, clock, log);
+  if (const absl::Status named = atl::NameByIdentity(*line.run); !named.ok()) return Report(named);
   const atl::RunningMark mark(line.run->cache_dir, line.run->name);
+  if (line.run->join && !mark.is_alone()) return Report(atl::TwoWorkers(*line.run));
   if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
   const atl::ServiceManager manager(environment, getpid());
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, manager, clock, log);
   if (!end.paused) return end.exit_code;
   // Restarts the program in the same process, so that all its device memory is released to the owner.
-  std::vector<std::string> lines = atl::LinesOf(environment);
+  std::vector<std::string> lines = atl::LinesOf(environment), words = arguments;
+  words.insert(words.begin(), argv[0]);
   (void)atl::StandardError().Flush();
-  execve("/proc/self/exe", argv, atl::PointersTo(lines).data());
+  execve("/proc/self/exe", atl::PointersTo(words).data(), atl::PointersTo(lines).data());
   std::cerr << std::string("atoll-worker: cannot restart itself for a pause: ") + std::strerror(errno) + "\n";
   return atl::kWorkerPrecondition;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/secret.h"
 
 namespace atl {
 
@@ -15,6 +16,14 @@ void HideInEnvironment(const std::string& name) {
     if (std::strncmp(*entry, begin.c_str(), begin.size()) != 0) continue;
     char* value = *entry + begin.size();
     std::memset(value, 0, std::strlen(value));
+  }
+}
+
+void HideInArguments(int count, char** arguments) {
+  const std::string prefix = kJoinTokenPrefix;
+  for (char** word = arguments; word != arguments + count; ++word) {
+    char* token = std::strstr(*word, prefix.c_str());  // also in --join-token=...
+    if (token != nullptr) std::memset(token + prefix.size(), 'x', std::strlen(token) - prefix.size());
   }
 }
 

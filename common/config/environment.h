@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hides secrets in the process's environment, and passes an environment to another program. HideInEnvironment is
-// called at the start of main, before other threads exist.
+// Hides secrets in the process's environment and arguments, and passes an environment to another program. The Hide
+// functions are called at the start of main, before other threads exist.
 #ifndef ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 #define ATOLL_COMMON_CONFIG_ENVIRONMENT_H_
 
@@ -22,6 +22,9 @@ inline constexpr char kDebuggableVariable[] = "ATOLL_DEBUGGABLE";
 // Overwrites the value that the system shows in process lists (/proc/PID/environ). Read the
 // variable before.
 void HideInEnvironment(const std::string& name);
+// Overwrites join tokens among the arguments that the system shows in process lists (/proc/PID/cmdline). Copy the
+// arguments before.
+void HideInArguments(int count, char** arguments);
 // One "NAME=VALUE" for each variable.
 std::vector<std::string> LinesOf(const Environment& environment);
 // The form that exec needs for arguments and environment: pointers into `texts`, then null.

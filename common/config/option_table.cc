@@ -16,6 +16,7 @@
 #include "common/base/utf8.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
+#include "common/config/subcommand.h"
 
 namespace atl {
 namespace {
@@ -213,7 +214,7 @@ void OptionTable::ReadFlags(const std::vector<std::string>& arguments) {
       faults_.push_back(absl::StrCat("unknown option --", name.substr(0, 64),
                                      nearest.empty() ? "" : "; did you mean --" + nearest + "?"));
     } else if (!may_be_value) {
-      faults_.push_back(absl::StrCat("unexpected argument '", word.substr(0, 64), "'"));
+      faults_.push_back(absl::StrCat("unexpected argument '", word.substr(0, kShownBytes), "'"));
     }
     may_be_value = is_option && word.find('=') == std::string::npos;
   }

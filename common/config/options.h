@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/plan/limits.h"
+#include "common/trust/join_token.h"
 
 namespace atl {
 
@@ -59,14 +60,15 @@ enum class PassKernelChoice { kOff, kAuto };
 // The processes of one worker. torchrun and other launchers set RANK, WORLD_SIZE, MASTER_ADDR and
 // MASTER_PORT, and the daemon sets them for the followers that it starts.
 struct IslandOptions {
-  uint32_t size = 1;                  // --island-size, or WORLD_SIZE
-  bool launched = false;              // a launcher has set the variables and starts the other ranks
-  uint32_t rank = 0;                  // RANK; rank 0 is the leader and the daemon
-  uint32_t ranks_here = 1;            // ranks on this machine: LOCAL_WORLD_SIZE, or all ranks if it is not set
-  uint32_t rank_here = 0;             // LOCAL_RANK; if it is not set, RANK modulo ranks_here
-  std::string address = "127.0.0.1";  // MASTER_ADDR: where rank 0 listens
-  uint32_t port = 0;                  // MASTER_PORT, or the next port under torchrun; 0: any free port
-  std::string secret;                 // ATOLL_ISLAND_SECRET; empty: generated
+  uint32_t size = 1;                   // --island-size, or WORLD_SIZE
+  bool launched = false;               // a launcher has set the variables and starts the other ranks
+  uint32_t rank = 0;                   // RANK; rank 0 is the leader and the daemon
+  uint32_t ranks_here = 1;             // ranks on this machine: LOCAL_WORLD_SIZE, or all ranks if it is not set
+  uint32_t rank_here = 0;              // LOCAL_RANK; if it is not set, RANK modulo ranks_here
+  std::string address = "127.0.0.1";   // MASTER_ADDR: where rank 0 listens
+  uint32_t port = 0;                   // MASTER_PORT, or the next port under torchrun; 0: any free port
+  std::string secret;                  // ATOLL_ISLAND_SECRET; empty: generated
+  std::vector<std::string> arguments;  // of the program, for the ranks that the leader starts
 };
 
 struct WorkerOptions {
@@ -75,7 +77,9 @@ struct WorkerOptions {
   std::string coordinator_enroll;              // --coordinator-enroll; empty: the coordinator's host, its port + 3
   std::string identity;                        // --identity FILE: key and certificate; empty: plaintext, loopback only
   std::string join_token;                      // --join-token FILE: used to enrol if no identity exists
+  std::optional<JoinToken> join;               // of `atoll-worker join`: used as join_token is
   std::string name;                            // --name, [a-z0-9-]{1,63}; default: the host's name
+  std::string name_stem;                       // of `join` without a name: joining.h completes it
   std::string data_root;                       // --data-root: local corpora; empty: blocks are streamed
   std::string cache_dir;                       // --cache-dir; default: atoll/NAME in $XDG_CACHE_HOME or ~/.cache
   uint64_t cache_bytes = uint64_t{4} << 30;    // --cache-limit: the oldest blocks are dropped above it
@@ -174,7 +178,7 @@ struct CoordinatorCommandLine : CommandLine {
 };
 
 struct WorkerCommandLine : CommandLine {
-  std::optional<WorkerOptions> run;    // at most one of these six
+  std::optional<WorkerOptions> run;    // at most one of these six; also `atoll-worker join`
   std::optional<WorkerOptions> check;  // `atoll-worker check`: the options to join with
   std::optional<GenerateCommand> generate;
   std::optional<EvalLossCommand> eval_loss;

@@ -14,6 +14,9 @@
 
 namespace atl {
 
+// The longest part of an unexpected argument in a message: the word may be a join string, whose secret begins later.
+constexpr size_t kShownBytes = 32;
+
 // The input of a daemon's commands.
 struct Given {
   const std::vector<std::string>& arguments;  // after the name of the command
@@ -42,7 +45,7 @@ bool ParseSubcommand(const std::string& program, const Given& given,
   }
   std::vector<std::string> known;
   for (const auto& [name, parse] : commands) known.push_back(name);
-  Refuse(program, {absl::StrCat("unknown command '", word.substr(0, 64), "'", DidYouMean(word, known))}, out);
+  Refuse(program, {absl::StrCat("unknown command '", word.substr(0, kShownBytes), "'", DidYouMean(word, known))}, out);
   return true;
 }
 

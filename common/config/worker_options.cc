@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/host_port.h"
 #include "common/base/names.h"
 #include "common/base/secret.h"
@@ -57,7 +59,11 @@ std::vector<std::string> FaultsOf(WorkerOptions& o) {
   if (o.join_token.rfind(kJoinTokenPrefix, 0) == 0) {
     faults.emplace_back(kTokenInPlaceOfItsFile);
   }
-  for (std::string& fault : NameFaults(o.name)) faults.push_back(std::move(fault));
+  if (o.join && !o.join_token.empty())
+    faults.emplace_back("--join-token and a join string cannot be combined; give one");
+  if (!o.join || !o.name.empty()) {
+    for (std::string& fault : NameFaults(o.name)) faults.push_back(std::move(fault));
+  }
   if (o.download_bytes_per_second != 0 && o.download_bytes_per_second < 1000)
     faults.emplace_back(
         "--download-limit must be at least 1kB, or 0 for no limit: coordinators refuse slower downloads");
@@ -83,21 +89,28 @@ std::string DefaultCache(const std::string& name, const Environment& environment
 }
 
 void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
-  if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
+  if (o.cache_dir.empty())
+    o.cache_dir = DefaultCache(o.name.empty() ? absl::StrCat(o.name_stem, "-", o.join->id) : o.name, environment);
   const std::string enrolled = o.cache_dir + "/identity.pem";  // written at enrolment, by this or an earlier start
-  if (o.identity.empty() && (!o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0)) o.identity = enrolled;
+  if (o.identity.empty() && (o.join || !o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0))
+    o.identity = enrolled;
 }
 
 constexpr char kWorkerAbout[] =
-    "Trains the jobs assigned by the coordinator on this machine.\n\nOther commands: 'atoll-worker check' with the "
-    "same options checks whether this machine can join;\n'atoll-worker pause --help' stops the worker of this machine "
-    "for a while, 'atoll-worker resume' continues it;\n'atoll-worker generate --help' prints text from an exported "
-    "checkpoint, 'atoll-worker eval-loss --help' its\n"
-    "loss on a corpus, 'atoll-worker eval --help' its accuracy on a task (BLiMP, HellaSwag).";
+    "Trains the jobs assigned by the coordinator on this machine.\n\nOther commands: 'atoll-worker join --help' joins "
+    "with a join string; 'atoll-worker check' with the\nsame options checks whether this machine can join; "
+    "'atoll-worker pause --help' stops the worker of this\nmachine for a while, 'atoll-worker resume' continues it; "
+    "'atoll-worker generate --help' prints text from an\nexported checkpoint, 'atoll-worker eval-loss --help' its loss "
+    "on a corpus, 'atoll-worker eval --help' its\naccuracy on a task (BLiMP, HellaSwag).";
+constexpr char kJoinAbout[] =
+    "Joins a coordinator and trains: atoll-worker join STRING [OPTIONS]. STRING is a join string of 'atoll token\n"
+    "create', or a file that holds it. The first start enrols this machine; later starts use its identity. Unless\n"
+    "--name is given, the name has the host's name and digits of the identity's key. Default of --cache-dir:\n"
+    "~/.cache/atoll/HOST-ID with the id of the token, or ~/.cache/atoll/NAME with a name.";
 constexpr char kCheckAbout[] =
     "Checks whether this machine can join with these options, without joining: directories, device,\nidentity (with "
     "--join-token it enrols if there is none), reachability, TLS, clocks, bandwidth both ways, and\nfor each job the "
-    "memory and bandwidth that it needs. Exit code 3 if a check has failed.";
+    "memory and bandwidth that it needs. The first argument may be a join string. Exit code 3 if a check has failed.";
 
 OptionTable WorkerTable(const std::string& program, const char* about, WorkerOptions& o) {
   OptionTable table(program, about, "ATOLL_WORKER_");
@@ -153,16 +166,45 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   return table;
 }
 
+// Errors do not repeat the text, which may be a mistyped join string.
+absl::StatusOr<JoinToken> ReadJoinString(const std::string& text) {
+  if (absl::StartsWith(text, kJoinTokenPrefix)) return ParseJoinToken(text);
+  if (access(text.c_str(), R_OK) == 0) return ReadJoinTokenFile(text);
+  return absl::InvalidArgumentError(absl::StrCat("the first argument is neither a join string, which begins with ",
+                                                 kJoinTokenPrefix, ", nor a readable file that holds one: copy it as ",
+                                                 "printed by 'atoll token create'"));
+}
+
+// Sets defaults to what the join string holds, if it is the first of the arguments.
+absl::Status TakeJoinString(std::vector<std::string>& arguments, WorkerOptions& o) {
+  if (arguments.empty() || absl::StartsWith(arguments[0], "-")) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(o.join, ReadJoinString(arguments[0]));
+  arguments.erase(arguments.begin());
+  o.coordinator = o.join->coordinator;
+  o.coordinator_bulk = o.join->bulk;
+  o.coordinator_enroll = o.join->enroll;
+  absl::string_view named = o.join->name;
+  const bool has_name = !named.empty() && !absl::ConsumeSuffix(&named, "*");
+  o.name_stem = has_name ? "" : absl::StrCat(named, o.name);
+  o.name = has_name ? o.join->name : "";
+  return absl::OkStatus();
+}
+
 std::optional<WorkerOptions> ParseWorkerRun(const std::string& program, const char* about, const Given& given,
                                             CommandLine& out) {
   WorkerOptions o;
   o.name = NameFromHost(given.host_name);
+  std::vector<std::string> arguments = given.arguments;
+  if (const absl::Status taken = TakeJoinString(arguments, o); !taken.ok()) {
+    Refuse(program, {std::string(taken.message())}, out);
+    return std::nullopt;
+  }
   const auto check = [&] {
     std::vector<std::string> faults = ReadIslandEnvironment(given.environment, o.island);
     for (std::string& fault : FaultsOf(o)) faults.push_back(std::move(fault));
     return faults;
   };
-  if (!WorkerTable(program, about, o).Parse(given.arguments, given.environment, given.version, out, check)) {
+  if (!WorkerTable(program, about, o).Parse(arguments, given.environment, given.version, out, check)) {
     return std::nullopt;
   }
   FillWorkerDefaults(o, given.environment);
@@ -175,6 +217,14 @@ std::optional<WorkerOptions> ParseWorkerRun(const std::string& program, const ch
 
 void ParseCheck(const Given& given, WorkerCommandLine& out) {
   out.check = ParseWorkerRun("atoll-worker check", kCheckAbout, given, out);
+}
+
+void ParseJoin(const Given& given, WorkerCommandLine& out) {
+  constexpr char kProgram[] = "atoll-worker join";
+  out.run = ParseWorkerRun(kProgram, kJoinAbout, given, out);
+  if (!out.run || out.run->join) return;
+  out.run.reset();
+  Refuse(kProgram, {"the join string is missing; give it, or a file that holds it, as the first argument"}, out);
 }
 
 // Reads --name and --cache-dir as the worker does, from the same environment variables and the same
@@ -271,7 +321,8 @@ WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, 
   WorkerCommandLine out;
   const Given given{arguments, environment, version, host_name};
   if (!ParseSubcommand<WorkerCommandLine>("atoll-worker", given,
-                                          {{"check", &ParseCheck},
+                                          {{"join", &ParseJoin},
+                                           {"check", &ParseCheck},
                                            {"pause", &ParsePause},
                                            {"resume", &ParseResume},
                                            {"generate", &ParseGenerate},
@@ -280,6 +331,7 @@ WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, 
                                           out)) {
     out.run = ParseWorkerRun("atoll-worker", kWorkerAbout, given, out);
   }
+  if (out.run) out.run->island.arguments = arguments;
   return out;
 }
 

@@ -11,6 +11,8 @@
 namespace atl {
 namespace {
 
+constexpr char kUnanswered[] = ".enrolling";  // end of the file with the key of a request without an answer so far
+
 absl::StatusOr<v1::EnrollResponse> Post(const std::string& address, const std::string& authority_pem,
                                         const v1::EnrollRequest& request) {
   const absl::StatusOr<HttpsAnswer> answer =
@@ -88,7 +90,7 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
         "given), and that no firewall is between"));
   }
   ATOLL_RETURN_IF_ERROR(authority.status());
-  const std::string unanswered = path + ".enrolling";
+  const std::string unanswered = path + kUnanswered;
   ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, KeyToAskWith(unanswered, passphrase));
   v1::EnrollRequest request;
   request.set_token_id(token.id);
@@ -100,6 +102,13 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   // If it remains, the file is a second copy of the identity's key, with the same permissions.
   (void)MakePosixFiles()->Remove(unanswered);
   return identity;
+}
+
+absl::StatusOr<Sha256> KeyToEnrol(const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, KeyToAskWith(path + kUnanswered, ""));
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
+  ATOLL_ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key));
+  return CheckSigningRequest(request);
 }
 
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity) {

@@ -28,6 +28,9 @@ inline constexpr char kProtobuf[] = "application/x-protobuf";
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
                                              std::optional<Role> role, const std::string& name, const std::string& path,
                                              const std::string& passphrase = "");
+// Returns the hash of the public key with which EnrollWithToken will enrol for `path` without a passphrase. Creates the
+// key unless an earlier call has left one.
+absl::StatusOr<Sha256> KeyToEnrol(const std::string& path);
 // Returns a new certificate for the same key. Works until kRenewalGrace_s after the expiry of the
 // old one.
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity);

@@ -16,8 +16,10 @@ absl::Status CheckOwner(const WorkerOptions& options, const Identity& identity) 
                    "', but this is worker '", options.name, "': start with that --name, or use another file"));
 }
 
+bool HasToken(const WorkerOptions& options) { return options.join || !options.join_token.empty(); }
+
 absl::Status EnrollAnew(const WorkerOptions& options, Log& log) {
-  ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.join_token));
+  ATOLL_ASSIGN_OR_RETURN(const JoinToken token, options.join ? *options.join : ReadJoinTokenFile(options.join_token));
   ATOLL_RETURN_IF_ERROR(
       EnrollWithToken(options.coordinator_enroll, token, Role::kWorker, options.name, options.identity).status());
   log.Info("enrolled", {{"name", options.name}, {"token", token.id}, {"identity", options.identity}});
@@ -56,7 +58,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
   if (asked != nullptr) *asked = absl::OkStatus();
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options.identity);
   if (absl::IsNotFound(held.status())) {
-    if (!options.join_token.empty()) {
+    if (HasToken(options)) {
       ATOLL_RETURN_IF_ERROR(EnrollAnew(options, log));
       return CheckNew(options, clock);
     }
@@ -78,11 +80,13 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
     return absl::OkStatus();
   }
   // The certificate is not valid now and was not renewed: only a token can help.
-  if (options.join_token.empty()) return Annotate(renewed, good.message());
+  if (!HasToken(options)) return Annotate(renewed, good.message());
   const absl::Status enrolled = EnrollAnew(options, log);
   if (enrolled.ok()) return CheckNew(options, clock);
-  return absl::Status(renewed.code(), absl::StrCat(good.message(), ": ", renewed.message(), "; with --join-token ",
-                                                   options.join_token, " it is refused too: ", enrolled.message()));
+  return absl::Status(renewed.code(),
+                      absl::StrCat(good.message(), ": ", renewed.message(), "; with ",
+                                   options.join ? "the join string" : "--join-token " + options.join_token,
+                                   " it is refused too: ", enrolled.message()));
 }
 
 IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log, Metrics& metrics)

@@ -16,9 +16,9 @@
 namespace atl {
 
 // Ensures that options.identity holds a valid certificate of this worker. Renews a certificate that is past half of
-// its life or has ended. Enrols with options.join_token if there is no file, or if an ended certificate is not
-// renewed. Blocks for at most about half a minute. Returns an error message without a valid certificate at the end;
-// a failed renewal of a valid one is only logged. `asked`: the result of the renewal, OK if none was due.
+// its life or has ended. Enrols with options.join or options.join_token if there is no file, or if an ended certificate
+// is not renewed. Blocks for at most about half a minute. Returns an error message without a valid certificate at the
+// end; a failed renewal of a valid one is only logged. `asked`: the result of the renewal, OK if none was due.
 absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked = nullptr);
 
 // Calls EnsureIdentity on its own thread until destroyed, every kLookInterval, or kRefusedInterval

@@ -8,8 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,14 +23,6 @@ namespace {
 
 constexpr Duration kLeaving = Seconds(5);  // for a follower to end after the order
 constexpr int kLookMs = 20;
-
-// The arguments of this process.
-std::vector<std::string> OwnArguments() {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> arguments;
-  for (std::string one; std::getline(in, one, '\0');) arguments.push_back(one);
-  return arguments;
-}
 
 std::vector<std::string> EnvironmentOf(const IslandPlace& place, uint32_t rank) {
   Environment environment = ReadEnvironment();
@@ -61,7 +51,7 @@ absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptio
   place.port = LocalPort(listener);
   if (!options.launched) {
     ATOLL_ASSIGN_OR_RETURN(place.secret, MakeIslandSecret());
-    ATOLL_RETURN_IF_ERROR(crew->Start(place));
+    ATOLL_RETURN_IF_ERROR(crew->Start(place, options.arguments));
   }
   log.Info("island starting", {{"ranks", place.world}, {"address", place.address}, {"port", place.port}});
   auto mesh = MeetAsLeader(listener, place, {}, clock, [&crew]() -> absl::Status {
@@ -76,8 +66,8 @@ absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptio
   return crew;
 }
 
-absl::Status IslandCrew::Start(const IslandPlace& place) {
-  std::vector<std::string> arguments = OwnArguments();
+absl::Status IslandCrew::Start(const IslandPlace& place, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "atoll-worker");
   const std::vector<char*> argv = PointersTo(arguments);
   for (uint32_t rank = 1; rank < place.world; ++rank) {
     std::vector<std::string> environment = EnvironmentOf(place, rank);

@@ -21,7 +21,7 @@ namespace atl {
 class IslandCrew {
  public:
   // Blocks until all ranks, and their GPUs if any, are connected; `device` is this rank's. Started
-  // followers run this program with the same arguments and get their rank from the environment.
+  // followers run this program with options.arguments and get their rank from the environment.
   // Cancelled if one of StopSignals arrives; otherwise an error with the reason, such as the ranks
   // that are missing or have ended. `device`, `clock` and `log` outlive the crew.
   static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
@@ -48,7 +48,7 @@ class IslandCrew {
     bool killed = false;  // by a signal
   };
   IslandCrew(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
-  absl::Status Start(const IslandPlace& place) ATOLL_EXCLUDES(mutex_);
+  absl::Status Start(const IslandPlace& place, std::vector<std::string> arguments) ATOLL_EXCLUDES(mutex_);
   // Records processes that have ended; returns an error that describes the first of them.
   absl::Status Reap() ATOLL_EXCLUDES(mutex_);
   bool AllEnded() ATOLL_EXCLUDES(mutex_);

@@ -130,6 +130,10 @@ RunningMark::~RunningMark() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+bool RunningMark::is_alone() const {
+  return fd_ < 0 || (::flock(fd_, LOCK_EX | LOCK_NB) == 0 && ::flock(fd_, LOCK_SH) == 0);
+}
+
 std::optional<std::string> RunningWorker(const std::string& cache_dir) {
   const int fd = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return std::nullopt;

@@ -29,6 +29,9 @@ class RunningMark {
   ~RunningMark();
   RunningMark(const RunningMark&) = delete;
   RunningMark& operator=(const RunningMark&) = delete;
+  // No other worker runs with the cache, as far as this mark could be written. Of two that start at once, both may see
+  // the other.
+  bool is_alone() const;
 
  private:
   int fd_ = -1;

@@ -9,7 +9,8 @@ namespace atl {
 
 std::string AdviceOnRevoked(const WorkerOptions& options, absl::string_view sentence) {
   if (options.identity.empty() || !absl::StrContains(sentence, "was revoked")) return {};
-  return absl::StrCat("move ", options.identity, " away and start this worker again with --join-token FILE");
+  return absl::StrCat("move ", options.identity, " away and start this worker again with ",
+                      options.join ? "a new join string" : "--join-token FILE");
 }
 
 std::string StreamAdvice::operator()(const absl::Status& why) {

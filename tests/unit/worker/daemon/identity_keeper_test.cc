@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/names.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
@@ -17,6 +18,7 @@
 #include "common/trust/secret_files.h"
 #include "tests/support/manual_clock.h"
 #include "tests/unit/common/rpc/enroll_door.h"
+#include "worker/daemon/joining.h"
 
 namespace atl {
 namespace {
@@ -33,7 +35,8 @@ class Signer {
     if (refuse_tokens && request.certificate().empty())
       return answer(absl::UnauthenticatedError("the token has ended"), {});
     v1::EnrollResponse response;
-    response.set_certificate(*authority_.Sign(request.signing_request(), {Role::kWorker, "cpu-1", kTokenId},
+    const std::string name = request.name().empty() ? "cpu-1" : request.name();
+    response.set_certificate(*authority_.Sign(request.signing_request(), {Role::kWorker, name, kTokenId},
                                               WallSeconds(clock_), kWorkerLifetime_s));
     answer(absl::OkStatus(), response);
   }
@@ -198,6 +201,40 @@ TEST_F(IdentityKeeperTest, SaysWhyTheTokenWasRefusedAndAsksSeldom) {
   EXPECT_NE(std::string(lost.message()).find("the token has ended"), std::string::npos) << lost;
   EXPECT_EQ(IdentityKeeper::PauseAfter(absl::UnavailableError("away")), IdentityKeeper::kLookInterval);
   EXPECT_EQ(IdentityKeeper::PauseAfter(absl::OkStatus()), IdentityKeeper::kLookInterval);
+}
+
+TEST_F(IdentityKeeperTest, JoiningWorkerKeepsItsNameAndSpendsOneUse) {
+  options_.join = *ReadJoinTokenFile(options_.join_token);
+  options_.join_token.clear();
+  options_.cache_dir = directory_ + "/cache";
+  options_.identity = options_.cache_dir + "/identity.pem";
+  options_.name_stem = "spot-" + std::string(63, 'a');
+  const auto named = [&](WorkerOptions options) {
+    options.name.clear();
+    EXPECT_TRUE(NameByIdentity(options).ok()) << NameByIdentity(options);
+    return options.name;
+  };
+  const std::string name = named(options_);
+  EXPECT_EQ(name.size(), 63u);
+  EXPECT_TRUE(IsName(name)) << name;
+  EXPECT_EQ(named(options_), name) << "an interrupted enrolment continues";
+  options_.name = name;
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(signer_.calls, 1);
+  options_.name_stem = "another-host";
+  EXPECT_EQ(named(options_), name) << "the name is that of the identity";
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(signer_.calls, 1);
+  WorkerOptions other = options_;
+  other.cache_dir = directory_ + "/other";
+  other.identity = other.cache_dir + "/identity.pem";
+  EXPECT_NE(named(other), named(options_));
+  other.identity = directory_ + "/none/identity.pem";
+  other.name.clear();
+  EXPECT_NE(std::string(NameByIdentity(other).message()).find("--identity " + other.identity), std::string::npos);
+  signer_.refuse_renewals = signer_.refuse_tokens = true;
+  clock_.Advance(Seconds(100 * kWorkerLifetime_s));
+  EXPECT_NE(std::string(Ensure().message()).find("; with the join string it is refused too: "), std::string::npos);
 }
 
 TEST_F(IdentityKeeperTest, ReportsAMissingOrForeignIdentity) {
