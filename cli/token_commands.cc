@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `atoll token create|list|revoke` and `atoll enroll`: access for machines and people.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr int kMaxTokenPages = 1000;  // guards against a coordinator that never ends its list
 
 struct CreateOptions {
-  std::string role = "worker", name, lifetime = "24h";
+  std::string role = "worker", name, prefix, lifetime = "24h";
   uint32_t uses = 1;
   std::string address, bulk_address, enroll_address;
 };
@@ -50,11 +51,16 @@ int CreateToken(Session& session, CreateOptions options) {
     return FailUsage(session, absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ",
                                            kNameRule, ", or omitted for any name"));
   }
+  const std::string names = options.prefix.empty() ? options.name : options.prefix + "*";
+  if (!IsAllowedNames(names)) {
+    return FailUsage(session, absl::StrCat("--name-prefix is '", Printable(options.prefix.substr(0, 64)),
+                                           "'; it must be ", kNameRule, ", and at most ", kPrefixBytes, " long"));
+  }
   if (const absl::Status fault = CompleteAddresses(options, session.endpoint); !fault.ok())
     return FailUsage(session, std::string(fault.message()));
   v1::CreateTokenRequest request;
   request.set_role(options.role);
-  request.set_name(options.name);
+  request.set_name(names);
   request.set_uses(options.uses);
   request.mutable_lifetime()->set_seconds(lifetime->ns / 1'000'000'000);
   const auto response = session.api.CreateToken(request);
@@ -100,12 +106,13 @@ int ListTokens(Session& session) {
   }
   if (PrintMessage(session, all)) return kExitOk;
   const int64_t now_s = WallSeconds(session.clock);
-  session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "USED", "END", "STATE");
+  session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "LEFT", "END", "STATE");
   for (const v1::JoinToken& token : all.tokens()) {
-    session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", Printable(token.id()),
-                                   Printable(token.role()), token.name().empty() ? "any" : Printable(token.name()),
-                                   absl::StrCat(token.used(), " of ", token.uses()),
-                                   DateText(token.end_time().seconds()), StateOf(token, now_s));
+    session.out << absl::StrFormat(
+        "%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", Printable(token.id()), Printable(token.role()),
+        token.name().empty() ? "any" : Printable(token.name()),
+        absl::StrCat(token.uses() - std::min(token.used(), token.uses()), " of ", token.uses()),
+        DateText(token.end_time().seconds()), StateOf(token, now_s));
   }
   return kExitOk;
 }
@@ -155,6 +162,9 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   const auto c = std::make_shared<CreateOptions>();
   create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
+  create.add_option("--name-prefix", c->prefix, "any name that begins so may enrol with it; for a fleet with --uses")
+      ->type_name("PREFIX")
+      ->excludes("--name");
   AddWhole(create, "--uses", c->uses,
            absl::StrCat("number of identities that may enrol with it, at most ", kMostTokenUses), 1, kMostTokenUses)
       ->type_name("N")

@@ -8,9 +8,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/files.h"
+#include "common/base/names.h"
 #include "common/trust/certificate.h"
 
 namespace atl {
@@ -107,6 +110,11 @@ Sha256 HolderHash(const Sha256& public_key, const std::string& name) {
       AsBytes(std::string(reinterpret_cast<const char*>(public_key.bytes.data()), public_key.bytes.size()) + name));
 }
 
+bool IsAllowedNames(absl::string_view text) {
+  if (text.empty()) return true;
+  return absl::ConsumeSuffix(&text, "*") ? IsName(text) && text.size() <= kPrefixBytes : IsName(text);
+}
+
 absl::Status CheckKnown(const TokenRecord& record, const Secret<32>& secret_hash) {
   return record.secret_hash == secret_hash ? absl::OkStatus() : Refused("is not known to this coordinator");
 }
@@ -123,8 +131,12 @@ absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash
   if (record.role != role) {
     return Refused(absl::StrCat("is for a ", RoleName(record.role), ", not for a ", RoleName(role)));
   }
-  if (!record.name.empty() && record.name != name) {
-    return Refused(absl::StrCat("is for the name '", record.name, "' only"));
+  absl::string_view allowed = record.name;
+  if (absl::ConsumeSuffix(&allowed, "*")) {
+    if (!absl::StartsWith(name, allowed) || name.size() == allowed.size())
+      return Refused(absl::StrCat("is for names that begin with '", allowed, "' only, and not for '", name, "'"));
+  } else if (!allowed.empty() && allowed != name) {
+    return Refused(absl::StrCat("is for the name '", allowed, "' only"));
   }
   return absl::OkStatus();
 }

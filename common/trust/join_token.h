@@ -18,6 +18,7 @@ namespace atl {
 
 constexpr uint32_t kMostTokenUses = 10'000;
 constexpr size_t kHoldersKept = 64;
+constexpr size_t kPrefixBytes = 48;  // leaves room for the part of a name that a worker chooses
 
 struct JoinToken {
   Sha256 authority;   // fingerprint of the authority's certificate
@@ -42,7 +43,7 @@ struct TokenRecord {
   std::string id;
   Secret<32> secret_hash;  // of id and secret
   Role role = Role::kWorker;
-  std::string name;   // the only name that may enrol; empty: any
+  std::string name;   // the only name that may enrol, or "PREFIX*"; empty: any
   uint32_t uses = 1;  // number of enrolments allowed
   uint32_t used = 0;
   int64_t create_s = 0, end_s = 0;  // wall clock
@@ -65,6 +66,8 @@ absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
 Secret<32> SecretHash(const JoinToken& token);
 // Identifies the client of a use of a token: a hash of the hash of its public key and its name.
 Sha256 HolderHash(const Sha256& public_key, const std::string& name);
+// Whether a text may be TokenRecord::name: empty, a name, or a name of at most kPrefixBytes as prefix and "*".
+bool IsAllowedNames(absl::string_view text);
 // Unauthenticated when the secret is wrong (compared in constant time).
 absl::Status CheckKnown(const TokenRecord& record, const Secret<32>& secret_hash);
 // Unauthenticated with one sentence when the secret is wrong (compared in constant time), or when

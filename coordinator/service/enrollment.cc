@@ -80,8 +80,9 @@ absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, in
   TokenRecord wanted{.name = request.name(), .uses = std::max(request.uses(), 1u), .create_s = now_s};
   ATOLL_ASSIGN_OR_RETURN(wanted.role, ParseRole(request.role()));
   const int64_t lifetime_s = request.has_lifetime() ? request.lifetime().seconds() : 86'400;
-  if (!wanted.name.empty() && !IsName(wanted.name)) {
-    return absl::InvalidArgumentError(absl::StrCat("the token's name must be ", kNameRule, ", or empty for any"));
+  if (!IsAllowedNames(wanted.name)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token's name must be ", kNameRule, "; or a prefix of at most ",
+                                                   kPrefixBytes, " of these and '*'; or empty for any"));
   }
   if (wanted.uses > kMostTokenUses) {
     return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostTokenUses, " uses"));
@@ -309,7 +310,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
 }
 
 absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTokenRequest& request) {
-  ATOLL_ASSIGN_OR_RETURN(TokenRecord wanted, ReadWanted(request, SecondsAfterRevocation(request.name())));
+  ATOLL_ASSIGN_OR_RETURN(TokenRecord wanted,
+                         ReadWanted(request, SecondsAfterRevocation(IsName(request.name()) ? request.name() : "")));
   if (tokens_.size() >= kTokens) ATOLL_RETURN_IF_ERROR(DropOld());
   if (tokens_.size() >= kTokens) {
     return absl::ResourceExhaustedError(

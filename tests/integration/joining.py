@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One join string takes a machine into a run: it enrols over mutual TLS, names itself and trains. A later start with the
-string finds the identity, a replaced machine enrols again, and wrong strings are refused.
+string finds the identity, a replaced machine of a fleet enrols again, and wrong strings are refused.
 
 S9, S10, S11, S22.
 """
@@ -23,7 +23,7 @@ def join(scene, name, string, *options):
     return scene.start(name, [program("atoll-worker"), "join", string, "--threads", "1", "--device", "cpu", "--no-admin", *options])
 
 
-def refused(scene, string, code, *words, **options):
+def refused(scene, string, code, *words, options=()):
     """A worker that cannot join ends by itself and does not repeat the string."""
     worker = join(scene, f"refused-{len(scene.processes)}", string, "--cache-dir", scene.path(f"refused-{len(scene.processes)}"), *options)
     equal(worker.end(), code, f"the end of a worker with a wrong string: {worker.log()}")
@@ -70,14 +70,14 @@ def test(scene):
     scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
     coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--data-root", scene.path("data"))
     host = "".join(c if c.isalnum() else "-" for c in socket.gethostname().split(".")[0].lower())
-    string = join_string(scene, coordinator, "--uses", "2")
+    string = join_string(scene, coordinator, "--uses", "2", "--name-prefix", "spot-")
 
     # The first start, and a second worker with the same identity.
     worker = join(scene, "first", string)
     scene.submit("one", manifest, steps=40)
     scene.wait_end("one")
     (name,) = workers(scene)
-    check(name.startswith(f"{host}-"[:54]) and len(name) <= 63, f"its name is {name}, the host's {host}")
+    check(name.startswith(f"spot-{host}-"[:54]) and len(name) <= 63, f"its name is {name}, the host's {host}")
     shown = pathlib.Path(f"/proc/{worker.pid}/cmdline").read_bytes()
     check(string.encode() not in shown and b"atoll1-xxx" in shown, f"the process list shows {shown}")
     twin = join(scene, "twin", string)
@@ -104,10 +104,14 @@ def test(scene):
     equal(list(workers(scene)), [name], "the workers after a restart")
     equal(used(scene, string), 1, "the uses of the token after three starts")
     equal(again.terminate(), 0, "the end of the restarted worker")
+    refused(scene, string, USAGE, "is for names that begin with 'spot-' only, and not for 'cpu-1'", options=["--name", "cpu-1"])
+    check("  spot-*                1 of 2 " in scene.atoll("token", "list").out, scene.atoll("token", "list").out)
     replaced = join(scene, "replaced", string, "--cache-dir", scene.path("fresh"), "--island-size", "2")
     scene.submit("four", manifest, steps=40)
     scene.wait_end("four")
     equal(len(workers(scene)), 2, "the number of workers after a replacement")
+    coordinator.kill()
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--data-root", scene.path("data"), ports=coordinator.ports)
     equal(used(scene, string), 2, "the uses of the token after a replacement")
     equal(replaced.terminate(), 0, "the end of the replaced machine's worker")
     refused(scene, string, USAGE, "was valid for 2 uses, which are spent")

@@ -145,7 +145,8 @@ TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   token.set_role("worker");
   token.set_uses(1);
   token.set_used(1);
-  EXPECT_THAT(harness.Run({"token", "list"}).out, testing::ContainsRegex("0123456789abcdef  worker    any  .*used up"));
+  EXPECT_THAT(harness.Run({"token", "list"}).out,
+              testing::ContainsRegex("0123456789abcdef  worker    any  .*0 of 1.*used up"));
   EXPECT_THAT(harness.Run({"-o", "json", "token", "list"}).out, HasSubstr("\"id\": \"0123456789abcdef\""));
   EXPECT_EQ(harness.Run({"token", "revoke", "0123456789abcdef"}).code, 0);
   EXPECT_THAT(harness.Run({"token", "create", "--lifetime", "5"}).talk, HasSubstr("--lifetime"));
@@ -169,6 +170,10 @@ TEST_F(Ca, JoinStringHoldsAddressesAndName) {
   EXPECT_THAT(whole.talk, Not(HasSubstr("--address HOST")));
   for (const char* option : {"--address", "--bulk-address", "--enroll-address"})
     EXPECT_THAT(make({option, "a:0"}).talk, HasSubstr(std::string("atoll: ") + option + ": 'a:0' is not HOST"));
+  make({"--name-prefix=spot-", "--uses=50"});
+  EXPECT_EQ(harness.fake.token_wanted.name(), "spot-*");
+  EXPECT_THAT(make({"--name-prefix=Spot"}).talk, HasSubstr("--name-prefix is 'Spot'; it must be 1 to 63"));
+  EXPECT_THAT(make({"--name-prefix=a", "--name=b"}).talk, HasSubstr("excludes"));
   harness.fake.token_made.set_text("atoll9-text");
   EXPECT_THAT(make({}).talk, HasSubstr("the coordinator's answer: the join token does not begin with atoll1-"));
 }

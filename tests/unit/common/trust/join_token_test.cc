@@ -87,6 +87,20 @@ TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
   TokenRecord named = made.record;
   named.name = "cpu-1";
   EXPECT_NE(why(named, right, Role::kWorker, "cpu-2", kNow_s).find("'cpu-1' only"), std::string::npos);
+  named.name = "spot-*";
+  EXPECT_TRUE(CheckToken(named, right, Role::kWorker, "spot-1", kNow_s).ok());
+  for (const char* other : {"spot-", "spot", "a-spot-1", ""})
+    EXPECT_FALSE(CheckToken(named, right, Role::kWorker, other, kNow_s).ok()) << other;
+  EXPECT_NE(why(named, right, Role::kWorker, "cpu-2", kNow_s).find("that begin with 'spot-' only, and not for 'cpu-2'"),
+            std::string::npos);
+}
+
+TEST(JoinTokenTest, NameOrPrefixIsAllowed) {
+  for (const std::string& good : {std::string(), std::string("a"), std::string("spot-*"), std::string(48, 'a') + "*"})
+    EXPECT_TRUE(IsAllowedNames(good)) << good;
+  for (const std::string& bad : {std::string("*"), std::string("-*"), std::string("a**"), std::string("a*b"),
+                                 std::string(49, 'a') + "*", std::string("A")})
+    EXPECT_FALSE(IsAllowedNames(bad)) << bad;
 }
 
 }  // namespace

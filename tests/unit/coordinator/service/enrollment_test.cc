@@ -69,6 +69,26 @@ TEST_F(EnrollmentTest, LastHoldersOfATokenAreStored) {
   EXPECT_NE(Why(Enroll(first)).find("which are spent"), std::string::npos);
 }
 
+// S10, S11. The token of a fleet: each use is on disk before its answer, so that no restart gives a use too many.
+TEST_F(EnrollmentTest, UsesOfAFleetsTokenAreCountedOverRestarts) {
+  const JoinToken token = Token(3, "worker", "spot-*");
+  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("begin with 'spot-' only"), std::string::npos);
+  for (const char* name : {"spot-1", "spot-2", "spot-1"}) {
+    absl::StatusOr<v1::EnrollResponse> lost = absl::UnknownError("no answer");
+    const v1::EnrollRequest request = With(token, name, *PrivateKey::Generate());
+    enrollment_->Enroll(request, kAddress, Into(lost));
+    Settle();
+    ASSERT_TRUE(lost.ok()) << lost.status();
+    Restart();
+    ASSERT_TRUE(Enroll(request).ok()) << "the answer was lost, and the machine asks again";
+  }
+  EXPECT_EQ(ledger_->Tokens()->front().used, 3u);
+  EXPECT_EQ(ledger_->Tokens()->front().name, "spot-*");
+  EXPECT_NE(Why(Enroll(With(token, "spot-4"))).find("was valid for 3 uses, which are spent"), std::string::npos);
+  ASSERT_TRUE(RevokeToken(token.id).ok());
+  EXPECT_NE(Why(Enroll(With(token, "spot-1"))).find("was revoked"), std::string::npos);
+}
+
 TEST_F(EnrollmentTest, TwoAtTheSameTimeAreNotBothLetIn) {
   const JoinToken token = Token();
   absl::StatusOr<v1::EnrollResponse> one = absl::UnknownError(""), two = absl::UnknownError("");
