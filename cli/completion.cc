@@ -264,7 +264,7 @@ std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& ar
       if (child->check_name(word)) next = child;
       if (!IsHidden(*child)) names.push_back(child->get_name());
     }
-    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + Suggestion(*app, root, word, names);
+    if (next == nullptr) return "unknown command '" + word.substr(0, 32) + "'" + Suggestion(*app, root, word, names);
     app = next;
     absl::StrAppend(&at, " ", app->get_name());
   }
