@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the shipped files are made of: licences, and a bill of materials (CycloneDX 1.5)."""
+import functools
 import hashlib
 import json
 import pathlib
@@ -15,6 +16,7 @@ HEADERS_ONLY = ("libcli11-dev", "nlohmann-json3-dev", "libboost-dev", "libsenten
 WHEELS = {"libtorch": "torch", "libc10": "torch", "libcudart": "nvidia_cuda_runtime", "libcupti": "nvidia_cuda_cupti"}
 
 
+@functools.cache
 def package_of(path):
     """(name, version) of the Debian package that owns `path`."""
     for candidate in (path, pathlib.Path("/usr") / path.relative_to("/"), pathlib.Path("/", *path.parts[2:]) if path.parts[1] == "usr" else path):
@@ -26,6 +28,7 @@ def package_of(path):
     sys.exit(f"package: error: no Debian package owns {path}; its licence and version are not known")
 
 
+@functools.cache
 def version_of(package):
     return elf.output("dpkg-query", "-W", "-f=${Version}", package)
 

@@ -7,11 +7,17 @@ import sys
 
 from shipping import elf
 
+shipped = {}  # (source, library path): the first copy of it, which further packages of the same run take
+
 
 def ship(source, target, library_path, symbols=None):
     """Copies an ELF file without its symbols and sets where it looks for libraries; None: as it was. `symbols`: a folder
     for the symbols, where debuggers look for them by the name."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    if (source, library_path) in shipped:
+        shutil.copy(shipped[source, library_path], target)
+        return
+    shipped[source, library_path] = target
     shutil.copyfile(source, target)
     target.chmod(0o755)
     if symbols:

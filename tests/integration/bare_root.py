@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -41,23 +42,36 @@ class BareRoot:
 
     def __init__(self, folder, packages, shared):
         """`shared`: folders that have the same path inside and outside."""
-        self.folder = folder
+        self.folder, self.shared = folder, ["/proc", "/dev", *map(str, shared)]
         for name in ("bin", "sbin", "lib", "lib64"):
             (folder / "usr" / name).mkdir(parents=True, exist_ok=True)
             (folder / name).symlink_to(f"usr/{name}")
-        names = closure(packages)
-        paths = {path for path in output("dpkg", "-L", *names).splitlines() if re.match(r"/(usr/|lib|bin|sbin|etc/)", path) and not re.match(r"/usr/share/(doc|man|locale)/", path)}
+        self.packages = closure(packages)
+        paths = {path for path in output("dpkg", "-L", *self.packages).splitlines() if re.match(r"/(usr/|lib|bin|sbin|etc/)", path) and not re.match(r"/usr/share/(doc|man|locale)/", path)}
         files = sorted(path for path in paths if os.path.islink(path) or os.path.isfile(path))
         packed = subprocess.run(("tar", "-C", "/", "-cf", "-", "--no-recursion", "-T", "-"), input="\n".join(path.lstrip("/") for path in files).encode(), capture_output=True, check=True)
         subprocess.run(("tar", "-xf", "-", "-C", folder, "--keep-directory-symlink"), input=packed.stdout, check=True)
-        for path in ("/proc", "/dev", *map(str, shared)):
+        for path in self.shared:
             inside = folder / path.lstrip("/")
             inside.mkdir(parents=True, exist_ok=True)
             subprocess.run(("mount", "--bind", path, inside), check=True)
         (folder / "tmp").mkdir(exist_ok=True)
 
-    def run(self, *command, **how):
-        return subprocess.run(("chroot", self.folder, *map(str, command)), check=True, text=True, capture_output=True, **how).stdout
+    def register(self):
+        """Lets dpkg of the root know its packages, and gives the root its users."""
+        database = self.folder / "var/lib/dpkg"
+        for name in ("info", "updates", "triggers"):
+            (database / name).mkdir(parents=True)
+        (database / "status").write_text(output("dpkg-query", "--status", *self.packages))
+        for name in self.packages:
+            (database / "info" / f"{name}.list").touch()
+        for name in ("passwd", "group"):
+            shutil.copy(self.folder / f"usr/share/base-passwd/{name}.master", self.folder / "etc" / name)
+
+    def run(self, *command, user="root", code=0, **how):
+        ran = subprocess.run(("chroot", f"--userspec={user}", self.folder, *map(str, command)), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **how)
+        check(ran.returncode == code, f"{' '.join(map(str, command))} ended with {ran.returncode}, not {code}: {ran.stdout}")
+        return ran.stdout
 
     def wrappers(self, folder, programs):
         """Programs in `folder` that run those of the root: {name: its path in the root}."""

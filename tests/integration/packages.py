@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/package makes runs on a bare system: the coordinator and the command line from the server's archive, one worker from
-the archive for CPUs and one from the wheel, in one run with mutual TLS. The source build and the independent reader recompute every round to the bit."""
+"""What scripts/package makes runs on a bare system: the command line from the server's archive, one worker from
+the archive for CPUs and one from the wheel, in one run with mutual TLS. The coordinator is that of the Debian package. The source build
+and the independent reader recompute every round to the bit."""
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 import atoll_harness
+import deb_packages
 from atoll_harness import BIN, Failure, check, equal, main
 from bare_root import BareRoot, own_mounts
 
@@ -21,7 +23,7 @@ def package(into, *options):
     made = subprocess.run([ROOT / "scripts/package", "--build", BIN.parent, "--into", into, "--no-symbols", *options],
                           env=os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}, capture_output=True, text=True)
     check(made.returncode == 0, f"scripts/package ended with {made.returncode}: {made.stderr}{made.stdout}")
-    return {re.sub(r"-?[0-9][0-9.]*[0-9].*", "", path.name): path for path in into.iterdir() if path.name != "SHA256SUMS"}
+    return {re.sub(r"[-_]?[0-9][0-9.]*[0-9].*", "", path.name) + path.suffix: path for path in into.iterdir() if not path.name.startswith("SHA256SUMS")}
 
 
 def the_artifacts(scene, into):
@@ -34,18 +36,19 @@ def the_artifacts(scene, into):
     for line in sums.read_text().splitlines():
         want, name = line.split("  ")
         equal(hashlib.sha256((into / name).read_bytes()).hexdigest(), want, f"the checksum of {name}")
-    server, cpu, wheel = made["atoll-server"], made["atoll"], made["atoll_train"]
-    for path, most_mb in ((server, 25), (cpu, 130), (wheel, 25)):
+    server, cpu, wheel = made["atoll-server.gz"], made["atoll.gz"], made["atoll_train.whl"]
+    debian = {name: made[f"{name}.deb"] for name in deb_packages.PROGRAMS}
+    for path, most_mb in ((server, 25), (cpu, 130), (wheel, 25), *zip(debian.values(), (15, 15, 130))):
         size = path.stat().st_size / 1e6
         print(f"{path.name}: {size:.1f} MB")
         check(size <= most_mb, f"{path.name} has {size:.1f} MB, more than {most_mb}")
-    return server, cpu, wheel
+    return server, cpu, wheel, debian
 
 
 def equal_bytes(scene, into):
     """The same programs packaged again give the same bytes."""
     again = scene.path("again")
-    package(again, "--only", "server,wheel")
+    package(again, "--only", "server,deb,wheel")
     for path in again.iterdir():
         if path.name != "SHA256SUMS":
             check(path.read_bytes() == (into / path.name).read_bytes(), f"{path.name} differs when it is made again")
@@ -79,7 +82,7 @@ def install(root, scene, server, cpu, wheel, torch):
     names = {one["name"] for one in bill["components"]}
     check({"libgrpc29", "libssl3", "libprotobuf32"} <= names, f"the bill of materials lacks gRPC, OpenSSL or Protocol Buffers: {sorted(names)[:20]}")
     bare = scene.path("bare")
-    unpacked = {name: f"/opt/{server.name.removesuffix('.tar.gz')}/bin/{name}" for name in ("atoll", "atoll-coordinator")}
+    unpacked = {"atoll": f"/opt/{server.name.removesuffix('.tar.gz')}/bin/atoll", "atoll-coordinator": "/usr/bin/atoll-coordinator"}
     unpacked["atoll-worker"] = f"/opt/{cpu.name.removesuffix('.tar.gz')}/bin/atoll-worker"
     return root.wrappers(bare / "archives", unpacked), root.wrappers(bare / "wheel", {name: f"/opt/venv/bin/{name}" for name in ("atoll", "atoll-coordinator", "atoll-worker")})
 
@@ -88,10 +91,15 @@ def test(scene):
     linked = subprocess.run(("ldd", BIN / "atoll-worker"), check=True, capture_output=True, text=True).stdout
     torch = pathlib.Path(re.search(r"libtorch_cpu\.so => (/\S+)", linked).group(1)).parents[2]
     into = scene.path("dist")
-    server, cpu, wheel = the_artifacts(scene, into)
+    server, cpu, wheel, debian = the_artifacts(scene, into)
     equal_bytes(scene, into)
-    root = BareRoot(scene.path("root"), ("libc6", "libstdc++6", "libgcc-s1", "python3-venv"), (scene.directory, torch))
+    root = BareRoot(scene.path("root"), ("libc6", "libstdc++6", "libgcc-s1", "python3-venv", *deb_packages.NEEDED), (scene.directory, torch))
     (root.folder / "opt").mkdir()
+    before = deb_packages.install(root, debian)
+    deb_packages.private_libraries(root)
+    deb_packages.documents(root)
+    deb_packages.services(root, scene)
+    deb_packages.other_torch(root, torch)
     archives, of_wheel = install(root, scene, server, cpu, wheel, torch)
 
     atoll_harness.BIN = archives
@@ -111,6 +119,9 @@ def test(scene):
     mapped = {line.split()[-1] for line in pathlib.Path(f"/proc/{scene.processes[-1].pid}/maps").read_text().splitlines() if "libgomp" in line}
     equal(len(mapped), 1, f"the number of OpenMP libraries in the wheel's worker ({mapped})")
     equal(coordinator.terminate(), 0, "the end of the coordinator")
+    deb_packages.upgrade(root, scene, debian["atoll-coordinator"])
+    deb_packages.remove(root, before)
+    deb_packages.again(root, before, "atoll-coordinator")
     atoll_harness.BIN = BIN
     scene.verify()
     equal(scene.replay()["counts"]["rounds equal"], STEPS // 10, "the rounds that the source build and the independent reader found equal")
