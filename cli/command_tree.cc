@@ -9,6 +9,7 @@
 #include "cli/completion.h"
 #include "cli/data_commands.h"
 #include "cli/job_commands.h"
+#include "cli/linked_libraries.h"
 #include "cli/number_options.h"
 #include "cli/output.h"
 #include "common/base/utf8.h"
@@ -282,9 +283,12 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
 }
 
 int PrintVersion(Session& session, const std::string& version, bool server) {
-  Fields fields = {{"version", version}};
+  Fields fields = {
+      {"version", version}, {"grpc_version", LoadedGrpcVersion()}, {"openssl_version", LoadedOpensslVersion()}};
+  const std::string own =
+      absl::StrCat("atoll ", version, " (gRPC ", LoadedGrpcVersion(), ", OpenSSL ", LoadedOpensslVersion(), ")\n");
   if (!server) {
-    if (!PrintFields(session, fields)) session.out << "atoll " << version << "\n";
+    if (!PrintFields(session, fields)) session.out << own;
     return kExitOk;
   }
   const auto info = session.api.GetServerInfo({});
@@ -293,7 +297,7 @@ int PrintVersion(Session& session, const std::string& version, bool server) {
                                {"protocol_revision", absl::StrCat(info->protocol_revision())},
                                {"boot_number", absl::StrCat(info->boot_number())}});
   if (PrintFields(session, fields)) return kExitOk;
-  session.out << "atoll " << version << "\n";
+  session.out << own;
   session.out << "atoll-coordinator " << Printable(info->version()) << " (protocol " << info->protocol_revision()
               << ", boot " << info->boot_number() << ")\n";
   return kExitOk;

@@ -86,9 +86,8 @@ TEST(Usage, HelpAndVersionAreResults) {
   EXPECT_THAT(help.out, AllOf(HasSubstr("checkpoint"), HasSubstr("Exit codes")));
   EXPECT_THAT(Harness().Run({"job", "submit", "--help"}).out, HasSubstr("--dry-run"));
   EXPECT_EQ(Harness().Run({"--version"}).out, "atoll 1.2.3\n");
-  EXPECT_EQ(Harness().Run({"version"}).out, "atoll 1.2.3\n");
-  EXPECT_EQ(Harness().Run({"version", "-o", "jsonl"}).out, "{\"version\":\"1.2.3\"}\n");
-  EXPECT_EQ(Harness().Run({"version", "-o", "yaml"}).out, "version: \"1.2.3\"\n");
+  EXPECT_THAT(Harness().Run({"version"}).out, testing::MatchesRegex("atoll 1.2.3 .gRPC 1[.0-9]+, OpenSSL 3[.0-9]+.\n"));
+  EXPECT_THAT(Harness().Run({"version", "-o", "yaml"}).out, StartsWith("version: \"1.2.3\"\ngrpc_version: \"1."));
   EXPECT_EQ(Harness().Run({}).code, 2);
 }
 
