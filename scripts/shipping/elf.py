@@ -28,6 +28,12 @@ def libraries(program):
     return {name: pathlib.Path(path).resolve() for name, path in found if not re.match(OF_THE_SYSTEM, name)}
 
 
+def system_libraries(program):
+    """{file name: path} of the system's own libraries that `program` loads, with the loader."""
+    found = re.findall(r"^\s*(?:\S+ => )?(/\S+)", output("ldd", program), re.MULTILINE)
+    return {pathlib.Path(path).name: pathlib.Path(path).resolve() for path in found if re.match(OF_THE_SYSTEM, pathlib.Path(path).name)}
+
+
 def versions(path):
     """{"GLIBC": newest version whose symbols `path` uses, ...}; a family that it does not use is absent."""
     newest = {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/package makes runs on a bare system: the command line from the server's archive, one worker from
-the archive for CPUs and one from the wheel, in one run with mutual TLS. The coordinator is that of the Debian package. The source build
-and the independent reader recompute every round to the bit."""
+"""What scripts/package makes runs on a bare system: the coordinator of the Debian package, the command line of the server's archive,
+one worker of the archive for CPUs and one of the wheel, in one run with mutual TLS; the OCI image by itself. The source build and the
+independent reader recompute every round to the bit."""
 import hashlib
 import json
 import os
@@ -12,6 +12,7 @@ import sys
 
 import atoll_harness
 import deb_packages
+import oci_image
 from atoll_harness import BIN, Failure, check, equal, main
 from bare_root import BareRoot, own_mounts
 
@@ -42,13 +43,13 @@ def the_artifacts(scene, into):
         size = path.stat().st_size / 1e6
         print(f"{path.name}: {size:.1f} MB")
         check(size <= most_mb, f"{path.name} has {size:.1f} MB, more than {most_mb}")
-    return server, cpu, wheel, debian
+    return server, cpu, wheel, debian, made["atoll-coordinator.tar"]
 
 
 def equal_bytes(scene, into):
     """The same programs packaged again give the same bytes."""
     again = scene.path("again")
-    package(again, "--only", "server,deb,wheel")
+    package(again, "--only", "server,deb,image,wheel")
     for path in again.iterdir():
         if path.name != "SHA256SUMS":
             check(path.read_bytes() == (into / path.name).read_bytes(), f"{path.name} differs when it is made again")
@@ -91,8 +92,9 @@ def test(scene):
     linked = subprocess.run(("ldd", BIN / "atoll-worker"), check=True, capture_output=True, text=True).stdout
     torch = pathlib.Path(re.search(r"libtorch_cpu\.so => (/\S+)", linked).group(1)).parents[2]
     into = scene.path("dist")
-    server, cpu, wheel, debian = the_artifacts(scene, into)
+    server, cpu, wheel, debian, image = the_artifacts(scene, into)
     equal_bytes(scene, into)
+    oci_image.try_image(scene, image)
     root = BareRoot(scene.path("root"), ("libc6", "libstdc++6", "libgcc-s1", "python3-venv", *deb_packages.NEEDED), (scene.directory, torch))
     (root.folder / "opt").mkdir()
     before = deb_packages.install(root, debian)
