@@ -32,6 +32,14 @@ if(ATOLL_SANITIZE STREQUAL "")  # sanitizer presets set their own flags
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 endif()
 
+# The same programs from every folder, with and without ccache (which makes paths relative): scripts/package promises equal bytes.
+# Other builds keep absolute paths for debuggers.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  file(RELATIVE_PATH _up ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  string(REGEX REPLACE "/$" "" _up "${_up}")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.> $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${_up}=.>)
+endif()
+
 # Asserts are enabled in every build: a broken invariant stops the process.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 # Some libraries require -pthread and others do not, but precompiled headers need the same flags
