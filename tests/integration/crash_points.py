@@ -194,7 +194,8 @@ def test(scene):
         print(f"  {fault:15} {len(points[fault]):5}: {told}")
     if wrong:
         raise Failure(f"{len(wrong)} points: " + "\n  ".join(wrong))
-    check(sum(n for (_, outcome), n in outcomes.items() if "not met" in outcome) * 20 <= len(runs), "too many faults were not met")
+    # On a loaded machine commits share flushes, so that a run makes fewer calls than the recorded one.
+    check(sum(n for (_, outcome), n in outcomes.items() if "not met" in outcome) * 5 <= len(runs), "too many faults were not met")
 
 
 main(test)
