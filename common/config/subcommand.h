@@ -14,7 +14,7 @@
 
 namespace atl {
 
-// The longest part of an unexpected argument in a message: the word may be a join string, whose secret begins later.
+// The longest part of an unexpected argument in a message: the word may be a join string, and its secret begins later.
 constexpr size_t kShownBytes = 32;
 
 // The input of a daemon's commands.

@@ -9,6 +9,7 @@ namespace atl::guard {
 namespace {
 
 constexpr int kLooks = 8;                       // sockets inspected in the search for a connection to end
+constexpr int kLooksOfTurn = 32;                // and in the search for one to serve
 constexpr Duration kLately = Seconds(10);       // a network that was served longer ago counts as not served
 constexpr Duration kDropping = Seconds(1);      // between searches for networks without effect
 constexpr size_t kMembersFrom = 4096;           // addresses of members' calls; beyond that, the oldest is dropped
@@ -71,12 +72,10 @@ void ConnectionTable::Uncount(const Entry& entry) {
   }
 }
 
-void ConnectionTable::SetSilent(uint64_t id, Entry& entry, bool silent) {
+void ConnectionTable::SetSilent(Entry& entry, bool silent) {
   Uncount(entry);
   entry.silent = silent;
   Count(entry);
-  if (silent) silent_.insert(id);
-  if (!silent) silent_.erase(id);
 }
 
 void ConnectionTable::DropNetworks(Instant now) {
@@ -150,12 +149,20 @@ void ConnectionTable::TakePace(Network& address, Instant now) const {
 }
 
 uint64_t ConnectionTable::ConnectionToServe(uint64_t oldest, const See& see) const {
+  const auto spoke = [&](uint64_t id) {
+    const Seen seen = see(id);
+    return seen.unread > 0 || seen.left;
+  };
+  if (spoke(oldest)) return oldest;
   const Network* address = &entries_.at(oldest).from();
-  for (auto it = waiting_.find(oldest); it != waiting_.end(); ++it) {
+  uint64_t next = oldest;
+  int looked = 0;
+  for (auto it = waiting_.rbegin(); *it != oldest && looked < kLooksOfTurn; ++it) {
     if (&entries_.at(*it).from() != address) continue;
-    if (const Seen seen = see(*it); seen.unread > 0 || seen.left) return *it;
+    ++looked;
+    if (spoke(*it)) next = *it;
   }
-  return oldest;
+  return next;
 }
 
 ConnectionTable::Turn ConnectionTable::TakeTurn(uint64_t id, Instant now, const See& see) {
@@ -271,7 +278,8 @@ ConnectionTable::Verdict ConnectionTable::Called(uint64_t id, const std::string&
   const auto found = entries_.find(id);
   if (found == entries_.end()) return Verdict::kTooFast;
   Entry& entry = found->second;
-  SetSilent(id, entry, false);
+  SetSilent(entry, false);
+  silent_.erase(id);
   if (entry.identity.empty() && !identity.empty()) {
     if (const auto has = by_identity_.find(identity);
         has != by_identity_.end() && has->second >= limits_.per_identity) {
@@ -314,7 +322,7 @@ void ConnectionTable::Allowed(uint64_t id, Instant now) {
 }
 
 void ConnectionTable::Answered(uint64_t id) {
-  if (const auto found = entries_.find(id); found != entries_.end()) SetSilent(id, found->second, true);
+  if (const auto found = entries_.find(id); found != entries_.end()) SetSilent(found->second, true);
 }
 
 void ConnectionTable::Revoked(uint64_t id) {

@@ -85,9 +85,10 @@ class ConnectionTable {
     friend bool operator==(const Turn&, const Turn&) = default;
   };
   // Returns the connections with a due turn, by arrival; of an address first those that have sent something or have
-  // left. If the pace of all allows fewer turns than connections wait, the next turn is that of an address from which a
-  // member has called, except for one turn in four; then of the wide network served longest ago, in it of the narrower
-  // one, then of the address; among those not served lately of the newest arrival, because clients give up.
+  // left, among the oldest and the newest. If the pace of all allows fewer turns than connections wait, the next turn
+  // is that of an address from which a member has called, except for one turn in four; then of the wide network served
+  // longest ago, in it of the narrower one, then of the address; among those not served lately of the newest arrival,
+  // because clients give up.
   std::vector<Turn> TakeTurns(Instant now, const See& see);
   // Earliest time at which TakeTurns may return something; kNever when no connection waits.
   Instant NextTurn() const { return waiting_.empty() ? kNever : next_turn_; }
@@ -146,7 +147,8 @@ class ConnectionTable {
     Network& from() const { return *networks.back(); }
   };
   std::optional<uint64_t> ConnectionToEnd(const Network* address, const See& see) const;
-  // Returns the first waiting connection of `oldest`'s address that has sent something or left, else `oldest`.
+  // Returns `oldest`, or, if it has sent nothing, the oldest of the newest ones of its address that has sent something
+  // or left: a few looks find a client among hundreds of silent connections of its address.
   uint64_t ConnectionToServe(uint64_t oldest, const See& see) const;
   Turn TakeTurn(uint64_t id, Instant now, const See& see);
   std::vector<Turn> TakeTurnsByArrival(Instant now, const See& see);
@@ -160,7 +162,7 @@ class ConnectionTable {
   static void Count(const Entry& entry);
   static void Uncount(const Entry& entry);
   void DropNetworks(Instant now);
-  void SetSilent(uint64_t id, Entry& entry, bool silent);
+  static void SetSilent(Entry& entry, bool silent);
   void Slow(Network& address, Instant now) const;
   // Returns when a waiting connection may be served: the later of the times by the pace of its address and of all.
   Instant TurnOf(const Entry& entry, Instant now) const;
@@ -170,7 +172,7 @@ class ConnectionTable {
 
   const ConnectionLimits limits_;
   std::map<uint64_t, Entry> entries_;  // by arrival
-  std::set<uint64_t> silent_;          // without a call, by arrival
+  std::set<uint64_t> silent_;          // they have still to make their first call; by arrival
   std::set<uint64_t> waiting_;         // waiting for their turn, by arrival
   Instant next_turn_ = kNever;         // the first turn of a waiting one, or earlier
   Instant next_of_all_{};              // when the next one is due at an even pace

@@ -28,7 +28,7 @@ struct ExchangeParts {
   std::function<void(uint64_t id, std::function<void(Connection&)> work)> later;
   // A request is complete or refused: it counts as a call of the connection. False: the connection must end.
   std::function<bool(uint64_t id)> called;
-  std::function<void(uint64_t id)> answered;  // the answer is on its way: the connection matters less than a new one
+  std::function<void(uint64_t id)> answered;  // the answer was written: the connection may be ended for a new one
 };
 
 class HttpsExchange final : public Connection {

@@ -19,7 +19,7 @@ struct ProbeHandlers {
   std::function<absl::Status()> healthy;
   std::function<absl::Status()> ready;
 };
-// Options of a server of these routes, whose probes need no token. `token_file` (--admin-token) may be empty. Errors
+// Options of a server of these routes. The probes need no token. `token_file` (--admin-token) may be empty. Errors
 // are those of the file; InvalidArgument if it does not hold a token of 16 to 4,096 printable characters without
 // spaces.
 absl::StatusOr<HttpServerOptions> AdminServerOptions(const Files& files, const std::string& address, uint32_t port,

@@ -336,7 +336,7 @@ TEST_F(ConnectionTableTest, OneAddressBehindAProxyDelaysNoOther) {
   EXPECT_EQ(turn(100, "b"), At(0));
 }
 
-// Connections that came and went have turns that nobody takes.
+// Connections that came and went have turns that are not taken.
 TEST_F(ConnectionTableTest, TheQueueOfAnAddressBehindAProxyIsBounded) {
   ConnectionTable table({.connections = 300, .per_address = 10, .at_once = 2, .pace = Milliseconds(100)});
   uint64_t id = 0;
@@ -373,8 +373,10 @@ TEST_F(ConnectionTableTest, AnAnsweredConnectionGivesWay) {
   EXPECT_FALSE(Arrive(5, 0, "5").admitted);
   table_.Answered(3);
   EXPECT_THAT(Arrive(6, 0, "6").gives_way, Optional(3u));
+  table_.Answered(4);
+  EXPECT_THAT(table_.TakeSilent(At(40)), ElementsAre(6)) << "nothing more is expected of an answered one";
   table_.Answered(3);  // has ended
-  EXPECT_EQ(table_.size(), 4u);
+  EXPECT_EQ(table_.size(), 3u);
 }
 
 TEST_F(ConnectionTableTest, AMemberIsOneForAnHourAndUntilItIsRevoked) {

@@ -118,6 +118,33 @@ TEST(FloodedTableTest, OneNetworkDelaysNoOther) {
   }
 }
 
+// A client of the flood's own address, which has sent its hello, is found among hundreds of silent connections by a
+// few looks at their sockets.
+TEST(FloodedTableTest, TheOneThatSpokeIsServedBeforeTheSilentOnesOfItsAddress) {
+  ConnectionTable table{ConnectionLimits{}};
+  uint64_t id = 0, client = 0;
+  int looks = 0;
+  const auto see = [&](uint64_t at) {
+    ++looks;
+    return ConnectionTable::Seen{.unread = at == client ? 300u : 0u};
+  };
+  const auto play = [&](int ms) {
+    const Instant now = Instant{} + Seconds(100) + Milliseconds(ms);
+    EXPECT_TRUE(table.Arrive(++id, "address", now, see).admitted);
+    return table.TakeTurns(now, see);
+  };
+  for (int ms = 0; ms < 1000; ++ms) (void)play(ms);
+  client = id + 1;
+  looks = 0;
+  int ms = 1000;
+  while (ms < 1100) {
+    const auto turns = play(ms++);
+    if (!turns.empty() && turns.front().id == client) break;
+  }
+  EXPECT_LE(ms, 1030) << "its address gets a turn in 20 ms";
+  EXPECT_LE(looks, 300);
+}
+
 // Also one that was revoked, or has a few addresses.
 TEST(FloodedTableTest, AMemberDelaysNoStranger) {
   for (const int rate : {140, 1000}) {
@@ -127,7 +154,7 @@ TEST(FloodedTableTest, AMemberDelaysNoStranger) {
   }
 }
 
-// The port has 124 places beside connections of members: fewer than the networks of the flood.
+// The port has 124 places without the connections of members: fewer than the networks of the flood.
 TEST(FloodedTableTest, WhoHasHadItsTurnFinishesItsHandshake) {
   FloodedTable table;
   for (int i = 0; i < 900; ++i) table.Call("member " + std::to_string(i), true, true);
